@@ -48,7 +48,7 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
         Of::SipConform => written::<netrig_sip_tester::conformance::ConformanceDocument>(),
         Of::SipScenario => written::<netrig_sip_tester::scenario::ScenarioDocument>(),
         Of::SipShow => written::<netrig_sip_tester::ladder::TraceDocument>(),
-        Of::Speed => written::<netrig_speed::measure::Report>(),
+        Of::Speed => written::<netrig_speed::measure::SpeedReport>(),
         Of::SpeedTune => written::<netrig_speed::tune::Tuning>(),
     };
     print(serde_json::to_string_pretty(&schema).map_err(Failure::failed)?)?;

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
-use netrig_speed::admission::Limits;
-use netrig_speed::measure::{Call, CallOrder, Carriage, Latency, PhaseOrder, Probing};
-use netrig_speed::meter::{OneWay, Round, clocks};
-use netrig_speed::protocol::{Carrier, Keyring, Load, Way};
-use netrig_speed::responsiveness::{Foreign, Responsiveness};
+use netrig_speed::admission::AdmissionLimits;
+use netrig_speed::measure::{CallOrder, CarriedPhase, Latency, PhaseOrder, Probing, SpeedCall};
+use netrig_speed::meter::{EchoRound, OneWay, clocks};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Keyring};
+use netrig_speed::responsiveness::{ForeignProbe, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl Line {
     /// Does something on near while a server listens on far.
     fn served<T: Send>(&self, job: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = SocketAddr::new(FAR.parse().expect("an address"), PORT);
-        let (listen, limits) = (vec![address], Limits::default());
+        let (listen, limits) = (vec![address], AdmissionLimits::default());
         let order = ServerOrder {
             listen,
             iperf3: Vec::new(),
@@ -115,9 +115,9 @@ impl Line {
 
 /// What was seen of an idle phase and of one that carries.
 struct Seen {
-    carriages: Vec<Carriage>,
-    rounds: Vec<Round>,
-    probes: Vec<Foreign>,
+    carriages: Vec<CarriedPhase>,
+    rounds: Vec<EchoRound>,
+    probes: Vec<ForeignProbe>,
     one_clock: bool,
 }
 
@@ -133,11 +133,11 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
         options: TcpOptions::default(),
     };
     let nobody = AtomicBool::new(false);
-    let mut call = Call::connect(order.clone(), &nobody, &mut |_, _| {}).expect("it lets us in");
+    let mut call = SpeedCall::connect(order.clone(), &nobody, &mut |_, _| {}).expect("it lets us in");
     let (local, token) = (SocketAddr::new(call.ends()[0].ip(), 0), call.budget().token);
     let latency = Latency::begin(local, server, token, Duration::from_millis(20)).expect("it begins");
     let probing = Probing::begin(order).expect("it begins");
-    probing.carries(Way::Down, [probed; 2]);
+    probing.carries(DataDirection::Down, [probed; 2]);
     let carriages = carriers.iter().map(|carrier| {
         let phase = PhaseOrder {
             carrier: carrier.clone(),
@@ -173,10 +173,12 @@ impl Seen {
 #[test]
 fn a_full_queue_is_told_in_its_direction() {
     let Some(line) = Line::build() else { return };
-    let udp = |way| Carrier::Udp { way, size: 1200, load: Load::Fixed { bits_per_s: 12_000_000 } };
+    let udp = |way| Carrier::Udp { way, size: 1200, load: DatagramLoad::Fixed { bits_per_s: 12_000_000 } };
     let mut told = Vec::new();
     for _ in 0..ATTEMPTS {
-        let seen = line.served(|server| carry(server, &[Carrier::Idle, udp(Way::Down), udp(Way::Up)], 0.0));
+        let seen = line.served(|server| {
+            carry(server, &[Carrier::Idle, udp(DataDirection::Down), udp(DataDirection::Up)], 0.0)
+        });
         assert!(seen.one_clock && seen.probes.is_empty());
         let [idle, down, up] = [seen.ways(0, 0.5), seen.ways(1, 1.0), seen.ways(2, 1.0)];
         assert_eq!(idle.bound_s, 0.0);
@@ -201,14 +203,14 @@ fn a_full_queue_is_told_in_its_direction() {
 fn a_filled_queue_makes_new_and_loaded_connections_wait() {
     let Some(line) = Line::build() else { return };
     // It fills queues, and every kernel has it.
-    let tcp = Carrier::Tcp { way: Way::Down, streams: 4, congestion: Some("reno".to_owned()) };
+    let tcp = Carrier::Tcp { way: DataDirection::Down, streams: 4, congestion: Some("reno".to_owned()) };
     let mut told = Vec::new();
     for _ in 0..ATTEMPTS {
         let seen = line.served(|server| carry(server, &[Carrier::Idle, tcp.clone()], 10e6));
         let (idle, loaded) = (seen.responsiveness(0, 0.0), seen.responsiveness(1, 1.0));
         let queue = taken(40.0, 1500.0);
         let median =
-            |trips: &netrig_speed::responsiveness::Trips| trips.delays.p50_s.unwrap_or(f64::INFINITY);
+            |trips: &netrig_speed::responsiveness::ProbeTimes| trips.delays.p50_s.unwrap_or(f64::INFINITY);
         let is_idle = |trips| (IDLE..IDLE + 0.008).contains(&median(trips));
         // Of four connections one or the other has just made room.
         let waits = |trips| (IDLE + 0.4 * queue..IDLE + 1.15 * queue).contains(&median(trips));

@@ -1,21 +1,20 @@
-//! The access-speed meter: how fast a line is, how long packets take while it is busy, and what limited the measurement.
+//! The access-speed meter. It measures the rate of a line and its delay under load, and finds what limited the measurement.
 //!
-//! A meter is two agents and a verdict. The client asks a server for a test over a control connection; data goes over
-//! connections and datagrams that the client opened, and each end measures what it *receives*. What was found, at both
-//! ends, becomes one sentence with the counter that proves it.
+//! The client asks a server for a test over a control connection. Data goes over connections and datagrams that the client
+//! opened, and each end measures what it *receives*. The counts of both ends become one sentence with the counter that proves it.
 //!
-//! * **Protocols are bytes in, bytes out.** Our own and those of others are state machines that know no socket, so that
-//!   tests and fuzzers drive the very code that a server runs.
-//! * **Nobody is sent anything unasked.** Datagrams go only to an address that has asked for them over TCP and has shown
-//!   that it receives there.
-//! * **A server's memory is bounded** whatever its clients do: who comes beyond the limits waits in a queue of stated length,
-//!   or is told to come later.
+//! * **Protocols are bytes in, bytes out.** All protocols are state machines without sockets. Tests and fuzzers drive the same
+//!   code as a server.
+//! * **No unrequested traffic.** Datagrams go only to an address that has requested them over TCP and has proved that it
+//!   receives there.
+//! * **The memory of a server is bounded** for any behaviour of its clients. A client beyond the limits waits in a queue of
+//!   bounded length, or is refused.
 //!
-//! Start from [`measure::measure`], the client, and [`serve::Server`]; what both say is [`protocol`].
+//! Start from [`measure::measure`] (the client) and [`serve::Server`]. Their protocol is in [`protocol`].
 //!
-//! It never touches interfaces, routes or the settings of the host: `tune` says what to set, and sets nothing.
-//! The modules that drive sockets, clocks and threads are `carry`, `flows`, `measure`, `serve` and `talk`; a lint keeps all others
-//! from them.
+//! The meter never changes interfaces, routes or settings of the host: `tune` recommends settings and changes none.
+//! The modules that drive sockets, clocks and threads are `carry`, `flows`, `measure`, `serve` and `talk`. A lint forbids these in
+//! all other modules.
 #![deny(unsafe_code)]
 
 pub mod admission;

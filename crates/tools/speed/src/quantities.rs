@@ -1,4 +1,4 @@
-//! Quantities in sentences: three digits, in the unit that suits them.
+//! Quantities as text, with three digits and a suitable unit.
 
 /// Bits per second.
 pub fn rate(bits_per_s: f64) -> String {
@@ -29,7 +29,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A number in the largest unit of which it is one or more, each a thousand times the one before.
+/// A number in the largest unit in which it is at least one. Each unit is a thousand times the previous one.
 fn scaled(value: f64, units: &[&str]) -> String {
     let (mut value, mut place) = (value, 0);
     while value >= 1000.0 && place + 1 < units.len() {

@@ -1,4 +1,4 @@
-//! The control connection: TLS 1.3 over TCP, and frames of words over it.
+//! The control connection: TLS 1.3 over TCP, with a message per frame.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,45 +14,44 @@ use serde::de::DeserializeOwned;
 
 use crate::protocol::greeting::{Binding, EXPORTER};
 
-/// How long the other side may take for the handshake, and for what it was asked.
+/// Time limit of the handshake and of an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The least that a socket is waited for: the kernel counts in ticks.
+/// Shortest socket timeout: the kernel counts in ticks.
 const AT_LEAST: Duration = Duration::from_millis(1);
 
-/// What is read from a socket at a time, bytes: a record of TLS (RFC 8446 section 5.2).
+/// Size of a read, bytes: a TLS record (RFC 8446 section 5.2).
 const RECORD: usize = 16 << 10;
 
-/// One side of a control connection.
+/// One end of a control connection.
 #[derive(Debug)]
-pub struct Talk {
+pub struct ControlConnection {
     socket: TcpStream,
     tls: Connection,
-    /// The longest frame that is heard, bytes.
+    /// The longest accepted frame, bytes.
     longest: usize,
-    /// What was heard, and is no whole frame yet.
+    /// Received bytes that are not a whole frame yet.
     inbox: Vec<u8>,
-    /// Until when the greeting may take: each read may bring a byte only, and all of them together have one patience.
+    /// Deadline of the greeting. It holds for all reads together, because each may return a single byte.
     greeted_until: Instant,
-    /// Until when what is said now may take, however little of it the other side takes at a time.
+    /// Deadline of the current write. It holds for the whole message, however slowly the peer reads.
     said_until: Instant,
 }
 
-impl Talk {
-    /// The side that has called: after the handshake. It hears frames of any length that there is.
+impl ControlConnection {
+    /// The client's end, after the handshake. It accepts frames up to [`MAX_FRAME`].
     ///
     /// # Errors
-    /// If the other side does not speak TLS 1.3, is not whom `config` trusts, or takes too long.
+    /// If the peer does not speak TLS 1.3, is not trusted by `config`, or takes too long.
     pub fn call(socket: TcpStream, config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
         let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
         Self::shake_hands(socket, tls.into(), MAX_FRAME)
     }
 
-    /// The side that was called: after the handshake. It hears frames of at most `longest` bytes, so that those who have called cost
-    /// little memory, however many they are.
+    /// The server's end, after the handshake. It accepts frames of at most `longest` bytes, so that many clients cost little memory.
     ///
     /// # Errors
-    /// As of [`Talk::call`].
+    /// See [`call`](Self::call).
     pub fn answer(socket: TcpStream, config: Arc<ServerConfig>, longest: usize) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
         Self::shake_hands(socket, tls.into(), longest)
@@ -68,56 +67,56 @@ impl Talk {
                 let inbox = Vec::new();
                 return Ok(Self { socket, tls, longest, inbox, greeted_until: until, said_until: until });
             }
-            // A side that brings a byte at a time has no longer than one that brings them all at once.
+            // The deadline holds for all bytes together.
             socket.set_read_timeout(Some(left(until)?))?;
             if unbroken(|| tls.read_tls(&mut &socket)).map_err(late)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if let Err(error) = tls.process_new_packets() {
-                // It may have gone before it hears why.
+                // The peer may have closed the connection before it receives the alert.
                 let _ = transmit(&mut tls, &socket, until);
                 return Err(io::Error::other(error));
             }
         }
     }
 
-    /// What only both ends of this connection know (RFC 9266).
+    /// The channel binding (RFC 9266).
     ///
     /// # Errors
-    /// If it is older than TLS 1.3.
+    /// If the connection is older than TLS 1.3.
     pub fn binding(&self) -> io::Result<Binding> {
         self.tls.export_keying_material([0; 32], EXPORTER, Some(&[])).map_err(io::Error::other)
     }
 
-    /// What TCP has to tell of it.
+    /// TCP information of the connection.
     ///
     /// # Errors
-    /// If the kernel tells nothing.
+    /// If the kernel does not provide it.
     pub fn info(&self) -> io::Result<TcpInfo> {
         TcpInfo::read(&self.socket)
     }
 
-    /// Says something.
+    /// Sends a message.
     ///
     /// # Errors
-    /// If the connection breaks, or takes nothing for long.
+    /// If the connection fails, or the peer does not read within [`PATIENCE`].
     pub fn say(&mut self, words: &impl Serialize) -> Result<(), FrameError> {
         self.say_within(words, PATIENCE)
     }
 
-    /// The same where something else waits meanwhile: the other side has so long to take it.
+    /// Sends a message within a time limit, if other work waits.
     ///
     /// # Errors
-    /// As of [`say`](Self::say).
+    /// See [`say`](Self::say).
     pub fn say_within(&mut self, words: &impl Serialize, patience: Duration) -> Result<(), FrameError> {
         self.said_until = Instant::now() + patience;
         write_frame(self, words)
     }
 
-    /// Waits for a word, at most so long; nothing if no whole one has come, however many bytes of it have.
+    /// Waits for a message for at most `patience`. `None` if no whole message has arrived.
     ///
     /// # Errors
-    /// If the connection breaks or is closed, or what came cannot be understood.
+    /// If the connection fails or is closed, or a frame is malformed.
     pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, FrameError> {
         let until = Instant::now() + patience;
         let mut has_looked = false;
@@ -138,7 +137,7 @@ impl Talk {
         }
     }
 
-    /// The first whole frame of what was heard, with its length.
+    /// Takes the first whole frame from the inbox, with its length.
     fn take_frame(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(len) = self.inbox.first_chunk::<4>().map(|len| u32::from_be_bytes(*len) as usize) else {
             return Ok(None);
@@ -153,7 +152,7 @@ impl Talk {
         Ok(Some(std::mem::replace(&mut self.inbox, rest)))
     }
 
-    /// Takes into the inbox what comes until then, if only after a look; how many bytes, none at the end.
+    /// Reads into the inbox until the deadline, at least once. Returns the number of bytes, zero at the end of the stream.
     fn read_until(&mut self, until: Instant) -> io::Result<usize> {
         let (mut buffer, mut has_looked) = ([0; RECORD], false);
         loop {
@@ -176,7 +175,7 @@ impl Talk {
                 return Ok(0);
             }
             self.tls.process_new_packets().map_err(io::Error::other)?;
-            // Keys may be renewed, which is answered.
+            // TLS may have to answer a key update.
             transmit(&mut self.tls, &self.socket, Instant::now() + PATIENCE)?;
         }
     }
@@ -184,13 +183,13 @@ impl Talk {
     /// Ends the connection.
     pub fn hang_up(&mut self) {
         self.tls.send_close_notify();
-        // The other side may have gone before, or take nothing: it need not know.
+        // The peer may already be gone or may not read.
         let _ = transmit(&mut self.tls, &self.socket, Instant::now() + AT_LEAST);
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
-/// Gives the socket all that TLS has to send.
+/// Writes all pending TLS records.
 fn transmit(tls: &mut Connection, mut socket: &TcpStream, until: Instant) -> io::Result<()> {
     while tls.wants_write() {
         socket.set_write_timeout(Some(left(until)?))?;
@@ -199,10 +198,10 @@ fn transmit(tls: &mut Connection, mut socket: &TcpStream, until: Instant) -> io:
     Ok(())
 }
 
-/// Gives a socket all of these bytes until then, however little of them the other side takes at a time.
+/// Writes all bytes before a deadline, however slowly the peer reads.
 ///
 /// # Errors
-/// If it takes longer, or the connection breaks.
+/// If it takes longer, or the connection fails.
 pub fn write_until(mut socket: &TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         socket.set_write_timeout(Some(left(until)?))?;
@@ -214,18 +213,18 @@ pub fn write_until(mut socket: &TcpStream, mut bytes: &[u8], until: Instant) -> 
     Ok(())
 }
 
-/// How long it is until then: an error if that is over, since a time-out of zero would be none at all.
+/// Time until a deadline. An error if it has passed, because a socket timeout of zero would be infinite.
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left.max(AT_LEAST)) }
 }
 
-/// A socket that waited for nothing says that it would wait.
+/// A socket timeout is reported as `WouldBlock`; this makes it `TimedOut`.
 fn late(error: io::Error) -> io::Error {
     if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error }
 }
 
-/// Whether nothing has come yet over a socket that was read.
+/// Whether the error of a read only means that no data has arrived.
 pub fn is_nothing(error: &io::Error) -> bool {
     is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
 }
@@ -234,7 +233,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// What a call gave that was made again as often as a signal broke it off: who cancels is looked for elsewhere.
+/// Repeats a call while a signal interrupts it. Cancellation is checked elsewhere.
 fn unbroken<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -244,7 +243,7 @@ fn unbroken<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-impl Read for Talk {
+impl Read for ControlConnection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.inbox.is_empty() {
             self.read_until(self.greeted_until)?;
@@ -256,7 +255,7 @@ impl Read for Talk {
     }
 }
 
-impl Write for Talk {
+impl Write for ControlConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.tls.writer().write(bytes)?;
         self.flush()?;
@@ -276,9 +275,9 @@ mod tests {
 
     use super::*;
     use crate::protocol::greeting::LONGEST_WORD;
-    use crate::protocol::{Carrier, FromClient, FromServer, Load, Phase, Way};
+    use crate::protocol::{Carrier, DataDirection, DatagramLoad, FromClient, FromServer, MeasurementPhase};
 
-    fn talks() -> [Talk; 2] {
+    fn talks() -> [ControlConnection; 2] {
         let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
         let (server, client) =
             (tls::server(&identity, None).unwrap(), tls::client(&Trust::Anyone, None).unwrap());
@@ -286,8 +285,8 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let far = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
-            let far = scope.spawn(|| Talk::answer(far, server, LONGEST_WORD).unwrap());
-            let near = Talk::call(near, client, "localhost".try_into().unwrap()).unwrap();
+            let far = scope.spawn(|| ControlConnection::answer(far, server, LONGEST_WORD).unwrap());
+            let near = ControlConnection::call(near, client, "localhost".try_into().unwrap()).unwrap();
             [near, far.join().unwrap()]
         })
     }
@@ -303,7 +302,7 @@ mod tests {
         assert_eq!(far.hear::<FromClient>(Duration::from_millis(5)).unwrap(), None);
         far.say(&FromServer::Ready).unwrap();
         assert_eq!(near.hear(PATIENCE).unwrap(), Some(FromServer::Ready));
-        // Words longer than a record.
+        // A message longer than a record.
         let long = FromServer::Failed { why: "x".repeat(100_000) };
         std::thread::scope(|scope| {
             scope.spawn(|| far.say(&long).unwrap());
@@ -314,14 +313,15 @@ mod tests {
         assert!(matches!(error, FrameError::Stream(_)), "{error}");
     }
 
-    /// All that a client has to say is far shorter than what is heard of it, and of longer words nothing is kept.
+    /// All messages of a client are far shorter than the limit, and longer ones are rejected.
     #[test]
     fn words_of_clients_are_short() {
         let phase = |carrier| {
             let (number, lasts_ns, every_ns) = (u32::MAX, u64::MAX, u64::MAX);
-            FromClient::Prepare(Phase { number, carrier, lasts_ns, every_ns })
+            FromClient::Prepare(MeasurementPhase { number, carrier, lasts_ns, every_ns })
         };
-        let (way, load) = (Way::Both, Load::Poisson { bits_per_s: u64::MAX, seed: u64::MAX });
+        let (way, load) =
+            (DataDirection::Both, DatagramLoad::Poisson { bits_per_s: u64::MAX, seed: u64::MAX });
         for longest in [
             FromClient::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) },
             FromClient::Ask { bits_per_s: Some(u64::MAX) },
@@ -346,6 +346,6 @@ mod tests {
         near.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
         let far = listener.accept().unwrap().0;
-        Talk::answer(far, tls::server(&identity, None).unwrap(), LONGEST_WORD).unwrap_err();
+        ControlConnection::answer(far, tls::server(&identity, None).unwrap(), LONGEST_WORD).unwrap_err();
     }
 }

@@ -6,7 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Duration, Rate, Size};
 use netrig_host::HostAddress;
-use netrig_speed::admission::Limits;
+use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::protocol;
 
 use crate::commands::probe::{KeyPlace, Target};
@@ -164,16 +164,16 @@ pub struct Serve {
     #[arg(long, help_heading = "Key", value_name = "FILE", requires = "certificate")]
     pub certificate_key: Option<PathBuf>,
     /// Sessions that measure at the same time
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().sessions, value_parser = one_or_more())]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = AdmissionLimits::default().sessions, value_parser = one_or_more())]
     pub sessions: usize,
     /// Sessions that may wait for their turn
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().queue)]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = AdmissionLimits::default().queue)]
     pub queue: usize,
     /// Sessions of one address (of IPv6: of one /64) that measure at the same time
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().per_household, value_parser = one_or_more())]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = AdmissionLimits::default().per_household, value_parser = one_or_more())]
     pub per_address: usize,
     /// Sessions of one address that may wait for their turn
-    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = Limits::default().queue_per_household)]
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = AdmissionLimits::default().queue_per_household)]
     pub queue_per_address: usize,
     /// Sessions with one key that measure at the same time; as many as there may be if not given
     #[arg(long, help_heading = "Limits", value_name = "N", value_parser = one_or_more())]
@@ -183,10 +183,10 @@ pub struct Serve {
     #[arg(long, help_heading = "Limits", value_name = "RATE")]
     pub max_rate: Option<Rate>,
     /// How long a session may take
-    #[arg(long, help_heading = "Limits", value_name = "TIME", default_value_t = Limits::default().lasts)]
+    #[arg(long, help_heading = "Limits", value_name = "TIME", default_value_t = AdmissionLimits::default().lasts)]
     pub max_time: Duration,
     /// What a session may carry in all, both directions together
-    #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value_t = Size::from_bytes(Limits::default().bytes))]
+    #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value_t = Size::from_bytes(AdmissionLimits::default().bytes))]
     pub max_size: Size,
     #[command(flatten)]
     pub connections: ConnectionLimits,

@@ -4,8 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_host::HostAddress;
 use netrig_speed::flows::TestError;
-use netrig_speed::iperf3::{Document, PORT};
-use netrig_speed::measure::{Iperf3Error, Iperf3Order, Progress, Report, Task, measure_iperf3};
+use netrig_speed::iperf3::{PORT, TestDocument};
+use netrig_speed::measure::{
+    Iperf3Error, Iperf3Order, MeasureProgress, MeasureTask, SpeedReport, measure_iperf3,
+};
 
 use super::arguments::Measure;
 use super::tasks::tasks;
@@ -17,13 +19,13 @@ pub fn measure(
     target: &Target,
     arguments: &Measure,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Report, Vec<Document>), Failure> {
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
     let server = resolve(target, PORT)?;
     // A search for the line's capacity is nothing that iperf3 has.
     let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
-        Task::Carry(phase) => Some(phase),
-        Task::Search(_) => None,
+        MeasureTask::Carry(phase) => Some(phase),
+        MeasureTask::Search(_) => None,
     });
     let order = Iperf3Order { server, host: HostAddress::from(server).to_string(), phases: phases.collect() };
     if order.phases.is_empty() {

@@ -10,11 +10,12 @@ use netrig_core::{Duration, Rate, Size};
 use netrig_host::HostAddress;
 use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_host::tls::{self, Trust};
-use netrig_speed::iperf3::Document;
+use netrig_speed::iperf3::TestDocument;
 use netrig_speed::measure::{
-    self as meter, CallOrder, MeasureOrder, PhaseOrder, PhaseReport, Progress, Report, SpeedError, Task,
+    self as meter, CallOrder, MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, PhaseReport,
+    SpeedError, SpeedReport,
 };
-use netrig_speed::protocol::{PORT, SHORTEST_INTERVAL, Way};
+use netrig_speed::protocol::{DataDirection, PORT, SHORTEST_INTERVAL};
 
 use super::arguments::{Form, Measure, Only};
 use super::tasks::{USUAL_SIZE, tasks};
@@ -59,10 +60,10 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
 
 /// How it ended. That a processor of this host was the limit is a result: it is the terminal that is measured. That what was to be
 /// offered was not makes it none.
-fn exit(report: &Report, interrupted: bool) -> ExitCode {
+fn exit(report: &SpeedReport, interrupted: bool) -> ExitCode {
     let is_own = |phase: &PhaseReport| match phase.way {
-        Way::Up => !phase.sender.faults.is_empty(),
-        Way::Down | Way::Both => !phase.receiver.faults.is_empty(),
+        DataDirection::Up => !phase.sender.faults.is_empty(),
+        DataDirection::Down | DataDirection::Both => !phase.receiver.faults.is_empty(),
     };
     match report.partial {
         true if interrupted => ExitCode::from(INTERRUPTED),
@@ -78,8 +79,8 @@ fn check(arguments: &Measure) -> Result<(), Failure> {
     check_pairs(arguments)?;
     for task in tasks(arguments)? {
         let checked = match task {
-            Task::Carry(phase) => phase.check(),
-            Task::Search(search) => search.check(),
+            MeasureTask::Carry(phase) => phase.check(),
+            MeasureTask::Search(search) => search.check(),
         };
         checked.map_err(Failure::request)?;
     }
@@ -156,8 +157,8 @@ fn measure_own(
     target: &Target,
     arguments: &Measure,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Report, Vec<Document>), Failure> {
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
     let report = meter::measure(order(target, arguments)?, cancel, progress).map_err(failure)?;
     let host = HostAddress::from(report.server).to_string();
     let phases = report.carriages.iter();
@@ -238,9 +239,9 @@ struct Line {
 }
 
 impl Line {
-    fn tell(&mut self, progress: Progress) {
+    fn tell(&mut self, progress: MeasureProgress) {
         let text = match progress {
-            Progress::Waits { before, of } => {
+            MeasureProgress::Waits { before, of } => {
                 let text = format!("waiting: {before} before us, {of} in all");
                 if !self.is_live && self.place.replace(before) != Some(before) {
                     // Where lines are kept each place is told once.
@@ -248,11 +249,11 @@ impl Line {
                 }
                 text
             }
-            Progress::Task(_) => {
+            MeasureProgress::Task(_) => {
                 self.before = (0.0, 0);
                 return;
             }
-            Progress::Arrived { way, at_s, bytes } => {
+            MeasureProgress::Arrived { way, at_s, bytes } => {
                 let (at, had) = std::mem::replace(&mut self.before, (at_s, bytes));
                 let rate = bytes.saturating_sub(had) as f64 * 8.0 / (at_s - at).max(1e-3);
                 format!("{} {at_s:4.1} s  {}", show::way(way), show::rate(rate))

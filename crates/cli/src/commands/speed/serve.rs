@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use netrig_core::Size;
 use netrig_host::tls::Identity;
 use netrig_host::user_file;
-use netrig_speed::admission::Limits;
+use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::iperf3;
 use netrig_speed::protocol::Keyring;
-use netrig_speed::serve::{Protocol, Server, ServerError, ServerOrder, Tally};
+use netrig_speed::serve::{ClientProtocol, Server, ServerError, ServerOrder, ServerTally};
 use serde_json::json;
 
 use super::arguments::Serve;
@@ -52,7 +52,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
         open: arguments.open,
         origins: arguments.allow_origin.clone(),
         identity: identity.map_err(Failure::request)?,
-        limits: Limits {
+        limits: AdmissionLimits {
             sessions: arguments.sessions,
             queue: arguments.queue,
             per_household: arguments.per_address,
@@ -83,8 +83,8 @@ fn failure(error: ServerError) -> Failure {
     }
 }
 
-fn as_json(tally: &Tally) -> serde_json::Value {
-    let of = |protocol: Protocol| {
+fn as_json(tally: &ServerTally) -> serde_json::Value {
+    let of = |protocol: ClientProtocol| {
         let [received, sent] = tally.bytes(protocol);
         let counts =
             json!({ "sessions": tally.sessions(protocol), "bytes_received": received, "bytes_sent": sent });
@@ -97,7 +97,7 @@ fn as_json(tally: &Tally) -> serde_json::Value {
         |((protocol, kind), count)| json!({ "protocol": protocol.name(), "kind": kind, "count": count }),
     );
     json!({
-        "protocols": Protocol::ALL.map(of).into_iter().collect::<serde_json::Map<_, _>>(),
+        "protocols": ClientProtocol::ALL.map(of).into_iter().collect::<serde_json::Map<_, _>>(),
         "phases": tally.phases.load(Ordering::Relaxed),
         "refused": refused.collect::<Vec<_>>(),
         "failures": failures.collect::<Vec<_>>(),
@@ -106,9 +106,9 @@ fn as_json(tally: &Tally) -> serde_json::Value {
     })
 }
 
-fn as_text(tally: &Tally) -> String {
+fn as_text(tally: &ServerTally) -> String {
     let mut text = String::new();
-    for protocol in Protocol::ALL {
+    for protocol in ClientProtocol::ALL {
         let (sessions, [received, sent]) = (tally.sessions(protocol), tally.bytes(protocol));
         if sessions > 0 {
             let (name, [received, sent]) = (protocol.name(), [received, sent].map(Size::from_bytes));

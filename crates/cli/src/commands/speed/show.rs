@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use netrig_core::number::{Unit, plain};
-use netrig_speed::measure::{Capacity, PhaseReport, Report};
+use netrig_speed::measure::{LineCapacity, PhaseReport, SpeedReport};
 use netrig_speed::meter::{Delays, OneWay, Throughput, TooShort};
-use netrig_speed::protocol::{Carrier, Datagrams, Load, Way};
-use netrig_speed::responsiveness::{Responsiveness, Trips};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Datagrams};
+use netrig_speed::responsiveness::{ProbeTimes, Responsiveness};
 
 /// All that a report says.
-pub fn table(report: &Report) -> String {
+pub fn table(report: &SpeedReport) -> String {
     let mut text = String::new();
     let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
     line(&format!("speed to {}", report.server));
@@ -52,14 +52,14 @@ pub fn table(report: &Report) -> String {
 
 /// What carried a phase.
 fn by(phase: &PhaseReport) -> String {
-    let both = if phase.carrier.way() == Some(Way::Both) { " that carry both ways" } else { "" };
+    let both = if phase.carrier.way() == Some(DataDirection::Both) { " that carry both ways" } else { "" };
     let what = match &phase.carrier {
         Carrier::Idle => "nothing".to_owned(),
         Carrier::Tcp { streams: 1, .. } => "1 connection".to_owned(),
         Carrier::Tcp { streams, .. } => format!("{streams} connections"),
         Carrier::Sctp { streams: 1, .. } => "1 association of SCTP over UDP".to_owned(),
         Carrier::Sctp { streams, .. } => format!("{streams} associations of SCTP over UDP"),
-        Carrier::Udp { size, load: Load::Told, .. } => {
+        Carrier::Udp { size, load: DatagramLoad::Told, .. } => {
             return format!("what the line carries of datagrams of {size} B");
         }
         Carrier::Udp { size, .. } => format!("datagrams of {size} B"),
@@ -144,7 +144,7 @@ fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String>
     lines
 }
 
-fn capacity_lines(capacity: &Capacity) -> Vec<String> {
+fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
     let (found, layers) = (&capacity.found, &capacity.layers);
     let [payload, ethernet] = [layers.payload, layers.ethernet].map(rate);
     let least = if capacity.is_exact() { "" } else { "at least " };
@@ -200,7 +200,7 @@ fn one_way(told: Option<&OneWay>) -> Option<String> {
 /// Round trips per minute: the draft's number, and of what it is made.
 fn responsiveness(told: &Responsiveness) -> Vec<String> {
     let rpm = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), |rpm| format!("{rpm:.0}"));
-    let median = |trips: &Trips| seconds(trips.delays.p50_s);
+    let median = |trips: &ProbeTimes| seconds(trips.delays.p50_s);
     let all = told.connect.delays;
     let mut lines = vec![format!(
         "responsive  {} RPM ({} on new connections, {} on loaded ones); {} of medians, {} of p95",
@@ -273,11 +273,11 @@ pub fn rate(bits_per_s: f64) -> String {
 }
 
 /// Which way, in a word.
-pub const fn way(way: Way) -> &'static str {
+pub const fn way(way: DataDirection) -> &'static str {
     match way {
-        Way::Up => "upload",
-        Way::Down => "download",
-        Way::Both => "both ways",
+        DataDirection::Up => "upload",
+        DataDirection::Down => "download",
+        DataDirection::Both => "both ways",
     }
 }
 

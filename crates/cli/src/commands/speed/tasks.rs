@@ -2,8 +2,8 @@
 
 use netrig_core::Duration;
 use netrig_host::random;
-use netrig_speed::measure::{PhaseOrder, SearchTask, Task};
-use netrig_speed::protocol::{Carrier, Load, Phase, Way};
+use netrig_speed::measure::{MeasureTask, PhaseOrder, SearchTask};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase};
 
 use super::arguments::{Measure, Only};
 use crate::failure::Failure;
@@ -25,25 +25,25 @@ const BENEATH: Duration = Duration::from_millis(500);
 const LONGEST_SEARCH: Duration = Duration::from_secs(45);
 
 /// What is done, one after the other.
-pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
+pub fn tasks(arguments: &Measure) -> Result<Vec<MeasureTask>, Failure> {
     let ways = match (arguments.down, arguments.up, arguments.both) {
-        (true, ..) => &[Way::Down][..],
-        (_, true, _) => &[Way::Up],
-        (.., true) => &[Way::Down, Way::Up, Way::Both],
-        _ => &[Way::Down, Way::Up],
+        (true, ..) => &[DataDirection::Down][..],
+        (_, true, _) => &[DataDirection::Up],
+        (.., true) => &[DataDirection::Down, DataDirection::Up, DataDirection::Both],
+        _ => &[DataDirection::Down, DataDirection::Up],
     };
     let size = arguments.size.map(|size| u16::try_from(size.bytes()));
     let size = size.transpose().map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
     let carry = |carrier: Carrier| {
-        let every = Phase::interval(&carrier, arguments.time, EVERY);
-        Task::Carry(PhaseOrder { carrier, lasts: arguments.time, every })
+        let every = MeasurementPhase::interval(&carrier, arguments.time, EVERY);
+        MeasureTask::Carry(PhaseOrder { carrier, lasts: arguments.time, every })
     };
     if let Some(rate) = arguments.udp {
         let bits_per_s = rate.bits_per_s();
         let load = if arguments.poisson {
-            Load::Poisson { bits_per_s, seed: random_seed()? }
+            DatagramLoad::Poisson { bits_per_s, seed: random_seed()? }
         } else {
-            Load::Fixed { bits_per_s }
+            DatagramLoad::Fixed { bits_per_s }
         };
         let size = size.unwrap_or(USUAL_SIZE);
         return Ok(ways.iter().map(|way| carry(Carrier::Udp { way: *way, size, load })).collect());
@@ -56,8 +56,8 @@ pub fn tasks(arguments: &Measure) -> Result<Vec<Task>, Failure> {
             Carrier::Tcp { way: *way, streams, congestion: arguments.congestion.clone() }
         })
     });
-    let search = ways.iter().filter(|way| **way != Way::Both).map(|way| {
-        Task::Search(SearchTask {
+    let search = ways.iter().filter(|way| **way != DataDirection::Both).map(|way| {
+        MeasureTask::Search(SearchTask {
             way: *way,
             size,
             most: arguments.most,

@@ -1,8 +1,7 @@
-//! Who may measure now, who waits, and who is turned away.
+//! Admission control: which sessions measure now, which wait, and which are refused.
 //!
-//! A server that serves everybody at once measures itself. [`Admission`] lets in as many as its [`Limits`] allow, keeps the
-//! others in the order in which they came, tells each its place, and forgets whoever leaves. It knows no socket and asks no
-//! clock; its memory is bounded by the limits, whoever asks.
+//! A server that serves all clients at once measures itself. [`Admission`] admits as many as its [`AdmissionLimits`] allow and keeps
+//! the others in a queue in the order of arrival. It uses neither sockets nor a clock. The limits bound its memory.
 
 mod visitor;
 
@@ -13,30 +12,30 @@ use serde::{Deserialize, Serialize};
 
 pub use visitor::{HOUSEHOLDS_OF_A_SITE, Household, Site, Visitor};
 
-/// What a server allows.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct AdmissionLimits {
     /// Sessions that measure at the same time, at least 1.
     pub sessions: usize,
-    /// Sessions that wait, beside those that measure.
+    /// Sessions that wait, in addition to those that measure.
     pub queue: usize,
     /// Sessions of one [`Household`] that measure at the same time, at least 1.
     pub per_household: usize,
     /// Sessions of one household that wait.
     pub queue_per_household: usize,
-    /// Sessions with one key that measure at the same time; as many as there may be if not given.
+    /// Sessions with one key that measure at the same time. Unlimited if absent.
     pub per_key: Option<usize>,
-    /// What all sessions together may carry in one direction: who says how much it needs waits until there is room, and who
-    /// does not say is taken to need an equal part.
+    /// The rate of all sessions together in one direction. A session that states its rate waits until there is room for it. A session
+    /// that states none is counted with an equal share.
     pub rate: Option<Rate>,
-    /// How long a session may take from when it was let in.
+    /// The longest duration of a session, from its admission.
     pub lasts: Duration,
-    /// What a session may carry in all, bytes of both directions.
+    /// The most bytes of a session, both directions together.
     pub bytes: u64,
 }
 
-impl Default for Limits {
-    /// For a server on its own line: few at once, since each changes what the others measure.
+impl Default for AdmissionLimits {
+    /// For a server on its own line: few sessions at once, because each affects the results of the others.
     fn default() -> Self {
         Self {
             sessions: 4,
@@ -51,43 +50,43 @@ impl Default for Limits {
     }
 }
 
-/// What names a session at its server.
+/// Identifies a session at its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// What somebody who asks is told.
+/// The answer to a request for admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It may begin.
+pub enum AdmissionAnswer {
+    /// The session may begin.
     Admitted(Ticket),
-    /// It waits until it is told [until when](Admission::until) it may stay.
+    /// The session waits until [`Admission::until`] returns its end.
     Waits(Ticket),
-    /// It is turned away.
-    Refused(Refusal),
+    /// The session is refused.
+    Refused(AdmissionRefusal),
 }
 
-/// Why somebody is turned away.
+/// Why a session is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Refusal {
-    /// As many wait as may.
+pub enum AdmissionRefusal {
+    /// The queue is full.
     #[error("the server is full, and as many wait as may; try again in a minute")]
     Full,
-    /// Of this household as many wait as may.
+    /// The queue has no room for another session of this household.
     #[error(
         "as many sessions from your address are served or wait as may; end one of them, or try again when it is over"
     )]
     TooManyFromThere,
-    /// It would have to wait, which cannot be told by what it speaks.
+    /// The session would have to wait, and its protocol has no message for that.
     #[error("the server is busy, and those who speak this protocol do not wait; try again in a minute")]
     Busy,
-    /// It asks for more than the server ever gives.
+    /// The requested rate is above the limit of the server.
     #[error("the server never gives so much: ask for a lower rate")]
     TooMuch,
 }
 
-impl Refusal {
-    /// In a word.
+impl AdmissionRefusal {
+    /// The short name in counters.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -98,7 +97,8 @@ impl Refusal {
     }
 }
 
-/// Whether one more of a household is not too many beside others, where so many may be of one, and so many times that of its site.
+/// Whether another session of a household fits beside the others. `most` is the limit of one household; a site may have
+/// [`HOUSEHOLDS_OF_A_SITE`] times as many.
 pub fn fits(household: Household, others: impl Iterator<Item = Household>, most: usize) -> bool {
     let (mut own, mut near) = (0, 0);
     for other in others {
@@ -108,110 +108,109 @@ pub fn fits(household: Household, others: impl Iterator<Item = Household>, most:
     own < most && near < most.saturating_mul(HOUSEHOLDS_OF_A_SITE)
 }
 
-/// Lets sessions in.
+/// Admission control.
 #[derive(Debug)]
 pub struct Admission {
-    limits: Limits,
+    limits: AdmissionLimits,
     next: u64,
-    served: Vec<Session>,
-    waiting: VecDeque<Session>,
+    served: Vec<AdmittedSession>,
+    waiting: VecDeque<AdmittedSession>,
 }
 
 #[derive(Clone, Debug)]
-struct Session {
+struct AdmittedSession {
     ticket: Ticket,
     visitor: Visitor,
-    /// Bits per second in its busier direction.
+    /// The rate in its busier direction.
     needs: Rate,
-    /// It was let in for that, and no more.
+    /// Whether the session is limited to that rate.
     is_held: bool,
-    /// When it must be over, once it was let in.
+    /// The latest end of the session. [`Instant::NEVER`] until it is admitted.
     until: Instant,
 }
 
 impl Admission {
-    /// Lets in what `limits` allow.
-    pub fn new(limits: Limits) -> Self {
+    /// `sessions` and `per_household` are raised to 1.
+    pub fn new(limits: AdmissionLimits) -> Self {
         let [sessions, per_household] = [limits.sessions, limits.per_household].map(|count| count.max(1));
-        let limits = Limits { sessions, per_household, ..limits };
+        let limits = AdmissionLimits { sessions, per_household, ..limits };
         Self { limits, next: 0, served: Vec::new(), waiting: VecDeque::new() }
     }
 
-    /// Somebody asks to measure, with a rate that it will not exceed if it knows one.
-    pub fn ask(&mut self, now: Instant, visitor: Visitor, rate: Option<Rate>) -> Answer {
+    /// Requests admission. `rate` is the rate that the session will not exceed, if known.
+    pub fn ask(&mut self, now: Instant, visitor: Visitor, rate: Option<Rate>) -> AdmissionAnswer {
         let needs = rate.unwrap_or_else(|| self.equal_part());
         if self.limits.rate.is_some_and(|most| needs > most) {
-            return Answer::Refused(Refusal::TooMuch);
+            return AdmissionAnswer::Refused(AdmissionRefusal::TooMuch);
         }
         let ticket = Ticket(self.next);
         let is_held = rate.is_some() || self.limits.rate.is_some();
-        let session = Session { ticket, visitor, needs, is_held, until: Instant::NEVER };
-        // Nobody overtakes those who wait, but for those who wait for their own household or key only.
+        let session = AdmittedSession { ticket, visitor, needs, is_held, until: Instant::NEVER };
+        // The queue is first in, first out, except for sessions that wait only for their own household or key.
         let blocked = self.waiting.iter().any(|other| self.has_room_of_its_own(other));
         if !blocked && self.has_room_of_its_own(&session) && self.has_room(&session) {
             self.next += 1;
             self.serve(now, session);
-            return Answer::Admitted(ticket);
+            return AdmissionAnswer::Admitted(ticket);
         }
         let waiting = self.waiting.iter().map(|other| other.visitor.household);
         if !fits(session.visitor.household, waiting, self.limits.queue_per_household) {
-            return Answer::Refused(Refusal::TooManyFromThere);
+            return AdmissionAnswer::Refused(AdmissionRefusal::TooManyFromThere);
         }
         if self.waiting.len() >= self.limits.queue {
-            return Answer::Refused(Refusal::Full);
+            return AdmissionAnswer::Refused(AdmissionRefusal::Full);
         }
         self.next += 1;
         self.waiting.push_back(session);
-        Answer::Waits(ticket)
+        AdmissionAnswer::Waits(ticket)
     }
 
-    /// A session is over, or whoever waited has gone.
+    /// Removes a session that has ended or no longer waits.
     pub fn leave(&mut self, now: Instant, ticket: Ticket) {
         self.served.retain(|session| session.ticket != ticket);
         self.waiting.retain(|session| session.ticket != ticket);
         self.let_in(now);
     }
 
-    /// How many stand before it, and how many wait in all; nothing if it does not wait. Stale after the next call of
-    /// [`ask`](Self::ask) or [`leave`](Self::leave).
+    /// The number of sessions before it in the queue, and the length of the queue. `None` if the session does not wait. Stale after the
+    /// next call of [`ask`](Self::ask) or [`leave`](Self::leave).
     pub fn place(&self, ticket: Ticket) -> Option<(usize, usize)> {
         let before = self.waiting.iter().position(|session| session.ticket == ticket)?;
         Some((before, self.waiting.len()))
     }
 
-    /// When a session that was let in must be over; nothing of one that waits. Stale after the next call of
-    /// [`leave`](Self::leave).
+    /// The latest end of an admitted session. `None` if it waits. Stale after the next call of [`leave`](Self::leave).
     pub fn until(&self, ticket: Ticket) -> Option<Instant> {
         self.served.iter().find(|session| session.ticket == ticket).map(|session| session.until)
     }
 
-    /// What a session that was let in may carry in each direction; all that the path takes if nothing was said.
+    /// The highest rate of an admitted session in each direction. Unlimited if absent.
     pub fn held_to(&self, ticket: Ticket) -> Option<Rate> {
         let session = self.served.iter().find(|session| session.ticket == ticket)?;
         session.is_held.then_some(session.needs)
     }
 
-    /// The same as [`ask`](Self::ask) for somebody who cannot be told to wait.
+    /// Requests admission like [`ask`](Self::ask) for a session that cannot wait.
     ///
     /// # Errors
-    /// If it is not let in at once.
+    /// If the session is not admitted at once.
     pub fn ask_at_once(
         &mut self,
         now: Instant,
         visitor: Visitor,
         rate: Option<Rate>,
-    ) -> Result<Ticket, Refusal> {
+    ) -> Result<Ticket, AdmissionRefusal> {
         match self.ask(now, visitor, rate) {
-            Answer::Admitted(ticket) => Ok(ticket),
-            Answer::Refused(refusal) => Err(refusal),
-            Answer::Waits(ticket) => {
+            AdmissionAnswer::Admitted(ticket) => Ok(ticket),
+            AdmissionAnswer::Refused(refusal) => Err(refusal),
+            AdmissionAnswer::Waits(ticket) => {
                 self.leave(now, ticket);
-                Err(Refusal::Busy)
+                Err(AdmissionRefusal::Busy)
             }
         }
     }
 
-    /// Sessions that measure, and that wait.
+    /// The numbers of sessions that measure and that wait.
     pub fn tally(&self) -> (usize, usize) {
         (self.served.len(), self.waiting.len())
     }
@@ -226,12 +225,12 @@ impl Admission {
         }
     }
 
-    fn serve(&mut self, now: Instant, session: Session) {
-        self.served.push(Session { until: now + self.limits.lasts, ..session });
+    fn serve(&mut self, now: Instant, session: AdmittedSession) {
+        self.served.push(AdmittedSession { until: now + self.limits.lasts, ..session });
     }
 
-    /// Whether it would be one of not too many of its household and of its key.
-    fn has_room_of_its_own(&self, session: &Session) -> bool {
+    /// Whether the limits of its household and of its key have room for the session.
+    fn has_room_of_its_own(&self, session: &AdmittedSession) -> bool {
         let served = self.served.iter().map(|other| other.visitor.household);
         let key = session.visitor.key.as_ref();
         let keyed = self.served.iter().filter(|other| other.visitor.key.as_ref() == key).count();
@@ -239,16 +238,16 @@ impl Admission {
             && (key.is_none() || self.limits.per_key.is_none_or(|most| keyed < most))
     }
 
-    /// Whether there is room for it beside all others.
-    fn has_room(&self, session: &Session) -> bool {
-        // What somebody asks for is any number.
+    /// Whether the limits of the server have room for the session.
+    fn has_room(&self, session: &AdmittedSession) -> bool {
+        // The requested rate may be any number.
         let needs = self.served.iter().map(|other| other.needs.bits_per_s());
         let all = needs.fold(session.needs.bits_per_s(), u64::saturating_add);
         let fits = |most: Rate| all <= most.bits_per_s();
         self.served.len() < self.limits.sessions && self.limits.rate.is_none_or(fits)
     }
 
-    /// What somebody is taken to need who does not say.
+    /// The rate that is assumed for a session that states none.
     fn equal_part(&self) -> Rate {
         let all = self.limits.rate.map_or(0, Rate::bits_per_s);
         Rate::from_bits_per_s(all / self.limits.sessions.max(1) as u64)

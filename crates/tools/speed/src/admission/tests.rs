@@ -16,14 +16,20 @@ const fn at(seconds: u64) -> Instant {
     Instant::from_nanos(seconds * 1_000_000_000)
 }
 
-fn limits(sessions: usize) -> Limits {
-    Limits { sessions, queue: 3, per_household: 1, queue_per_household: 1, ..Limits::default() }
+fn limits(sessions: usize) -> AdmissionLimits {
+    AdmissionLimits {
+        sessions,
+        queue: 3,
+        per_household: 1,
+        queue_per_household: 1,
+        ..AdmissionLimits::default()
+    }
 }
 
-fn ticket(answer: Answer) -> Ticket {
+fn ticket(answer: AdmissionAnswer) -> Ticket {
     match answer {
-        Answer::Admitted(ticket) | Answer::Waits(ticket) => ticket,
-        Answer::Refused(why) => panic!("{why}"),
+        AdmissionAnswer::Admitted(ticket) | AdmissionAnswer::Waits(ticket) => ticket,
+        AdmissionAnswer::Refused(why) => panic!("{why}"),
     }
 }
 
@@ -47,7 +53,7 @@ fn a_queue_has_an_end() {
     for last in 1..=4 {
         ticket(admission.ask(at(0), from(last), None));
     }
-    assert_eq!(admission.ask(at(0), from(5), None), Answer::Refused(Refusal::Full));
+    assert_eq!(admission.ask(at(0), from(5), None), AdmissionAnswer::Refused(AdmissionRefusal::Full));
     assert_eq!(admission.tally(), (1, 3));
 }
 
@@ -56,10 +62,13 @@ fn one_household_keeps_nobody_else_out() {
     let mut admission = Admission::new(limits(2));
     let first = ticket(admission.ask(at(0), from(1), None));
     let again = admission.ask(at(0), from(1), None);
-    assert!(matches!(again, Answer::Waits(_)), "one of a household at a time");
-    assert_eq!(admission.ask(at(0), from(1), None), Answer::Refused(Refusal::TooManyFromThere));
+    assert!(matches!(again, AdmissionAnswer::Waits(_)), "one of a household at a time");
+    assert_eq!(
+        admission.ask(at(0), from(1), None),
+        AdmissionAnswer::Refused(AdmissionRefusal::TooManyFromThere)
+    );
     // It waits for its own, so others need not wait for it.
-    assert!(matches!(admission.ask(at(0), from(2), None), Answer::Admitted(_)));
+    assert!(matches!(admission.ask(at(0), from(2), None), AdmissionAnswer::Admitted(_)));
     admission.leave(at(5), first);
     assert!(admission.until(ticket(again)).is_some());
 }
@@ -71,34 +80,34 @@ fn one_site_keeps_nobody_else_out() {
         let address = [0x2001, 0xdb8, site, network, 0, 0, 0, 1];
         Visitor { household: Household::of(address.into()), key: None }
     };
-    let mut admission = Admission::new(Limits { queue: 100, ..limits(8) });
+    let mut admission = Admission::new(AdmissionLimits { queue: 100, ..limits(8) });
     let answers: Vec<_> = (0..20).map(|network| admission.ask(at(0), at_network(1, network), None)).collect();
-    let count = |of: fn(&Answer) -> bool| answers.iter().filter(|answer| of(answer)).count();
-    assert_eq!(count(|answer| matches!(answer, Answer::Admitted(_))), HOUSEHOLDS_OF_A_SITE);
-    assert_eq!(count(|answer| matches!(answer, Answer::Waits(_))), HOUSEHOLDS_OF_A_SITE);
-    assert!(matches!(admission.ask(at(0), at_network(2, 1), None), Answer::Admitted(_)));
+    let count = |of: fn(&AdmissionAnswer) -> bool| answers.iter().filter(|answer| of(answer)).count();
+    assert_eq!(count(|answer| matches!(answer, AdmissionAnswer::Admitted(_))), HOUSEHOLDS_OF_A_SITE);
+    assert_eq!(count(|answer| matches!(answer, AdmissionAnswer::Waits(_))), HOUSEHOLDS_OF_A_SITE);
+    assert!(matches!(admission.ask(at(0), at_network(2, 1), None), AdmissionAnswer::Admitted(_)));
 }
 
 #[test]
 fn a_key_may_have_fewer_than_there_are() {
-    let mut admission = Admission::new(Limits { per_key: Some(1), ..limits(4) });
-    assert!(matches!(admission.ask(at(0), keyed(1, "a"), None), Answer::Admitted(_)));
-    assert!(matches!(admission.ask(at(0), keyed(2, "a"), None), Answer::Waits(_)));
-    assert!(matches!(admission.ask(at(0), keyed(3, "b"), None), Answer::Admitted(_)));
-    assert!(matches!(admission.ask(at(0), from(4), None), Answer::Admitted(_)));
+    let mut admission = Admission::new(AdmissionLimits { per_key: Some(1), ..limits(4) });
+    assert!(matches!(admission.ask(at(0), keyed(1, "a"), None), AdmissionAnswer::Admitted(_)));
+    assert!(matches!(admission.ask(at(0), keyed(2, "a"), None), AdmissionAnswer::Waits(_)));
+    assert!(matches!(admission.ask(at(0), keyed(3, "b"), None), AdmissionAnswer::Admitted(_)));
+    assert!(matches!(admission.ask(at(0), from(4), None), AdmissionAnswer::Admitted(_)));
 }
 
 #[test]
 fn all_together_carry_no_more_than_the_line() {
     let mbit = |mbit: u64| Some(Rate::from_bits_per_s(mbit * 1_000_000));
-    let mut admission = Admission::new(Limits { rate: mbit(100), ..limits(4) });
-    assert!(matches!(admission.ask(at(0), from(1), mbit(60)), Answer::Admitted(_)));
+    let mut admission = Admission::new(AdmissionLimits { rate: mbit(100), ..limits(4) });
+    assert!(matches!(admission.ask(at(0), from(1), mbit(60)), AdmissionAnswer::Admitted(_)));
     let waits = ticket(admission.ask(at(0), from(2), mbit(50)));
     assert_eq!(admission.place(waits), Some((0, 1)));
     // It would have room, and stands behind somebody who has none.
     let behind = ticket(admission.ask(at(0), from(3), mbit(40)));
     assert_eq!(admission.place(behind), Some((1, 2)));
-    assert_eq!(admission.ask(at(0), from(4), mbit(101)), Answer::Refused(Refusal::TooMuch));
+    assert_eq!(admission.ask(at(0), from(4), mbit(101)), AdmissionAnswer::Refused(AdmissionRefusal::TooMuch));
     admission.leave(at(1), waits);
     assert!(admission.until(behind).is_some());
 }
@@ -115,7 +124,7 @@ fn who_leaves_before_it_is_let_in_never_is() {
 /// Two hundred at once where twenty may: all are served, in the order in which they came.
 #[test]
 fn nobody_starves() {
-    let limits = Limits { sessions: 20, queue: 200, ..limits(20) };
+    let limits = AdmissionLimits { sessions: 20, queue: 200, ..limits(20) };
     let mut admission = Admission::new(limits);
     let all: Vec<_> = (0..200).map(|last| ticket(admission.ask(at(0), from(last), None))).collect();
     let mut served: Vec<_> = all[..20].to_vec();
@@ -136,21 +145,21 @@ proptest! {
     /// Whoever comes and goes: no limit is passed, nobody is served twice, and at the end everybody who waits has a reason to.
     #[test]
     fn limits_hold(steps in proptest::collection::vec((any::<bool>(), 0..6u8, 0..40u64), 1..80)) {
-        let limits = Limits {
+        let limits = AdmissionLimits {
             sessions: 3,
             queue: 5,
             per_household: 2,
             queue_per_household: 3,
             rate: Some(Rate::from_bits_per_s(60)),
-            ..Limits::default()
+            ..AdmissionLimits::default()
         };
         let mut admission = Admission::new(limits);
         let mut known = Vec::new();
         for (comes, household, number) in steps {
             if comes {
                 match admission.ask(at(0), from(household), Some(Rate::from_bits_per_s(number))) {
-                    Answer::Admitted(ticket) | Answer::Waits(ticket) => known.push(ticket),
-                    Answer::Refused(_) => {}
+                    AdmissionAnswer::Admitted(ticket) | AdmissionAnswer::Waits(ticket) => known.push(ticket),
+                    AdmissionAnswer::Refused(_) => {}
                 }
             } else if let Some(ticket) = known.get(number as usize % known.len().max(1)).copied() {
                 admission.leave(at(0), ticket);
@@ -174,7 +183,7 @@ proptest! {
 #[test]
 fn who_asks_for_more_than_there_can_be_waits_for_nobody() {
     for rate in [None, Some(Rate::from_bits_per_s(100_000_000))] {
-        let mut admission = Admission::new(Limits { rate, ..limits(4) });
+        let mut admission = Admission::new(AdmissionLimits { rate, ..limits(4) });
         for last in 1..=3 {
             let _ = admission.ask(at(0), from(last), Some(Rate::from_bits_per_s(u64::MAX)));
         }

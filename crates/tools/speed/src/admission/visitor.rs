@@ -1,23 +1,23 @@
-//! Who asks.
+//! The client of a session: its key and its address range.
 
 use std::net::IpAddr;
 
-/// Somebody who asks to measure.
+/// A client that requests admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visitor {
-    /// Where it is.
+    /// The household of its address.
     pub household: Household,
-    /// The name of the key that it has shown, if it has shown one.
+    /// The name of the key that it has proved, if any.
     pub key: Option<String>,
 }
 
-/// Addresses that are taken for one line: an address of IPv4, and 2⁶⁴ addresses of IPv6, which is what one network is given
-/// (RFC 6177 section 2, RFC 4291 section 2.5.4).
+/// Addresses that count as one line: an IPv4 address or an IPv6 /64, the size of one network (RFC 6177 section 2, RFC 4291
+/// section 2.5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Household(IpAddr);
 
 impl Household {
-    /// That of an address. An IPv4 address that is written as one of IPv6 (RFC 4291 section 2.5.5.2) is that of IPv4.
+    /// The household of an address. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) counts as IPv4.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => Self(IpAddr::V6((address.to_bits() >> 64 << 64).into())),
@@ -26,16 +26,16 @@ impl Household {
     }
 }
 
-/// Households that many addresses of one operator may come to: who is given 2⁸⁰ addresses of IPv6, which is the most that an end
-/// site is given (RFC 6177 section 2), has 65,536 of them.
+/// The limit of a site in households. An IPv6 /48, the largest assignment of an end site (RFC 6177 section 2), has 65,536
+/// households.
 pub const HOUSEHOLDS_OF_A_SITE: usize = 4;
 
-/// Addresses that may be one subscriber's although they are many lines: an address of IPv4, and 2⁸⁰ addresses of IPv6.
+/// Addresses that may belong to one subscriber with many lines: an IPv4 address or an IPv6 /48.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site(IpAddr);
 
 impl Household {
-    /// Where it is.
+    /// The site of the household.
     pub fn site(self) -> Site {
         match self.0 {
             IpAddr::V6(address) => Site(IpAddr::V6((address.to_bits() >> 80 << 80).into())),

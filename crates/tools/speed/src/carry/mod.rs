@@ -1,6 +1,6 @@
-//! What one end carries in a phase: the threads that send and receive, what they count, and what their host did meanwhile.
+//! One end of a phase: the threads that send and receive, their counts, and the counters of their host.
 //!
-//! Both ends of a phase are this, the client's and the server's; they differ in which way is away from them.
+//! The client and the server use the same code. They differ only in the direction of the data.
 
 mod readings;
 
@@ -21,61 +21,67 @@ use netrig_core::{Duration, Rate};
 use netrig_host::{Clock, SourceReport, monotonic_nanos, random};
 use rustix::net::sockopt;
 
-use self::readings::{heard_of, tell_taken, until_silence};
-use crate::protocol::{Carrier, Counted, Datagrams, EndReport, Heard, Load, Phase, Way};
+use self::readings::{STRAGGLERS, heard_of, lasted, tell_taken, until_silence};
+use crate::protocol::{
+    Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport,
+    MeasurementPhase,
+};
 
-/// Readings that nobody has taken yet; more of them are kept for the end only.
+/// Length of the queue of live readings. If it is full, a reading appears only in the outcome.
 const UNTAKEN: usize = 64;
 
-/// After all was sent, datagrams are waited for until none has come for so long, and no longer than the other.
-const STRAGGLERS: Duration = Duration::from_millis(200);
+/// Datagrams are waited for no longer than this after all were sent.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// Which end of a phase this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Who asked.
+pub enum EndRole {
+    /// The end that requested the phase.
     Client,
-    /// Who was asked.
+    /// The end that serves it.
     Server,
 }
 
-impl Role {
-    /// What this end does with data that goes such a way.
-    pub const fn direction(self, way: Way) -> TransferDirection {
+impl EndRole {
+    /// Whether this end sends, receives, or does both for a direction of data.
+    pub const fn direction(self, way: DataDirection) -> TransferDirection {
         match (self, way) {
-            (_, Way::Both) => TransferDirection::Both,
-            (Self::Client, Way::Up) | (Self::Server, Way::Down) => TransferDirection::Sends,
-            (Self::Client, Way::Down) | (Self::Server, Way::Up) => TransferDirection::Receives,
+            (_, DataDirection::Both) => TransferDirection::Both,
+            (Self::Client, DataDirection::Up) | (Self::Server, DataDirection::Down) => {
+                TransferDirection::Sends
+            }
+            (Self::Client, DataDirection::Down) | (Self::Server, DataDirection::Up) => {
+                TransferDirection::Receives
+            }
         }
     }
 }
 
-/// What a phase goes over.
+/// The sockets of a phase.
 #[derive(Debug)]
-pub enum Sockets {
-    /// Nothing.
+pub enum PhaseSockets {
+    /// No socket: an idle phase.
     None,
-    /// Connections.
+    /// TCP connections.
     Tcp {
-        /// In the order of their numbers.
+        /// In the order of the stream numbers.
         streams: Vec<TcpStream>,
-        /// The largest window that this end offers, bytes; the kernel's choice if not given.
+        /// The largest receive window of this end, bytes. The kernel chooses it if absent.
         window: Option<u32>,
     },
-    /// A socket that is connected to the other end's.
+    /// A UDP socket that is connected to the peer.
     Udp(UdpSocket),
-    /// The same, for packets of SCTP.
+    /// A UDP socket that is connected to the peer and carries SCTP packets.
     Sctp {
         /// The socket.
         socket: UdpSocket,
-        /// The largest window that this end offers, bytes; enough for most paths if not given.
+        /// The largest receive window of this end, bytes. If absent, a default that suffices for most paths.
         window: Option<u32>,
     },
 }
 
-impl Sockets {
-    /// The other end.
+impl PhaseSockets {
+    /// The address of the peer.
     fn peer(&self) -> Option<IpAddr> {
         let peer = match self {
             Self::None => return None,
@@ -86,68 +92,68 @@ impl Sockets {
     }
 }
 
-/// What becomes known while a phase lasts.
+/// A reading that an end reports during a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Live {
-    /// So many bytes have arrived over all connections.
+pub enum LiveReading {
+    /// The sums over all connections.
     Bytes {
         /// Since the phase began, ns.
         at_ns: u64,
-        /// Bytes.
+        /// Bytes received.
         received: u64,
         /// Bytes given to the kernel.
         sent: u64,
     },
-    /// Datagrams have arrived.
-    Datagrams(Heard),
+    /// The counts of received datagrams.
+    Datagrams(DatagramCounts),
 }
 
-/// What an end has counted of a phase.
+/// What one end has counted in a phase.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// Each connection at each reading.
-    pub counted: Vec<Counted>,
-    /// The datagrams that arrived, at each reading.
-    pub heard: Vec<Heard>,
-    /// As a whole.
+pub struct PhaseOutcome {
+    /// The counts of each connection at each reading.
+    pub counted: Vec<ConnectionCounts>,
+    /// The counts of received datagrams at each reading.
+    pub heard: Vec<DatagramCounts>,
+    /// The totals of the phase.
     pub report: EndReport,
 }
 
-impl Outcome {
-    /// Keeps what an end tells while a phase lasts: of connections, all of them together.
-    pub(crate) fn keep(&mut self, live: &Live) {
+impl PhaseOutcome {
+    /// Appends a live reading. Readings of connections are sums over all of them.
+    pub(crate) fn keep(&mut self, live: &LiveReading) {
         match live {
-            Live::Bytes { at_ns, received, sent } => self.counted.push(Counted {
+            LiveReading::Bytes { at_ns, received, sent } => self.counted.push(ConnectionCounts {
                 at_ns: *at_ns,
                 received: *received,
                 sent: *sent,
-                ..Counted::default()
+                ..ConnectionCounts::default()
             }),
-            Live::Datagrams(heard) => self.heard.push(*heard),
+            LiveReading::Datagrams(heard) => self.heard.push(*heard),
         }
     }
 }
 
-/// What a server lets a session carry.
+/// The limits of what a session may carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// In each direction; all that the path takes if not given.
+    /// The highest rate in each direction. Unlimited if absent.
     pub rate: Option<Rate>,
-    /// What its connections are sent, bytes; no end to it if not given. Of datagrams it is looked at as they are sent.
+    /// The most bytes that its connections send. Unlimited if absent. Datagrams are checked while they are sent.
     pub bytes: Option<u64>,
 }
 
-/// A phase that is carried.
-pub struct Carrying {
+/// A phase that is running.
+pub struct RunningPhase {
     begun: u64,
-    /// When this end had sent all datagrams that it was to send, or its time was over.
+    /// The time at which this end stopped sending datagrams, ns of `CLOCK_MONOTONIC`.
     stopped: Option<u64>,
-    /// For how long it was to last, ns.
+    /// The planned duration, ns.
     lasts: u64,
     has_schedule: bool,
     host: HostCounters,
     radio: Option<Radio>,
-    /// Of the socket that datagrams go over, to send and to receive, bytes.
+    /// The send and receive buffers of the datagram socket, bytes.
     buffers: Option<[u64; 2]>,
     throttle: Arc<Throttle>,
     stop_sending: Arc<AtomicBool>,
@@ -155,20 +161,20 @@ pub struct Carrying {
     streams: Option<JoinHandle<io::Result<StreamsEnd>>>,
     source: Option<JoinHandle<io::Result<SourceEnd>>>,
     sink: Option<JoinHandle<io::Result<SinkEnd>>>,
-    /// What the source has left behind, once it has ended.
+    /// The result of the source once it has ended.
     sent: Option<SourceEnd>,
     /// Time between two readings.
     every: Duration,
-    live: Receiver<Live>,
-    counter: Counter,
+    live: Receiver<LiveReading>,
+    counter: PhaseCounter,
 }
 
-/// Bytes received and sent so far: payload, of datagrams all that came.
+/// Payload bytes received and sent so far. Duplicate datagrams count.
 #[derive(Clone, Debug, Default)]
-pub struct Counter(Arc<[AtomicU64; 2]>);
+pub struct PhaseCounter(Arc<[AtomicU64; 2]>);
 
-impl Counter {
-    /// As they are now.
+impl PhaseCounter {
+    /// Bytes received, bytes sent.
     pub fn bytes(&self) -> [u64; 2] {
         self.0.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
@@ -182,16 +188,16 @@ impl Counter {
     }
 }
 
-/// What a thread of connections leaves behind.
+/// The result of the thread that carries connections.
 #[derive(Default)]
 struct StreamsEnd {
-    counted: Vec<Counted>,
+    counted: Vec<ConnectionCounts>,
     effort: Effort,
     last: Vec<StreamCounts>,
     buffers: Option<[u64; 2]>,
     window: Option<u32>,
     congestion: Option<String>,
-    /// What is known beforehand of the packets that are sent: their payload, bytes.
+    /// The payload of the packets that are sent, bytes, if it is known before they are.
     segment: Option<u32>,
     faults: Vec<String>,
 }
@@ -202,28 +208,28 @@ struct SourceEnd {
 }
 
 struct SinkEnd {
-    heard: Vec<Heard>,
+    heard: Vec<DatagramCounts>,
     sink: DatagramSink,
     effort: Effort,
 }
 
-impl Carrying {
-    /// Begins to carry a phase.
+impl RunningPhase {
+    /// Starts a phase.
     ///
     /// # Errors
     /// If the kernel refuses a thread or a socket.
-    pub fn begin(phase: &Phase, role: Role, sockets: Sockets) -> io::Result<Self> {
+    pub fn begin(phase: &MeasurementPhase, role: EndRole, sockets: PhaseSockets) -> io::Result<Self> {
         Self::begin_within(phase, role, sockets, Allowance::default())
     }
 
-    /// The same with no more than what is allowed.
+    /// Starts a phase within the limits of `allowance`.
     ///
     /// # Errors
-    /// As of [`begin`](Self::begin).
+    /// See [`begin`](Self::begin).
     pub fn begin_within(
-        phase: &Phase,
-        role: Role,
-        sockets: Sockets,
+        phase: &MeasurementPhase,
+        role: EndRole,
+        sockets: PhaseSockets,
         allowance: Allowance,
     ) -> io::Result<Self> {
         let (most, bytes) = (allowance.rate, allowance.bytes);
@@ -249,10 +255,10 @@ impl Carrying {
             sent: None,
             every: phase.every(),
             live,
-            counter: Counter::default(),
+            counter: PhaseCounter::default(),
         };
         match (&phase.carrier, sockets) {
-            (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp { streams, window }) => {
+            (Carrier::Tcp { way, congestion, .. }, PhaseSockets::Tcp { streams, window }) => {
                 let direction = role.direction(*way);
                 if let Some(name) = congestion.as_ref().filter(|_| direction != TransferDirection::Receives) {
                     streams.iter().try_for_each(|socket| set_congestion(socket, name))?;
@@ -261,7 +267,7 @@ impl Carrying {
                 let order = StreamOrder { direction, every, bytes, pacing, window };
                 carrying.carry_streams(order, streams, told)?;
             }
-            (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
+            (Carrier::Udp { way, size, load }, PhaseSockets::Udp(socket)) => {
                 carrying.buffers = buffers(&socket);
                 let direction = role.direction(*way);
                 if direction != TransferDirection::Sends {
@@ -271,10 +277,10 @@ impl Carrying {
                     carrying.send_datagrams(phase, *size, *load, socket)?;
                 }
             }
-            (Carrier::Sctp { way, streams, size }, Sockets::Sctp { socket, window }) => {
+            (Carrier::Sctp { way, streams, size }, PhaseSockets::Sctp { socket, window }) => {
                 let order = AssociationOrder {
                     count: *streams,
-                    opens: role == Role::Client,
+                    opens: role == EndRole::Client,
                     direction: role.direction(*way),
                     every: phase.every(),
                     size: *size,
@@ -289,13 +295,13 @@ impl Carrying {
         Ok(carrying)
     }
 
-    /// From now on datagrams leave at this rate.
+    /// Sets the rate at which datagrams are sent.
     pub fn pace(&self, rate: Rate) {
         self.throttle.set(rate);
     }
 
-    /// The next of what has become known, if there is something.
-    pub fn poll_live(&self) -> Option<Live> {
+    /// The next live reading.
+    pub fn poll_live(&self) -> Option<LiveReading> {
         self.live.try_recv().ok()
     }
 
@@ -304,17 +310,17 @@ impl Carrying {
         self.counter.bytes()
     }
 
-    /// What counts them, also when the phase has ended.
-    pub fn counter(&self) -> Counter {
+    /// The counter of these bytes. It stays valid after the phase has ended.
+    pub fn counter(&self) -> PhaseCounter {
         self.counter.clone()
     }
 
-    /// Whether it carries nothing any more, although nobody has ended it: its connections are gone.
+    /// Whether the connections were closed before the phase was ended.
     pub fn is_over(&self) -> bool {
         self.streams.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// Sends no more datagrams; how many it has sent, if it sent any.
+    /// Stops sending datagrams. Returns the number of datagrams sent if this end sends any.
     ///
     /// # Errors
     /// If sending has failed.
@@ -327,34 +333,34 @@ impl Carrying {
         Ok(self.sent.as_ref().map(|sent| sent.last.datagrams))
     }
 
-    /// Ends the phase. Connections are broken off; of datagrams those are waited for that are still underway, of so many that
-    /// the other end has sent, if that is known.
+    /// Ends the phase. Connections are aborted. Datagrams in flight are waited for; `sent_there` is the number that the peer has
+    /// sent, if known.
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(self, sent_there: Option<u64>) -> io::Result<Outcome> {
+    pub fn end(self, sent_there: Option<u64>) -> io::Result<PhaseOutcome> {
         self.end_while(sent_there, &mut |_| true)
     }
 
-    /// The same, and nothing is waited for any more once so many bytes received and sent are too many.
+    /// Ends the phase. The wait for datagrams in flight stops when `may` returns false for the bytes received and sent.
     ///
     /// # Errors
-    /// As of [`end`](Self::end).
+    /// See [`end`](Self::end).
     pub fn end_while(
         mut self,
         sent_there: Option<u64>,
         may: &mut dyn FnMut([u64; 2]) -> bool,
-    ) -> io::Result<Outcome> {
+    ) -> io::Result<PhaseOutcome> {
         self.stop_sending()?;
         if self.sink.is_some() {
             self.wait_for_stragglers(may);
         }
         self.stop.store(true, Ordering::Relaxed);
-        // Datagrams that are waited for are not carried for longer.
+        // The wait for datagrams in flight does not lengthen the phase.
         let stopped = self.stopped.filter(|_| self.sink.is_some() || self.sent.is_some());
         let (begun, lasts) = (self.begun, self.lasts);
         let lasted = |ended: u64| lasted([begun, ended], stopped, lasts);
-        let mut outcome = Outcome::default();
+        let mut outcome = PhaseOutcome::default();
         outcome.report.buffers = self.buffers;
         let mut effort = Vec::new();
         if let Some(streams) = self.streams.take() {
@@ -374,7 +380,7 @@ impl Carrying {
         if let Some(sent) = &self.sent {
             effort.push(sent.last.effort);
             (datagrams.sent, datagrams.skipped) = (sent.last.datagrams, sent.last.skipped);
-            // Who is told how fast to go while it goes has no schedule to keep.
+            // A source whose rate is steered has no schedule to keep.
             outcome.report.faults.extend(sent.report.fault().filter(|_| self.has_schedule));
         }
         outcome.report.datagrams = (datagrams != Datagrams::default()).then_some(datagrams);
@@ -394,7 +400,7 @@ impl Carrying {
         let patience = STRAGGLERS.max(self.every * 2);
         while may(self.bytes()) && monotonic_nanos() - begun < LONGEST_WAIT.as_nanos() {
             while let Some(live) = self.poll_live() {
-                let Live::Datagrams(heard) = live else { continue };
+                let LiveReading::Datagrams(heard) = live else { continue };
                 if last.replace(heard.received) != Some(heard.received) {
                     since = monotonic_nanos();
                 }
@@ -410,7 +416,7 @@ impl Carrying {
         &mut self,
         order: StreamOrder,
         sockets: Vec<TcpStream>,
-        told: SyncSender<Live>,
+        told: SyncSender<LiveReading>,
     ) -> io::Result<()> {
         let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
         let carry = move || {
@@ -433,7 +439,7 @@ impl Carrying {
         &mut self,
         order: AssociationOrder,
         socket: UdpSocket,
-        told: SyncSender<Live>,
+        told: SyncSender<LiveReading>,
     ) -> io::Result<()> {
         let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
         let carry = move || {
@@ -449,7 +455,12 @@ impl Carrying {
         Ok(())
     }
 
-    fn take_datagrams(&mut self, phase: &Phase, socket: UdpSocket, told: SyncSender<Live>) -> io::Result<()> {
+    fn take_datagrams(
+        &mut self,
+        phase: &MeasurementPhase,
+        socket: UdpSocket,
+        told: SyncSender<LiveReading>,
+    ) -> io::Result<()> {
         let (stop, begun, every) = (Arc::clone(&self.stop), self.begun, phase.every());
         let counter = self.counter.clone();
         let flow = phase.number;
@@ -461,8 +472,8 @@ impl Carrying {
                 counter.received(taken.all_bytes);
                 heard.push(now);
                 effort = taken.effort;
-                // Whoever does not take it in time has the next one.
-                let _ = told.try_send(Live::Datagrams(now));
+                // If the queue is full, the reader gets a later reading.
+                let _ = told.try_send(LiveReading::Datagrams(now));
             })?;
             Ok(SinkEnd { heard, sink, effort })
         };
@@ -470,10 +481,16 @@ impl Carrying {
         Ok(())
     }
 
-    fn send_datagrams(&mut self, phase: &Phase, size: u16, load: Load, socket: UdpSocket) -> io::Result<()> {
+    fn send_datagrams(
+        &mut self,
+        phase: &MeasurementPhase,
+        size: u16,
+        load: DatagramLoad,
+        socket: UdpSocket,
+    ) -> io::Result<()> {
         let spacing = match load {
-            Load::Poisson { seed, .. } => Spacing::Poisson { seed },
-            Load::Fixed { .. } | Load::Told => Spacing::Constant,
+            DatagramLoad::Poisson { seed, .. } => Spacing::Poisson { seed },
+            DatagramLoad::Fixed { .. } | DatagramLoad::Told => Spacing::Constant,
         };
         let order = SourceOrder { flow: phase.number, size, spacing, every: phase.every() };
         let (stop, throttle, begun) =
@@ -493,30 +510,24 @@ impl Carrying {
     }
 }
 
-/// What is broken off sends nothing more, and takes nothing: connections are aborted.
-impl Drop for Carrying {
+/// An aborted phase neither sends nor receives: its connections are aborted.
+impl Drop for RunningPhase {
     fn drop(&mut self) {
         self.stop_sending.store(true, Ordering::Relaxed);
         self.stop.store(true, Ordering::Relaxed);
-        // Of a phase that was broken off nobody asks what was counted.
+        // The counts of an aborted phase are not used.
         self.streams.take().map(joined);
         self.source.take().map(joined);
         self.sink.take().map(joined);
     }
 }
 
-/// For how long a phase lasted that began and ended at these moments, ns. Datagrams leave until the phase is to be over, and
-/// who receives them knows when that is: the word that says so may be lost, and comes later then.
-fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64) -> u64 {
-    stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
-}
-
-/// What each of so many may carry, B/s, if all together may carry no more than so much.
+/// The share of each of `count` connections, B/s, if `most` limits all of them together.
 fn each_of(most: Option<Rate>, count: usize) -> Option<u32> {
     Some(pacing(Rate::from_bits_per_s(most?.bits_per_s() / count.max(1) as u64)))
 }
 
-/// What a thread that has ended gives.
+/// The result of a thread that has ended.
 pub(crate) fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
 }
@@ -526,35 +537,40 @@ fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("the kernel has no congestion control `{name}`: {error}")))
 }
 
-/// What a connection was made with: its buffers to send and to receive, and the congestion control of what it sends.
+/// The send and receive buffers of a connection and, if it sends, its congestion control.
 fn settings(socket: &TcpStream, direction: TransferDirection) -> (Option<[u64; 2]>, Option<String>) {
     let congestion =
         if direction == TransferDirection::Receives { None } else { sockopt::tcp_congestion(socket).ok() };
     (buffers(socket), congestion)
 }
 
-/// What a socket may hold, to send and to receive, bytes as the kernel counts them.
+/// The send and receive buffers of a socket, bytes as the kernel counts them.
 fn buffers(socket: impl AsFd) -> Option<[u64; 2]> {
     let send = sockopt::socket_send_buffer_size(&socket).ok()?;
     Some([send as u64, sockopt::socket_recv_buffer_size(&socket).ok()? as u64])
 }
 
 impl StreamsEnd {
-    fn read<C>(&mut self, reading: &Reading<C>, begun: u64, counter: &Counter, told: &SyncSender<Live>)
-    where
-        for<'a> &'a C: Into<Counted>,
+    fn read<C>(
+        &mut self,
+        reading: &Reading<C>,
+        begun: u64,
+        counter: &PhaseCounter,
+        told: &SyncSender<LiveReading>,
+    ) where
+        for<'a> &'a C: Into<ConnectionCounts>,
     {
         let at_ns = reading.at - begun;
         let now = reading.connections.iter().zip(0..);
-        let now = now.map(|(carried, stream)| Counted { at_ns, stream, ..carried.into() });
+        let now = now.map(|(carried, stream)| ConnectionCounts { at_ns, stream, ..carried.into() });
         let before = self.counted.len();
         self.counted.extend(now);
-        let sum = |of: fn(&Counted) -> u64| self.counted[before..].iter().map(of).sum();
+        let sum = |of: fn(&ConnectionCounts) -> u64| self.counted[before..].iter().map(of).sum();
         let (received, sent) = (sum(|counted| counted.received), sum(|counted| counted.sent));
         counter.received(received);
         counter.sent(sent);
-        // Whoever does not take it in time has the next one.
-        let _ = told.try_send(Live::Bytes { at_ns, received, sent });
+        // If the queue is full, the reader gets a later reading.
+        let _ = told.try_send(LiveReading::Bytes { at_ns, received, sent });
         self.effort = reading.effort;
     }
 

@@ -1,13 +1,14 @@
-//! What was read of what carries data, in the protocol's words.
+//! Conversion of readings to the protocol's types.
 
 use netrig_bulk::{AssociationCounts, SinkReading, StreamCounts};
 use netrig_core::{Duration, Instant};
 
-use super::STRAGGLERS;
-use crate::protocol::{Counted, Datagrams, Heard};
+use crate::protocol::{ConnectionCounts, DatagramCounts, Datagrams};
 
-/// A connection, in the protocol's words.
-impl From<&StreamCounts> for Counted {
+/// The end of a phase waits for datagrams until none has arrived for this long.
+pub(super) const STRAGGLERS: Duration = Duration::from_millis(200);
+
+impl From<&StreamCounts> for ConnectionCounts {
     fn from(carried: &StreamCounts) -> Self {
         let info = carried.info.unwrap_or_default();
         Self {
@@ -30,8 +31,8 @@ impl From<&StreamCounts> for Counted {
     }
 }
 
-/// An association, in the protocol's words. Its send buffer is netrig's own and holds nothing back.
-impl From<&AssociationCounts> for Counted {
+/// The send buffer of an association is netrig's own and never limits it.
+impl From<&AssociationCounts> for ConnectionCounts {
     fn from(borne: &AssociationCounts) -> Self {
         Self {
             received: borne.received,
@@ -48,9 +49,9 @@ impl From<&AssociationCounts> for Counted {
     }
 }
 
-/// A reading of datagrams, in the protocol's words.
-pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> Heard {
-    Heard {
+/// The counts of datagrams at a reading. `begun` is the start of the phase, ns of `CLOCK_MONOTONIC`.
+pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> DatagramCounts {
+    DatagramCounts {
         at_ns: taken.at - begun,
         received: taken.arrivals.received,
         dropped: Some(taken.dropped_before),
@@ -63,15 +64,21 @@ pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> Heard {
     }
 }
 
-/// One datagram alone tells of no change, s.
+/// Jitter, s. It needs at least two datagrams.
 fn jitter_of(taken: &SinkReading) -> Option<f64> {
     (taken.arrivals.received > 1).then_some(taken.jitter)
 }
 
-/// The readings of datagrams without those behind the last one: what was waited for after all had been sent is no time in which
-/// nothing came. The last reading is of the moment when that datagram came, and has at least half an interval of its own.
-/// Silence before the phase was over, after so many ns, is the path's.
-pub(super) fn until_silence(mut heard: Vec<Heard>, lasted: u64) -> Vec<Heard> {
+/// The duration of a phase that began and ended at these times, ns. Datagrams are sent until the planned end, which the receiver
+/// knows. The message that ends the phase may be lost and arrive late.
+pub(super) fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64) -> u64 {
+    stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
+}
+
+/// The readings up to the last datagram: the wait for datagrams in flight does not count as silence. The last reading has the time
+/// of the last arrival and covers at least half an interval. Silence before the end of the phase (`lasted`, ns) is that of the path
+/// and stays.
+pub(super) fn until_silence(mut heard: Vec<DatagramCounts>, lasted: u64) -> Vec<DatagramCounts> {
     let all = heard.last().map_or(0, |last| last.bytes);
     let Some(at) = heard.iter().position(|reading| reading.bytes == all).filter(|_| all > 0) else {
         return heard;
@@ -93,7 +100,7 @@ pub(super) fn until_silence(mut heard: Vec<Heard>, lasted: u64) -> Vec<Heard> {
     heard
 }
 
-/// The least, the mean and the most of two sets of so many.
+/// Minimum, mean and maximum of two sets with these counts.
 fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Option<[i64; 3]> {
     let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
     let [a, b] = counts.map(|count| count.max(1) as f64);
@@ -118,15 +125,20 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn heard(at_ms: u64, bytes: u64, last_arrival_ms: u64) -> Heard {
-        Heard { at_ns: at_ms * MS, bytes, last_arrival_ns: last_arrival_ms * MS, ..Heard::default() }
+    fn heard(at_ms: u64, bytes: u64, last_arrival_ms: u64) -> DatagramCounts {
+        DatagramCounts {
+            at_ns: at_ms * MS,
+            bytes,
+            last_arrival_ns: last_arrival_ms * MS,
+            ..DatagramCounts::default()
+        }
     }
 
-    fn times(heard: &[Heard]) -> Vec<u64> {
+    fn times(heard: &[DatagramCounts]) -> Vec<u64> {
         heard.iter().map(|reading| reading.at_ns / MS).collect()
     }
 
-    /// A second of datagrams without a pause, of which the word that it is over comes 600 ms late.
+    /// One second of datagrams without a pause. The message that ends the phase arrives 600 ms late.
     #[test]
     fn a_word_that_comes_late_makes_a_phase_no_longer() {
         let came = || {
@@ -134,14 +146,14 @@ mod tests {
             (1..=16).map(reading).collect()
         };
         let (begun, told) = (7 * MS, 1607 * MS);
-        let lasted = super::super::lasted([begun, told], Some(told), 1000 * MS);
-        assert_eq!(lasted, 1000 * MS);
-        let kept = until_silence(came(), lasted);
+        let lasts = lasted([begun, told], Some(told), 1000 * MS);
+        assert_eq!(lasts, 1000 * MS);
+        let kept = until_silence(came(), lasts);
         assert_eq!((kept.len(), kept.last().map(|last| last.bytes)), (10, Some(100)));
-        // A phase that is broken off before its time is over when that is told.
-        assert_eq!(super::super::lasted([begun, 507 * MS], Some(507 * MS), 1000 * MS), 500 * MS);
-        // Connections are carried until the end.
-        assert_eq!(super::super::lasted([begun, told], None, 1000 * MS), 1600 * MS);
+        // An aborted phase ends when it is aborted.
+        assert_eq!(lasted([begun, 507 * MS], Some(507 * MS), 1000 * MS), 500 * MS);
+        // Connections are carried until the phase is ended.
+        assert_eq!(lasted([begun, told], None, 1000 * MS), 1600 * MS);
     }
 
     #[test]
@@ -150,12 +162,12 @@ mod tests {
             let came = [heard(100, 10, 99), heard(200, 20, 199), heard(300, 21, last_ms)];
             came.into_iter().chain([heard(400, 21, last_ms), heard(500, 21, last_ms)]).collect()
         };
-        // The last interval is as long as something came in it; one that is too short for a rate of its own has that before it.
+        // The last interval ends with the last arrival. If it is too short for a rate, it is merged with the one before it.
         assert_eq!(times(&until_silence(all(260), 250 * MS)), [100, 200, 260]);
         assert_eq!(times(&until_silence(all(205), 200 * MS)), [100, 205]);
-        // Silence within the phase stays.
+        // Silence in the phase stays.
         assert_eq!(times(&until_silence(all(205), 450 * MS)), [100, 200, 300, 400]);
-        let none: Vec<Heard> = (1..4).map(|n| heard(n * 100, 0, 0)).collect();
+        let none: Vec<DatagramCounts> = (1..4).map(|n| heard(n * 100, 0, 0)).collect();
         assert_eq!(times(&until_silence(none, 100 * MS)), [100, 200, 300]);
         assert!(until_silence(Vec::new(), 100).is_empty());
     }

@@ -1,178 +1,196 @@
-//! What a measurement may be limited by.
+//! The possible limits of a measurement, and the verdict.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::protocol::DataDirection;
+
+/// The verdict on one direction.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct LimitVerdict {
+    /// The direction.
+    pub way: DataDirection,
+    /// Whether the other direction was loaded at the same time.
+    pub at_once: bool,
+    /// The limit.
+    pub limit: LimitingFactor,
+    /// The limit as a sentence.
+    pub sentence: String,
+    /// The counts that prove it.
+    pub proof: String,
+    /// How to remove the limit, if possible.
+    pub advice: Option<String>,
+}
+
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// Who measures.
+pub enum MeasuredHost {
+    /// The client.
     Client,
-    /// Whom it measures with.
+    /// The server.
     Server,
 }
 
-/// What limited a measurement, with what proves it. Rates are bits per second of IP packets, shares are 0 to 1.
+/// The limit of a measurement, with its proof. Rates are bits per second of IP packets, shares are 0 to 1.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Limit {
+pub enum LimitingFactor {
     /// The slowest link of the path.
     Line {
-        /// What it carries.
+        /// Its capacity.
         bits_per_s: f64,
-        /// What of that the transfer got.
+        /// The rate of the transfer.
         reached: f64,
-        /// For how long packets waited in its queue, s.
+        /// Queueing delay, s.
         queue_s: f64,
     },
-    /// The other direction: what tells the sender that its data has come is late, or lost, on the way back (RFC 3449 section 2).
+    /// The other direction: acknowledgements are delayed or lost on the way back (RFC 3449 section 2).
     WayBack {
-        /// What the transfer got.
+        /// The rate of the transfer.
         reached: f64,
-        /// For how long packets waited in the queue of the way back, s.
+        /// Queueing delay of the other direction, s.
         queue_s: f64,
     },
-    /// A radio of one of the hosts.
+    /// The Wi-Fi of one of the hosts.
     Wifi {
-        /// Of which host.
-        end: End,
-        /// What it carries.
+        /// The host.
+        end: MeasuredHost,
+        /// Its capacity.
         bits_per_s: f64,
-        /// What its frames are sent at.
+        /// Bit rate of its frames.
         radio_bits_per_s: Option<f64>,
-        /// How strong the other station is heard, dBm.
+        /// Signal strength of the peer station, dBm.
         signal_dbm: Option<i8>,
-        /// Share of the frames that were sent again.
+        /// Share of the frames that were retransmitted.
         sent_again: f64,
         /// Share of the frames that were given up.
         failed: f64,
     },
-    /// Something drops what exceeds a rate and keeps no queue.
+    /// A policer: it drops packets above a rate and has no queue.
     Policer {
-        /// What it lets through.
+        /// Rate of the policer.
         bits_per_s: f64,
-        /// What of that the transfer got.
+        /// The rate of the transfer.
         reached: f64,
-        /// What was lost when more was offered.
+        /// Share of packets lost above that rate.
         lost: f64,
     },
-    /// Packets are lost on the way, and none waits there.
+    /// Packet loss on the path, without a queue.
     Loss {
-        /// Share of packets.
+        /// Share of packets lost.
         share: f64,
-        /// What the transfer got.
+        /// The rate of the transfer.
         reached: f64,
-        /// Whether a search has found that they are lost beneath what the line carries, too; else a policer may be what loses
-        /// them.
+        /// Whether a search found the loss below the capacity, too. If not, a policer may cause the loss.
         beneath: bool,
-        /// Whether there was a search at all; one that hosts spoilt, or that was not finished, tells nothing of that.
+        /// Whether there was a search. A search that the hosts limited, or that did not finish, does not decide `beneath`.
         searched: bool,
-        /// Whether the transfer is of connections, whose congestion control takes that for congestion.
+        /// Whether connections carried the transfer: their congestion control takes the loss for congestion.
         adapts: bool,
-        /// Whether it is known that packets waited no longer meanwhile than on the idle path.
+        /// Whether the delay is known to be no longer than on the idle path.
         unqueued: bool,
     },
-    /// The window that the receiver offers.
+    /// The receive window.
     Window {
-        /// Whose window it is.
-        end: End,
-        /// How much it offered, bytes.
+        /// The receiving host.
+        end: MeasuredHost,
+        /// Mean window, bytes.
         bytes: f64,
-        /// The round trip, s.
+        /// Round-trip time, s.
         round_trip_s: f64,
-        /// Share of the time in which it held data back.
+        /// Share of the time in which the window limited the sender.
         share: f64,
-        /// Connections that had one each.
+        /// Number of connections; each has a window of its own.
         connections: u16,
-        /// Whether that is not its kernel's choice: it was told to offer no more, or offers it itself (SCTP).
+        /// Whether the window was set by an option or is netrig's own (SCTP), instead of the kernel's choice.
         told: bool,
-        /// Whether the program has chosen the buffer that it is a part of.
+        /// Whether an option set the receive buffer of which the window is a part.
         chosen: bool,
-        /// The window with which the rate would be twice as high, bytes.
+        /// The window for twice the rate, bytes.
         needed: f64,
     },
     /// The buffer of the sending socket.
     SendBuffer {
-        /// Whose it is.
-        end: End,
-        /// Bytes that it may hold, as the kernel counts them.
+        /// The sending host.
+        end: MeasuredHost,
+        /// Size of the buffer as the kernel counts it, bytes.
         bytes: Option<u64>,
-        /// Share of the time in which it held nothing more to send; of a sender that paces the kernel counts none.
+        /// Share of the time in which the buffer limited the sender. Zero for a paced sender, for which the kernel counts none.
         share: f64,
-        /// Whether the program has chosen it: no setting of the kernel changes it.
+        /// Whether an option set the size, so that no kernel setting changes it.
         chosen: bool,
-        /// Data of a connection that was underway, and what its congestion control would have let be, bytes.
+        /// Data in flight per connection, and its congestion window, bytes.
         underway: [f64; 2],
     },
-    /// A processor: a thread that carries data ran, or waited to run, nearly all the time.
+    /// A processor: a thread that carries data ran, or waited for a processor, nearly all the time.
     Processor {
-        /// Of which host.
-        end: End,
-        /// Whether its host sent or received.
+        /// The host.
+        end: MeasuredHost,
+        /// Whether the host sent. Otherwise it received.
         sends: bool,
         /// Share of the time in which the thread ran.
         ran: f64,
-        /// Share of the time in which it could have run and had no processor.
+        /// Share of the time in which the thread waited for a processor.
         waited: f64,
-        /// Share of the time in which the busiest processor handled packets.
+        /// Share of the time in which the busiest processor handled packets (softirq).
         softirq: f64,
     },
-    /// A hypervisor gave the processors to others.
+    /// A hypervisor gave the processors to other guests.
     Stolen {
-        /// Of which host.
-        end: End,
-        /// Share of the time of its most stolen processor.
+        /// The host.
+        end: MeasuredHost,
+        /// Largest share of stolen time of a processor.
         share: f64,
     },
-    /// A socket without room dropped datagrams that had arrived.
+    /// A full receive buffer dropped datagrams.
     SocketBuffer {
-        /// Of which host.
-        end: End,
-        /// Datagrams.
+        /// The host.
+        end: MeasuredHost,
+        /// Datagrams dropped.
         dropped: u64,
-        /// Datagrams that arrived in all.
+        /// Datagrams received.
         arrived: u64,
         /// Bytes that the socket may hold, as the kernel counts them.
         bytes: Option<u64>,
-        /// Whether the program has chosen that.
+        /// Whether an option set the size.
         chosen: bool,
     },
-    /// The line, of which headers take much because its packets are short.
+    /// The line, with a high share of headers because packets are short.
     PacketSize {
-        /// The longest IP packet that the path carries, bytes.
+        /// The path MTU, bytes.
         mtu: u32,
-        /// What the line carries.
+        /// Capacity of the line.
         bits_per_s: f64,
-        /// Share of it that headers take.
+        /// Share of headers.
         headers: f64,
     },
-    /// Long packets vanish and nobody says so, short ones pass.
+    /// A path MTU black hole: long packets are dropped without an ICMP message, short ones pass.
     BlackHole {
-        /// The IP packets that the sender takes the path to carry, bytes.
+        /// The path MTU that the sender assumes, bytes.
         mtu: Option<u32>,
-        /// Bytes that were sent again in vain.
+        /// Bytes retransmitted without success.
         sent_again: u64,
     },
-    /// The server, which lets a session have no more.
+    /// The rate limit of the server.
     Server {
-        /// What it lets it have, payload.
+        /// The rate limit of a session, payload bits per second.
         bits_per_s: f64,
-        /// What of that the transfer got.
+        /// The rate of the transfer.
         reached: f64,
     },
-    /// Nothing: all that was offered arrived.
+    /// No limit: all offered data arrived.
     Offered {
-        /// What was offered.
+        /// The offered rate.
         bits_per_s: f64,
-        /// What of it was lost.
+        /// Share of packets lost.
         lost: f64,
     },
-    /// The search for what the line carries did not come to its end.
+    /// The capacity search did not finish.
     Unfinished,
-    /// What was counted proves nothing.
+    /// The counts prove no limit.
     Unknown {
-        /// Whether what arrived was steady; if not, a longer measurement tells more.
+        /// Whether the received rate was steady. If not, a longer measurement helps.
         steady: bool,
     },
 }

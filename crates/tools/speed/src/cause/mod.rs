@@ -1,54 +1,35 @@
-//! What limited a measurement: from what both ends counted to one sentence, the counter that proves it, and the advice that
-//! mends it.
+//! The limit of a measurement: one sentence, the counter that proves it, and advice against it.
 //!
-//! A transfer is as fast as the tightest of its limits lets it be, and each of them leaves a trace of its own: a line keeps a
-//! queue, a policer loses without one, a window and a send buffer have the kernel count the time in which they held data
-//! back, a processor keeps a thread waiting, a socket without room drops what had arrived. [`verdicts`] looks for these traces
-//! in the order in which one hides the other, and says [`Limit::Unknown`] rather than guess.
+//! The tightest limit decides the rate of a transfer, and each kind leaves its own trace. A line has a queue, a policer loses
+//! packets without one. The kernel counts the time for which a window or a send buffer limited the sender. A busy processor makes a
+//! thread wait, and a full socket buffer drops datagrams. [`verdicts`] checks these traces in the order in which one hides
+//! another. If none is conclusive, the verdict is [`LimitingFactor::Unknown`].
 //!
-//! It is pure: all that it knows is in the report.
+//! It is pure: its only input is the report.
 
 mod evidence;
 mod limit;
 mod sentence;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::measure::Report;
-use crate::protocol::Way;
-use evidence::Evidence;
+use crate::measure::SpeedReport;
+use crate::protocol::DataDirection;
+use evidence::LimitEvidence;
 pub(crate) use evidence::is_by_hosts;
-pub use limit::{End, Limit};
+pub use limit::{LimitVerdict, LimitingFactor, MeasuredHost};
 
-/// What limited one way, in words.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Verdict {
-    /// Which way.
-    pub way: Way,
-    /// Whether the other way was full meanwhile.
-    pub at_once: bool,
-    /// What limited it.
-    pub limit: Limit,
-    /// The same as a sentence.
-    pub sentence: String,
-    /// What was counted that proves it.
-    pub proof: String,
-    /// What mends it, if something does.
-    pub advice: Option<String>,
-}
-
-/// What limited each way that was measured, by itself and while both were full: where connections carried data it is theirs, and a
-/// search beside them is evidence.
-pub fn verdicts(report: &Report) -> Vec<Verdict> {
-    let ways = [false, true].into_iter().flat_map(|at_once| [Way::Down, Way::Up].map(|way| (way, at_once)));
+/// One verdict for each measured direction, alone and with both directions loaded. If connections carried data, the verdict is about
+/// them, and a capacity search is evidence.
+pub fn verdicts(report: &SpeedReport) -> Vec<LimitVerdict> {
+    let ways = [false, true]
+        .into_iter()
+        .flat_map(|at_once| [DataDirection::Down, DataDirection::Up].map(|way| (way, at_once)));
     ways.filter_map(|(way, at_once)| verdict(report, way, at_once)).collect()
 }
 
-fn verdict(report: &Report, way: Way, at_once: bool) -> Option<Verdict> {
-    let evidence = Evidence::of(report, way, at_once)?;
+fn verdict(report: &SpeedReport, way: DataDirection, at_once: bool) -> Option<LimitVerdict> {
+    let evidence = LimitEvidence::of(report, way, at_once)?;
     let limit = evidence.limit();
-    Some(Verdict {
+    Some(LimitVerdict {
         way,
         at_once,
         sentence: sentence::sentence(&limit, way, at_once),

@@ -1,7 +1,7 @@
 //! A limit in words.
 
-use super::limit::{End, Limit};
-use crate::protocol::Way;
+use super::limit::{LimitingFactor, MeasuredHost};
+use crate::protocol::DataDirection;
 use crate::quantities::{percent, rate, size, time};
 
 /// The kernel offers about half of a receive buffer as its window: the other half is for its own book-keeping.
@@ -11,60 +11,64 @@ const BUFFER_OF_WINDOW: f64 = 2.0;
 const BUFFER_OF_DATA: f64 = 2.0;
 
 /// What limited it, in one sentence.
-pub(super) fn sentence(limit: &Limit, way: Way, at_once: bool) -> String {
+pub(super) fn sentence(limit: &LimitingFactor, way: DataDirection, at_once: bool) -> String {
     let name = name(way, at_once);
     let what = match limit {
-        Limit::Line { bits_per_s, .. } => format!("the line, which carries {}", rate(*bits_per_s)),
-        Limit::WayBack { .. } => {
+        LimitingFactor::Line { bits_per_s, .. } => format!("the line, which carries {}", rate(*bits_per_s)),
+        LimitingFactor::WayBack { .. } => {
             "the way back: what tells the sender that its data has come waits in the other direction's queue"
                 .to_owned()
         }
-        Limit::Wifi { end, bits_per_s, .. } => {
+        LimitingFactor::Wifi { end, bits_per_s, .. } => {
             format!("the Wi-Fi of {}, which carries {}", host(*end), rate(*bits_per_s))
         }
-        Limit::Policer { bits_per_s, .. } => {
+        LimitingFactor::Policer { bits_per_s, .. } => {
             format!("a policer, which lets {} through and drops what exceeds that", rate(*bits_per_s))
         }
-        Limit::Loss { share, beneath: true, .. } => {
+        LimitingFactor::Loss { share, beneath: true, .. } => {
             format!("loss on the way: {} of the packets are lost whatever the rate is", percent(*share))
         }
-        Limit::Loss { share, .. } => format!("loss on the way: {} of the packets are lost", percent(*share)),
-        Limit::Window { end, bytes, round_trip_s, .. } => format!(
+        LimitingFactor::Loss { share, .. } => {
+            format!("loss on the way: {} of the packets are lost", percent(*share))
+        }
+        LimitingFactor::Window { end, bytes, round_trip_s, .. } => format!(
             "the receive window of {}: {} for each round trip of {}",
             host(*end),
             size(*bytes),
             time(*round_trip_s)
         ),
-        Limit::SendBuffer { end, .. } => format!("the send buffer of {}", host(*end)),
-        Limit::Processor { end, sends, .. } => {
+        LimitingFactor::SendBuffer { end, .. } => format!("the send buffer of {}", host(*end)),
+        LimitingFactor::Processor { end, sends, .. } => {
             format!("the processor of {}, which {}", host(*end), if *sends { "sends" } else { "receives" })
         }
-        Limit::Stolen { end, .. } => {
+        LimitingFactor::Stolen { end, .. } => {
             format!("the hypervisor of {}, which gives its processors to others", host(*end))
         }
-        Limit::SocketBuffer { end, .. } => {
+        LimitingFactor::SocketBuffer { end, .. } => {
             format!("the receive buffer of the socket at {}, which had no room for what arrived", host(*end))
         }
-        Limit::PacketSize { mtu, headers, .. } => format!(
+        LimitingFactor::PacketSize { mtu, headers, .. } => format!(
             "short packets: the path carries {mtu} B at a time, and headers take {} of the line",
             percent(*headers)
         ),
-        Limit::BlackHole { .. } => "a black hole: long packets vanish on the way, short ones pass".to_owned(),
-        Limit::Server { bits_per_s, .. } => {
+        LimitingFactor::BlackHole { .. } => {
+            "a black hole: long packets vanish on the way, short ones pass".to_owned()
+        }
+        LimitingFactor::Server { bits_per_s, .. } => {
             format!("the server, which lets a session have {} of payload", rate(*bits_per_s))
         }
-        Limit::Offered { bits_per_s, .. } => {
+        LimitingFactor::Offered { bits_per_s, .. } => {
             return format!("{name}: nothing limits it, {} was offered and arrived", rate(*bits_per_s));
         }
-        Limit::Unfinished => {
+        LimitingFactor::Unfinished => {
             return format!(
                 "{name}: the search did not come to its end, so what the line carries is not known"
             );
         }
-        Limit::Unknown { steady: true } => {
+        LimitingFactor::Unknown { steady: true } => {
             return format!("{name}: what was counted does not tell what limits it");
         }
-        Limit::Unknown { .. } => {
+        LimitingFactor::Unknown { .. } => {
             return format!("{name}: what arrived was not steady, and does not tell what limits it");
         }
     };
@@ -72,79 +76,83 @@ pub(super) fn sentence(limit: &Limit, way: Way, at_once: bool) -> String {
 }
 
 /// What was counted.
-pub(super) fn proof(limit: &Limit) -> String {
+pub(super) fn proof(limit: &LimitingFactor) -> String {
     match limit {
-        Limit::Line { bits_per_s, reached, queue_s } => line_proof(*queue_s, reached / bits_per_s),
-        Limit::Wifi { radio_bits_per_s, signal_dbm, sent_again, failed, .. } => {
+        LimitingFactor::Line { bits_per_s, reached, queue_s } => line_proof(*queue_s, reached / bits_per_s),
+        LimitingFactor::Wifi { radio_bits_per_s, signal_dbm, sent_again, failed, .. } => {
             wifi_proof(*radio_bits_per_s, *signal_dbm, [*sent_again, *failed])
         }
-        Limit::Policer { lost, reached, bits_per_s } => format!(
+        LimitingFactor::Policer { lost, reached, bits_per_s } => format!(
             "above that rate {} is lost and nothing waits; {} of it was reached",
             percent(*lost),
             percent(reached / bits_per_s)
         ),
-        Limit::Loss { reached, adapts: true, .. } => {
+        LimitingFactor::Loss { reached, adapts: true, .. } => {
             format!("congestion control takes it for congestion: {} arrived", rate(*reached))
         }
-        Limit::Loss { reached, unqueued: true, .. } => {
+        LimitingFactor::Loss { reached, unqueued: true, .. } => {
             format!("{} arrived, and packets waited no longer than on the idle path", rate(*reached))
         }
-        Limit::Loss { reached, .. } => {
+        LimitingFactor::Loss { reached, .. } => {
             format!(
                 "{} arrived; how long packets waited is not known, so it may be the line's queue that lost them",
                 rate(*reached)
             )
         }
-        Limit::WayBack { reached, queue_s } => {
+        LimitingFactor::WayBack { reached, queue_s } => {
             format!(
                 "packets wait {} there, and none on the way of the data, of which {} arrived",
                 time(*queue_s),
                 rate(*reached)
             )
         }
-        Limit::Window { share, .. } => {
+        LimitingFactor::Window { share, .. } => {
             format!("the sender's kernel was held back by the window for {} of the time", percent(*share))
         }
-        Limit::SendBuffer { bytes, share, underway: [underway, let_be], .. } if *share == 0.0 => format!(
-            "{} of a connection were underway{}, where its congestion control would have let {} be",
-            size(*underway),
-            bytes.map_or_else(String::new, |bytes| format!(" out of a buffer of {}", size(bytes as f64))),
-            size(*let_be)
-        ),
-        Limit::SendBuffer { bytes, share, .. } => {
+        LimitingFactor::SendBuffer { bytes, share, underway: [underway, let_be], .. } if *share == 0.0 => {
+            format!(
+                "{} of a connection were underway{}, where its congestion control would have let {} be",
+                size(*underway),
+                bytes.map_or_else(String::new, |bytes| format!(" out of a buffer of {}", size(bytes as f64))),
+                size(*let_be)
+            )
+        }
+        LimitingFactor::SendBuffer { bytes, share, .. } => {
             let holds = holding(*bytes);
             format!(
                 "its kernel had room in the path and no more in the buffer{holds} for {} of the time",
                 percent(*share)
             )
         }
-        Limit::Processor { ran, waited, softirq, .. } => format!(
+        LimitingFactor::Processor { ran, waited, softirq, .. } => format!(
             "the thread that carries the data ran for {} of the time and waited for a processor for {}; the busiest processor \
              handled packets for {}",
             percent(*ran),
             percent(*waited),
             percent(*softirq)
         ),
-        Limit::Stolen { share, .. } => format!("{} of a processor's time was stolen", percent(*share)),
-        Limit::SocketBuffer { dropped, arrived, bytes, .. } => {
+        LimitingFactor::Stolen { share, .. } => {
+            format!("{} of a processor's time was stolen", percent(*share))
+        }
+        LimitingFactor::SocketBuffer { dropped, arrived, bytes, .. } => {
             let holds = holding(*bytes);
             format!(
                 "{dropped} datagrams were dropped by the socket{holds}, {arrived} were taken (RcvbufErrors)"
             )
         }
-        Limit::PacketSize { bits_per_s, .. } => {
+        LimitingFactor::PacketSize { bits_per_s, .. } => {
             format!("the line carries {} of IP packets", rate(*bits_per_s))
         }
-        Limit::BlackHole { mtu, sent_again } => {
+        LimitingFactor::BlackHole { mtu, sent_again } => {
             let takes = mtu.map_or_else(String::new, |mtu| format!(", packets of up to {mtu} B,"));
             format!("{}{takes} sent again in vain while echoes came back", size(*sent_again as f64))
         }
-        Limit::Server { reached, bits_per_s } => {
+        LimitingFactor::Server { reached, bits_per_s } => {
             format!("{} of that arrived", percent(reached / bits_per_s))
         }
-        Limit::Offered { lost, .. } => format!("{} was lost", percent(*lost)),
-        Limit::Unfinished => "its time was over, or it was broken off".to_owned(),
-        Limit::Unknown { .. } => "no counter of the two hosts and of the path stands out".to_owned(),
+        LimitingFactor::Offered { lost, .. } => format!("{} was lost", percent(*lost)),
+        LimitingFactor::Unfinished => "its time was over, or it was broken off".to_owned(),
+        LimitingFactor::Unknown { .. } => "no counter of the two hosts and of the path stands out".to_owned(),
     }
 }
 
@@ -174,47 +182,47 @@ fn holding(bytes: Option<u64>) -> String {
 }
 
 /// What mends it.
-pub(super) fn advice(limit: &Limit) -> Option<String> {
+pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
     let advice = match limit {
-        Limit::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(
+        LimitingFactor::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(
             "a shaper a little below {} keeps the queue of {} away, with fair queueing (fq_codel, CAKE) where that is to be had",
             rate(*bits_per_s),
             time(*queue_s)
         ),
-        Limit::Wifi { .. } => "go nearer to the access point, to another channel or band, or measure over a cable".to_owned(),
-        Limit::Policer { bits_per_s, .. } => {
+        LimitingFactor::Wifi { .. } => "go nearer to the access point, to another channel or band, or measure over a cable".to_owned(),
+        LimitingFactor::Policer { bits_per_s, .. } => {
             format!("pace what is sent to {}, or have the policer's burst raised or a shaper in its place", rate(*bits_per_s))
         }
-        Limit::Loss { beneath: false, searched: true, .. } => "search again (--only capacity), with nothing else on the line and \
+        LimitingFactor::Loss { beneath: false, searched: true, .. } => "search again (--only capacity), with nothing else on the line and \
                                                                the hosts: this search does not tell a policer, which drops what \
                                                                exceeds a rate, from a link that loses"
             .to_owned(),
-        Limit::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity, of `netrig speed serve`): it \
+        LimitingFactor::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity, of `netrig speed serve`): it \
                                                tells a policer, which drops what exceeds a rate, from a link that loses"
             .to_owned(),
-        Limit::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
+        LimitingFactor::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
                                for congestion (--congestion bbr) gets more until then"
             .to_owned(),
-        Limit::Window { end: End::Server, told: true, .. } => {
+        LimitingFactor::Window { end: MeasuredHost::Server, told: true, .. } => {
             "carry it over TCP (without --sctp), whose window is the kernel's: what all associations together may keep waiting at the \
              server is bounded"
                 .to_owned()
         }
-        Limit::Window { end, needed, told: true, .. } => {
+        LimitingFactor::Window { end, needed, told: true, .. } => {
             format!("have {} offer {} or more (--window): that is enough for twice the rate", host(*end), size(*needed))
         }
-        Limit::Window { end, needed, chosen: true, .. } => format!(
+        LimitingFactor::Window { end, needed, chosen: true, .. } => format!(
             "give the sockets of {} a receive buffer of {} or more, or leave its length to the kernel (--receive-buffer): that is \
              enough for twice the rate",
             host(*end),
             size(BUFFER_OF_WINDOW * needed)
         ),
-        Limit::Window { end, needed, .. } => format!(
+        LimitingFactor::Window { end, needed, .. } => format!(
             "raise the last value of net.ipv4.tcp_rmem at {} to {} or more: that is enough for twice the rate",
             host(*end),
             size(BUFFER_OF_WINDOW * needed)
         ),
-        Limit::SendBuffer { end, chosen, underway: [underway, _], .. } => {
+        LimitingFactor::SendBuffer { end, chosen, underway: [underway, _], .. } => {
             let needed = size(BUFFER_OF_DATA * 2.0 * underway);
             let enough = "that is enough for twice the rate";
             match chosen {
@@ -225,47 +233,47 @@ pub(super) fn advice(limit: &Limit) -> Option<String> {
                 false => format!("raise the last value of net.ipv4.tcp_wmem at {} to {needed} or more: {enough}", host(*end)),
             }
         }
-        Limit::Processor { end, .. } => format!(
+        LimitingFactor::Processor { end, .. } => format!(
             "take other load away from {}, give it more processors, or spread its packets over them (receive packet steering)",
             host(*end)
         ),
-        Limit::Stolen { .. } => "measure from a host whose processors are its own".to_owned(),
-        Limit::SocketBuffer { end, chosen: true, .. } => {
+        LimitingFactor::Stolen { .. } => "measure from a host whose processors are its own".to_owned(),
+        LimitingFactor::SocketBuffer { end, chosen: true, .. } => {
             format!("give the socket of {} a longer receive buffer, or leave its length out (--receive-buffer)", host(*end))
         }
-        Limit::SocketBuffer { end, .. } => format!("raise net.core.rmem_max at {}", host(*end)),
-        Limit::WayBack { .. } => "keep the other direction free: pace or shape what goes there, or let acknowledgements pass first (a \
+        LimitingFactor::SocketBuffer { end, .. } => format!("raise net.core.rmem_max at {}", host(*end)),
+        LimitingFactor::WayBack { .. } => "keep the other direction free: pace or shape what goes there, or let acknowledgements pass first (a \
                                   queue of their own, or fair queueing; RFC 3449 section 5)"
             .to_owned(),
-        Limit::Unfinished => "search again, with nothing else on the line; on one that loses much the search takes long".to_owned(),
-        Limit::Unknown { steady: false } => "measure for longer (--time)".to_owned(),
-        Limit::PacketSize { .. } => "use a path with a larger MTU: look for the tunnel or the link that shortens packets \
+        LimitingFactor::Unfinished => "search again, with nothing else on the line; on one that loses much the search takes long".to_owned(),
+        LimitingFactor::Unknown { steady: false } => "measure for longer (--time)".to_owned(),
+        LimitingFactor::PacketSize { .. } => "use a path with a larger MTU: look for the tunnel or the link that shortens packets \
                                      (netrig probe mtu)"
             .to_owned(),
-        Limit::BlackHole { .. } => "let ICMP \"fragmentation needed\" and \"packet too big\" through, clamp the MSS, or set \
+        LimitingFactor::BlackHole { .. } => "let ICMP \"fragmentation needed\" and \"packet too big\" through, clamp the MSS, or set \
                                     net.ipv4.tcp_mtu_probing=1"
             .to_owned(),
-        Limit::Server { .. } => {
+        LimitingFactor::Server { .. } => {
             "measure when fewer others do, or ask its operator for a larger share (--max-rate)".to_owned()
         }
-        Limit::Line { .. } | Limit::Offered { .. } | Limit::Unknown { .. } => return None,
+        LimitingFactor::Line { .. } | LimitingFactor::Offered { .. } | LimitingFactor::Unknown { .. } => return None,
     };
     Some(advice)
 }
 
-const fn name(way: Way, at_once: bool) -> &'static str {
+const fn name(way: DataDirection, at_once: bool) -> &'static str {
     match (way, at_once) {
-        (Way::Down, false) => "the download",
-        (Way::Down, true) => "the download beside the upload",
-        (Way::Up, false) => "the upload",
-        (Way::Up, true) => "the upload beside the download",
-        (Way::Both, _) => "both ways",
+        (DataDirection::Down, false) => "the download",
+        (DataDirection::Down, true) => "the download beside the upload",
+        (DataDirection::Up, false) => "the upload",
+        (DataDirection::Up, true) => "the upload beside the download",
+        (DataDirection::Both, _) => "both ways",
     }
 }
 
-const fn host(end: End) -> &'static str {
+const fn host(end: MeasuredHost) -> &'static str {
     match end {
-        End::Client => "this host",
-        End::Server => "the server",
+        MeasuredHost::Client => "this host",
+        MeasuredHost::Server => "the server",
     }
 }

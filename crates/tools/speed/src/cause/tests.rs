@@ -3,10 +3,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use netrig_bulk::{HostReport, ProcessorShare, RadioReport};
 
 use super::*;
-use crate::measure::{Capacity, PhaseReport};
-use crate::meter::{Connections, Delays, Layers, OneWay, Packet, Series, Throughput};
-use crate::protocol::{Carrier, Datagrams, EndReport, Load};
-use crate::search::Found;
+use crate::measure::{LineCapacity, PhaseReport};
+use crate::meter::{ConnectionSummary, Delays, Layers, OneWay, PacketShape, Series, Throughput};
+use crate::protocol::{Carrier, DatagramLoad, Datagrams, EndReport};
+use crate::search::FoundCapacity;
 
 const MBIT: f64 = 1e6;
 
@@ -37,24 +37,24 @@ fn throughput(bits_per_s: f64) -> Throughput {
 
 /// So many bits of IP packets per second, as segments of 1448 B carry them.
 fn layers(ip: f64) -> Layers {
-    Packet::segment(1448, true, true).layers(ip * 1448.0 / 1500.0)
+    PacketShape::segment(1448, true, true).layers(ip * 1448.0 / 1500.0)
 }
 
 /// A download of four connections over an idle host that got so much: nothing held it back, and nothing was sent again.
 fn download(ip: f64) -> PhaseReport {
     PhaseReport {
-        way: Way::Down,
-        carrier: Carrier::Tcp { way: Way::Down, streams: 4, congestion: None },
+        way: DataDirection::Down,
+        carrier: Carrier::Tcp { way: DataDirection::Down, streams: 4, congestion: None },
         throughput: Some(throughput(layers(ip).payload)),
         series: Series::default(),
         layers: Some(layers(ip)),
-        connections: Some(Connections {
+        connections: Some(ConnectionSummary {
             busy: Some(1.0),
             window_limited: Some(0.0),
             buffer_limited: Some(0.0),
             window: Some(1e6),
             round_trip_s: Some(0.02),
-            ..Connections::default()
+            ..ConnectionSummary::default()
         }),
         transfer: None,
         capacity: None,
@@ -72,7 +72,7 @@ fn download(ip: f64) -> PhaseReport {
 
 /// What a search has found: so much arrived of a line with such a queue, such a share of which was lost beneath.
 fn searched(ip: f64, queue_s: f64, loss: [f64; 2]) -> PhaseReport {
-    let found = Found {
+    let found = FoundCapacity {
         within_ns: [0; 2],
         arrived: ip / 12_000.0,
         offered: ip / 12_000.0 / (1.0 - loss[0]),
@@ -83,19 +83,19 @@ fn searched(ip: f64, queue_s: f64, loss: [f64; 2]) -> PhaseReport {
         sent_beneath: 1000,
     };
     PhaseReport {
-        carrier: Carrier::Udp { way: Way::Down, size: 1472, load: Load::Told },
+        carrier: Carrier::Udp { way: DataDirection::Down, size: 1472, load: DatagramLoad::Told },
         throughput: None,
         layers: None,
         connections: None,
-        capacity: Some(Capacity { layers: layers(ip), found, complete: true, by_hosts: false }),
+        capacity: Some(LineCapacity { layers: layers(ip), found, complete: true, by_hosts: false }),
         ..download(ip)
     }
 }
 
-fn report(phases: Vec<PhaseReport>) -> Report {
+fn report(phases: Vec<PhaseReport>) -> SpeedReport {
     let at = |last| SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), 8621));
-    Report {
-        format: Report::FORMAT,
+    SpeedReport {
+        format: SpeedReport::FORMAT,
         server: at(1),
         client: at(2),
         idle: Some(delays(0.02)),
@@ -113,17 +113,17 @@ fn report(phases: Vec<PhaseReport>) -> Report {
 }
 
 /// What limited the download, of a transfer that `change` has left its mark on, beside a search.
-fn judged(ip: f64, search: Option<PhaseReport>, change: impl FnOnce(&mut PhaseReport)) -> Limit {
+fn judged(ip: f64, search: Option<PhaseReport>, change: impl FnOnce(&mut PhaseReport)) -> LimitingFactor {
     let mut phase = download(ip);
     change(&mut phase);
     let report = report(std::iter::once(phase).chain(search).collect());
-    let verdict = verdict(&report, Way::Down, false).unwrap();
+    let verdict = verdict(&report, DataDirection::Down, false).unwrap();
     assert!(verdict.sentence.starts_with("the download"), "{verdict:?}");
     assert!(!verdict.proof.is_empty(), "{verdict:?}");
     verdict.limit
 }
 
-fn connections(phase: &mut PhaseReport) -> &mut Connections {
+fn connections(phase: &mut PhaseReport) -> &mut ConnectionSummary {
     phase.connections.as_mut().unwrap()
 }
 
@@ -135,16 +135,19 @@ fn line() -> Option<PhaseReport> {
 #[test]
 fn who_gets_all_that_the_line_carries_has_reached_it() {
     let limit = judged(98.0 * MBIT, line(), |phase| phase.delays = Some(delays(0.06)));
-    assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9), "{limit:?}");
+    assert!(
+        matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9),
+        "{limit:?}"
+    );
     // Where flows have queues of their own the echoes wait in none, whatever the search has filled.
     let limit = judged(98.0 * MBIT, line(), |_| {});
-    assert!(matches!(limit, Limit::Line { queue_s: 0.0, .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Line { queue_s: 0.0, .. }), "{limit:?}");
     // Even if the window or a thread had something to do with it: it would have got no more.
     let limit = judged(98.0 * MBIT, line(), |phase| {
         connections(phase).window_limited = Some(0.9);
         phase.receiver.waited_ns = 990;
     });
-    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
 }
 
 #[test]
@@ -153,7 +156,7 @@ fn a_policer_loses_and_keeps_nothing_waiting() {
     let reached = judged(95.0 * MBIT, policer(), |_| {});
     let missed = judged(50.0 * MBIT, policer(), |phase| connections(phase).bytes_again = Some(1));
     for limit in [reached, missed] {
-        assert!(matches!(limit, Limit::Policer { lost, .. } if lost > 0.05), "{limit:?}");
+        assert!(matches!(limit, LimitingFactor::Policer { lost, .. } if lost > 0.05), "{limit:?}");
     }
 }
 
@@ -162,16 +165,16 @@ fn a_policer_loses_and_keeps_nothing_waiting() {
 fn on_a_path_within_a_host_there_is_no_policer() {
     let mut report = report(vec![searched(100.0 * MBIT, 0.0, [0.09, 0.0])]);
     report.client = report.server;
-    let limit = verdict(&report, Way::Down, false).unwrap().limit;
-    assert!(matches!(limit, Limit::Processor { .. }), "{limit:?}");
+    let limit = verdict(&report, DataDirection::Down, false).unwrap().limit;
+    assert!(matches!(limit, LimitingFactor::Processor { .. }), "{limit:?}");
 }
 
 /// What is lost of a rate that somebody chose says nothing of other rates, and no congestion control has to do with it.
 #[test]
 fn loss_without_a_search_is_told_for_what_it_is() {
-    let verdict_of = |phase| verdict(&report(vec![phase]), Way::Down, false).unwrap();
+    let verdict_of = |phase| verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
     let told = verdict_of(datagrams([10_000, 0], [3300, 0]));
-    assert!(matches!(told.limit, Limit::Loss { beneath: false, adapts: false, .. }), "{told:?}");
+    assert!(matches!(told.limit, LimitingFactor::Loss { beneath: false, adapts: false, .. }), "{told:?}");
     let words = format!("{told:?}");
     assert!(!words.contains("whatever the rate") && !words.contains("congestion control"), "{words}");
     assert!(words.contains("--only capacity"), "{words}");
@@ -181,27 +184,30 @@ fn loss_without_a_search_is_told_for_what_it_is() {
 fn loss_whatever_the_rate_is_none_of_the_line() {
     let lossy = Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let limit = judged(8.0 * MBIT, lossy, |phase| connections(phase).bytes_again = Some(1));
-    assert!(matches!(limit, Limit::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{limit:?}");
     // A line with too short a queue is a line.
     let short = Some(searched(100.0 * MBIT, 0.002, [0.09, 0.0]));
     let limit = judged(60.0 * MBIT, short, |phase| connections(phase).bytes_again = Some(1));
-    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
 }
 
 #[test]
 fn what_holds_a_sender_back_is_told_by_its_kernel() {
     let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).window_limited = Some(0.6));
-    assert!(matches!(limit, Limit::Window { end: End::Client, connections: 4, .. }), "{limit:?}");
+    assert!(
+        matches!(limit, LimitingFactor::Window { end: MeasuredHost::Client, connections: 4, .. }),
+        "{limit:?}"
+    );
     // A sender that paces is held back at times only, and yet each round trip takes the window.
     let limit = judged(8.0 * MBIT, line(), |phase| {
         let in_flight = layers(8.0 * MBIT).payload / 8.0 * 0.02 / 4.0;
         *connections(phase) =
-            Connections { window_limited: Some(0.1), window: Some(in_flight), ..*connections(phase) };
+            ConnectionSummary { window_limited: Some(0.1), window: Some(in_flight), ..*connections(phase) };
     });
-    let Limit::Window { needed, bytes, .. } = limit else { panic!("{limit:?}") };
+    let LimitingFactor::Window { needed, bytes, .. } = limit else { panic!("{limit:?}") };
     assert!((needed - 2.0 * bytes).abs() < 1.0);
     let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).buffer_limited = Some(0.6));
-    assert!(matches!(limit, Limit::SendBuffer { end: End::Server, .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::SendBuffer { end: MeasuredHost::Server, .. }), "{limit:?}");
 }
 
 #[test]
@@ -211,12 +217,18 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         busy(&mut phase.receiver);
         connections(phase).window_limited = Some(0.8);
     });
-    assert!(matches!(limit, Limit::Processor { end: End::Client, sends: false, .. }), "{limit:?}");
+    assert!(
+        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. }),
+        "{limit:?}"
+    );
     let limit = judged(8.0 * MBIT, line(), |phase| {
         busy(&mut phase.sender);
         connections(phase).busy = Some(0.3);
     });
-    assert!(matches!(limit, Limit::Processor { end: End::Server, sends: true, .. }), "{limit:?}");
+    assert!(
+        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
+        "{limit:?}"
+    );
     // Of what it waits for the hypervisor may have taken most, or a little.
     let beside = |steal, waited_ns| {
         judged(8.0 * MBIT, line(), |phase| {
@@ -227,8 +239,8 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         })
     };
     let (most, little) = (beside(0.4, 500), beside(0.12, 900));
-    assert!(matches!(most, Limit::Stolen { end: End::Server, .. }), "{most:?}");
-    assert!(matches!(little, Limit::Processor { end: End::Server, .. }), "{little:?}");
+    assert!(matches!(most, LimitingFactor::Stolen { end: MeasuredHost::Server, .. }), "{most:?}");
+    assert!(matches!(little, LimitingFactor::Processor { end: MeasuredHost::Server, .. }), "{little:?}");
     // Whoever waits for a processor sleeps, too, until what it asked for comes: on a longer path for longer.
     let of_path = |waited_ns, window_limited| {
         judged(8.0 * MBIT, line(), |phase| {
@@ -237,31 +249,37 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         })
     };
     let limit = of_path(700, 0.6);
-    assert!(matches!(limit, Limit::Processor { end: End::Client, sends: false, .. }), "{limit:?}");
+    assert!(
+        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. }),
+        "{limit:?}"
+    );
     // A window that is closed for longer than anybody is waited for is short.
     let limit = of_path(300, 0.9);
-    assert!(matches!(limit, Limit::Window { end: End::Client, .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Window { end: MeasuredHost::Client, .. }), "{limit:?}");
     let limit = judged(8.0 * MBIT, line(), |phase| {
         phase.sender.waited_ns = 600;
         connections(phase).busy = Some(0.4);
     });
-    assert!(matches!(limit, Limit::Processor { end: End::Server, sends: true, .. }), "{limit:?}");
+    assert!(
+        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
+        "{limit:?}"
+    );
     // A thread that waits and is missed by nobody limits nothing; what does is not known.
     assert_eq!(
         judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200),
-        Limit::Unknown { steady: true }
+        LimitingFactor::Unknown { steady: true }
     );
 }
 
 #[test]
 fn short_packets_spend_the_line_on_headers() {
-    let narrow = |ip| Packet::segment(348, true, true).layers(ip * 348.0 / 400.0);
+    let narrow = |ip| PacketShape::segment(348, true, true).layers(ip * 348.0 / 400.0);
     let limit = judged(98.0 * MBIT, line(), |phase| {
         phase.layers = Some(narrow(98.0 * MBIT));
         phase.sender.path_mtu = Some(400);
     });
     assert!(
-        matches!(limit, Limit::PacketSize { mtu: 400, headers, .. } if (headers - 0.13).abs() < 1e-3),
+        matches!(limit, LimitingFactor::PacketSize { mtu: 400, headers, .. } if (headers - 0.13).abs() < 1e-3),
         "{limit:?}"
     );
 }
@@ -274,19 +292,19 @@ fn a_black_hole_swallows_what_is_long() {
         phase.series = Series { at_s: vec![0.1, 2.0], bytes: vec![0, 0], ..Series::default() };
     };
     let limit = judged(0.0, None, swallowed);
-    assert!(matches!(limit, Limit::BlackHole { mtu: Some(1500), sent_again: 20_000 }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::BlackHole { mtu: Some(1500), sent_again: 20_000 }), "{limit:?}");
     // If the echoes do not come back either it is no matter of length.
     let limit = judged(0.0, None, |phase| {
         swallowed(phase);
         phase.delays = Some(Delays { p50_s: None, ..delays(0.0) });
     });
-    assert!(!matches!(limit, Limit::BlackHole { .. }), "{limit:?}");
+    assert!(!matches!(limit, LimitingFactor::BlackHole { .. }), "{limit:?}");
     // Who breaks it off at once has seen nothing.
     let limit = judged(0.0, None, |phase| {
         swallowed(phase);
         phase.series = Series { at_s: vec![0.1, 0.2], bytes: vec![0, 0], ..Series::default() };
     });
-    assert_eq!(limit, Limit::Unknown { steady: false });
+    assert_eq!(limit, LimitingFactor::Unknown { steady: false });
 }
 
 /// Two readings are no rate: of a queue that was there meanwhile nobody knows what its line carries, nor of a window what is enough.
@@ -299,7 +317,7 @@ fn what_was_broken_off_at_once_tells_no_limit() {
             change(phase);
         })
     };
-    let unknown = Limit::Unknown { steady: false };
+    let unknown = LimitingFactor::Unknown { steady: false };
     assert_eq!(broken_off(&|phase| connections(phase).bytes_again = Some(1448)), unknown);
     assert_eq!(broken_off(&|phase| phase.delays = Some(delays(0.06))), unknown);
     assert_eq!(broken_off(&|phase| connections(phase).window_limited = Some(0.9)), unknown);
@@ -312,7 +330,7 @@ fn what_was_broken_off_at_once_tells_no_limit() {
         judged_datagrams(phase)
     };
     assert_eq!(none(2), unknown);
-    assert!(matches!(none(30), Limit::Loss { share: 1.0, .. }), "{:?}", none(30));
+    assert!(matches!(none(30), LimitingFactor::Loss { share: 1.0, .. }), "{:?}", none(30));
 }
 
 /// A search that was broken off after it had found what the line carries has not seen what is lost beneath that.
@@ -328,17 +346,20 @@ fn a_search_without_an_end_takes_no_loss_for_the_line() {
         let limit = judged(5.8 * MBIT, search(0.1, queue_s), |phase| {
             (connections(phase).sent_again, connections(phase).bytes_again) = (Some(0.01), Some(1448));
         });
-        assert!(matches!(limit, Limit::Loss { beneath: false, searched: true, .. }), "{limit:?}");
+        assert!(matches!(limit, LimitingFactor::Loss { beneath: false, searched: true, .. }), "{limit:?}");
     }
 }
 
 #[test]
 fn without_a_search_a_queue_tells_a_line_from_other_losses() {
     let limit = judged(50.0 * MBIT, None, |phase| phase.delays = Some(delays(0.06)));
-    assert!(matches!(limit, Limit::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9), "{limit:?}");
+    assert!(
+        matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9),
+        "{limit:?}"
+    );
     let limit = judged(5.0 * MBIT, None, |phase| connections(phase).sent_again = Some(0.02));
-    assert!(matches!(limit, Limit::Loss { .. }), "{limit:?}");
-    assert_eq!(judged(5.0 * MBIT, None, |_| {}), Limit::Unknown { steady: true });
+    assert!(matches!(limit, LimitingFactor::Loss { .. }), "{limit:?}");
+    assert_eq!(judged(5.0 * MBIT, None, |_| {}), LimitingFactor::Unknown { steady: true });
 }
 
 /// Datagrams of a rate, of which so many were sent and skipped, and so many lost, of these so many in the receiver's socket.
@@ -346,52 +367,65 @@ fn datagrams(sent: [u64; 2], lost: [u64; 2]) -> PhaseReport {
     let received = sent[0] - lost[0];
     let came = Datagrams { received, lost: lost[0], dropped: Some(lost[1]), ..Datagrams::default() };
     let mut phase = download(10.0 * MBIT);
-    phase.carrier = Carrier::Udp { way: Way::Down, size: 1200, load: Load::Fixed { bits_per_s: 10_000_000 } };
+    phase.carrier = Carrier::Udp {
+        way: DataDirection::Down,
+        size: 1200,
+        load: DatagramLoad::Fixed { bits_per_s: 10_000_000 },
+    };
     phase.connections = None;
     phase.sender.datagrams = Some(Datagrams { sent: sent[0], skipped: sent[1], ..Datagrams::default() });
     phase.receiver.datagrams = Some(came);
     phase
 }
 
-fn judged_datagrams(phase: PhaseReport) -> Limit {
-    verdict(&report(vec![phase]), Way::Down, false).unwrap().limit
+fn judged_datagrams(phase: PhaseReport) -> LimitingFactor {
+    verdict(&report(vec![phase]), DataDirection::Down, false).unwrap().limit
 }
 
 #[test]
 fn datagrams_of_a_rate_arrive_or_something_has_dropped_them() {
     let all = judged_datagrams(datagrams([10_000, 0], [1, 0]));
-    assert!(matches!(all, Limit::Offered { lost, .. } if (lost - 1e-4).abs() < 1e-9), "{all:?}");
+    assert!(matches!(all, LimitingFactor::Offered { lost, .. } if (lost - 1e-4).abs() < 1e-9), "{all:?}");
     let skipped = judged_datagrams(datagrams([10_000, 500], [0, 0]));
-    assert!(matches!(skipped, Limit::Processor { end: End::Server, sends: true, .. }), "{skipped:?}");
+    assert!(
+        matches!(skipped, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
+        "{skipped:?}"
+    );
     let small = judged_datagrams(datagrams([10_000, 0], [900, 880]));
     assert!(
-        matches!(small, Limit::SocketBuffer { end: End::Client, dropped: 880, arrived: 9100, .. }),
+        matches!(
+            small,
+            LimitingFactor::SocketBuffer { end: MeasuredHost::Client, dropped: 880, arrived: 9100, .. }
+        ),
         "{small:?}"
     );
     let mut late = datagrams([10_000, 0], [900, 880]);
     late.receiver.waited_ns = 950;
     let late = judged_datagrams(late);
-    assert!(matches!(late, Limit::Processor { end: End::Client, sends: false, .. }), "{late:?}");
+    assert!(
+        matches!(late, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. }),
+        "{late:?}"
+    );
     let lossy = judged_datagrams(datagrams([10_000, 0], [100, 0]));
-    assert!(matches!(lossy, Limit::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{lossy:?}");
+    assert!(matches!(lossy, LimitingFactor::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{lossy:?}");
     let mut queued = datagrams([10_000, 0], [100, 0]);
     queued.delays = Some(delays(0.07));
     let queued = judged_datagrams(queued);
-    assert!(matches!(queued, Limit::Line { .. }), "{queued:?}");
+    assert!(matches!(queued, LimitingFactor::Line { .. }), "{queued:?}");
 }
 
 #[test]
 fn a_search_by_itself_is_judged_too() {
     let limit = judged_datagrams(searched(50.0 * MBIT, 0.05, [0.09, 0.0]));
-    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
     let limit = judged_datagrams(searched(50.0 * MBIT, 0.0, [0.09, 0.0]));
-    assert!(matches!(limit, Limit::Policer { .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Policer { .. }), "{limit:?}");
     // What a starved host has found is none of the line.
     let mut starved = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     starved.receiver.waited_ns = 990;
     starved.capacity.as_mut().unwrap().by_hosts = is_by_hosts(&starved);
     let limit = judged_datagrams(starved);
-    assert!(matches!(limit, Limit::Processor { end: End::Client, .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, .. }), "{limit:?}");
     // Who offers more than comes through is busy with that, and what comes through is the line's.
     let mut busy = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     busy.sender.ran_ns = 990;
@@ -401,7 +435,7 @@ fn a_search_by_itself_is_judged_too() {
     let mut all = searched(50.0 * MBIT, 0.0, [0.0, 0.0]);
     all.capacity.as_mut().unwrap().found.saturated = false;
     let limit = judged_datagrams(all);
-    assert!(matches!(limit, Limit::Offered { .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Offered { .. }), "{limit:?}");
 }
 
 #[test]
@@ -423,14 +457,14 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
         failed,
     };
     let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(180.0, 0, 0)));
-    assert!(matches!(limit, Limit::Wifi { end: End::Client, .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Wifi { end: MeasuredHost::Client, .. }), "{limit:?}");
     let limit = judged(98.0 * MBIT, line(), |phase| phase.sender.radio = Some(over(180.0, 240, 0)));
     assert!(
-        matches!(limit, Limit::Wifi { end: End::Server, sent_again, .. } if (sent_again - 0.24).abs() < 1e-9),
+        matches!(limit, LimitingFactor::Wifi { end: MeasuredHost::Server, sent_again, .. } if (sent_again - 0.24).abs() < 1e-9),
         "{limit:?}"
     );
     let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(866.0, 240, 0)));
-    assert!(matches!(limit, Limit::Line { .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
     // What a radio gives up is what was lost; a window is a window whatever the packets go over.
     let lossy = || Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let lost = |failed| {
@@ -439,12 +473,14 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
             phase.sender.radio = Some(over(866.0, 300, failed));
         })
     };
-    assert!(matches!(lost(10), Limit::Wifi { .. }) && matches!(lost(0), Limit::Loss { .. }));
+    assert!(
+        matches!(lost(10), LimitingFactor::Wifi { .. }) && matches!(lost(0), LimitingFactor::Loss { .. })
+    );
     let limit = judged(20.0 * MBIT, line(), |phase| {
         connections(phase).window_limited = Some(0.9);
         phase.receiver.radio = Some(over(20.0, 0, 0));
     });
-    assert!(matches!(limit, Limit::Window { .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::Window { .. }), "{limit:?}");
 }
 
 /// A window that no kernel chose is not mended by a kernel's setting.
@@ -458,30 +494,30 @@ fn a_window_is_mended_where_it_was_chosen() {
         phase.receiver.window = chosen;
         verdict(&report(vec![phase]), way, false).unwrap().advice.unwrap()
     };
-    assert!(advice(Way::Down, None).contains("net.ipv4.tcp_rmem at this host"));
-    assert!(advice(Way::Down, Some(30_000)).contains("have this host offer"));
-    assert!(advice(Way::Up, Some(12_500_000)).contains("carry it over TCP"));
+    assert!(advice(DataDirection::Down, None).contains("net.ipv4.tcp_rmem at this host"));
+    assert!(advice(DataDirection::Down, Some(30_000)).contains("have this host offer"));
+    assert!(advice(DataDirection::Up, Some(12_500_000)).contains("carry it over TCP"));
 }
 
 /// Who is let in for so much gets no more, whatever the line carries.
 #[test]
 fn a_server_that_lets_a_session_have_less_is_the_limit() {
     let of = |payload: f64, phases: Vec<PhaseReport>| {
-        let report = Report { held_to: Some(payload), ..report(phases) };
-        verdict(&report, Way::Down, false).unwrap()
+        let report = SpeedReport { held_to: Some(payload), ..report(phases) };
+        verdict(&report, DataDirection::Down, false).unwrap()
     };
     let verdict = of(20.0 * MBIT, vec![download(20.5 * MBIT)]);
-    assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
+    assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
     assert_eq!(
         verdict.sentence,
         "the download is limited by the server, which lets a session have 20.0 Mbit/s of payload"
     );
     let verdict = of(200.0 * MBIT, vec![download(98.0 * MBIT), line().unwrap()]);
-    assert!(matches!(verdict.limit, Limit::Line { .. }), "{verdict:?}");
+    assert!(matches!(verdict.limit, LimitingFactor::Line { .. }), "{verdict:?}");
     let mut search = searched(20.7 * MBIT, 0.0, [0.0, 0.0]);
     search.capacity.as_mut().unwrap().found.saturated = false;
     let verdict = of(20.0 * MBIT, vec![search]);
-    assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
+    assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
 }
 
 /// Echoes that take so long in each direction, s, without loss.
@@ -490,8 +526,8 @@ fn ways(up: f64, down: f64) -> OneWay {
 }
 
 /// 10 ms each way while nothing is carried.
-fn report_of_ways(phases: Vec<PhaseReport>) -> Report {
-    Report { idle_ways: Some(ways(0.01, 0.01)), ..report(phases) }
+fn report_of_ways(phases: Vec<PhaseReport>) -> SpeedReport {
+    SpeedReport { idle_ways: Some(ways(0.01, 0.01)), ..report(phases) }
 }
 
 /// A queue in the direction of the acknowledgements is none of the line that the data goes over (RFC 3449).
@@ -501,21 +537,28 @@ fn a_queue_is_of_its_direction() {
         let mut phase = download(7.0 * MBIT);
         (phase.delays, phase.ways) = (Some(delays(up + down)), Some(ways(up, down)));
         connections(&mut phase).bytes_again = Some(1);
-        verdict(&report_of_ways([vec![phase], capacity.into_iter().collect()].concat()), Way::Down, false)
-            .unwrap()
+        verdict(
+            &report_of_ways([vec![phase], capacity.into_iter().collect()].concat()),
+            DataDirection::Down,
+            false,
+        )
+        .unwrap()
     };
     for capacity in [None, line()] {
         let told = of(0.166, 0.0105, capacity);
         assert!(
-            matches!(told.limit, Limit::WayBack { queue_s, .. } if (queue_s - 0.156).abs() < 1e-9),
+            matches!(told.limit, LimitingFactor::WayBack { queue_s, .. } if (queue_s - 0.156).abs() < 1e-9),
             "{told:?}"
         );
         assert!(told.sentence.starts_with("the download is limited by the way back"), "{told:?}");
     }
     let told = of(0.01, 0.06, None);
-    assert!(matches!(told.limit, Limit::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9), "{told:?}");
+    assert!(
+        matches!(told.limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9),
+        "{told:?}"
+    );
     // Both: its own comes first.
-    assert!(matches!(of(0.166, 0.06, None).limit, Limit::Line { .. }));
+    assert!(matches!(of(0.166, 0.06, None).limit, LimitingFactor::Line { .. }));
 }
 
 /// What is sent again on a slow line with a long queue is much, and comes all the same.
@@ -526,15 +569,15 @@ fn a_slow_upload_is_no_black_hole() {
     phase.series = carried(90_000);
     connections(&mut phase).bytes_again = Some(140_000);
     phase.delays = Some(delays(0.3));
-    let told = verdict(&report(vec![phase.clone()]), Way::Down, false).unwrap();
-    assert!(matches!(told.limit, Limit::Line { .. }), "{told:?}");
+    let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
+    assert!(matches!(told.limit, LimitingFactor::Line { .. }), "{told:?}");
     // Nor is one that is so slow that no packet has come yet.
     phase.series = carried(1000);
-    let told = verdict(&report(vec![phase.clone()]), Way::Down, false).unwrap();
-    assert!(!matches!(told.limit, Limit::BlackHole { .. }), "{told:?}");
+    let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
+    assert!(!matches!(told.limit, LimitingFactor::BlackHole { .. }), "{told:?}");
     phase.delays = Some(delays(0.02));
-    let told = verdict(&report(vec![phase]), Way::Down, false).unwrap();
-    assert!(matches!(told.limit, Limit::BlackHole { mtu: Some(1500), .. }), "{told:?}");
+    let told = verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
+    assert!(matches!(told.limit, LimitingFactor::BlackHole { mtu: Some(1500), .. }), "{told:?}");
 }
 
 /// A buffer that the program chose is mended there, and one that a pacing sender fills is seen although the kernel counts nothing.
@@ -543,7 +586,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
     let advice = |change: &dyn Fn(&mut PhaseReport)| {
         let mut phase = download(5.0 * MBIT);
         change(&mut phase);
-        let told = verdict(&report(vec![phase]), Way::Down, false).unwrap();
+        let told = verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
         (told.limit, told.proof, told.advice.unwrap_or_default())
     };
     let (.., kernels) = advice(&|phase| connections(phase).buffer_limited = Some(0.5));
@@ -557,12 +600,12 @@ fn buffers_that_a_program_chose_are_mended_there() {
         })
     };
     let (limit, proof, advice_of) = paced(true);
-    assert!(matches!(limit, Limit::SendBuffer { chosen: true, .. }), "{limit:?}");
+    assert!(matches!(limit, LimitingFactor::SendBuffer { chosen: true, .. }), "{limit:?}");
     assert!(
         proof.contains("would have let 60.0 KB be") && advice_of.contains("--send-buffer"),
         "{proof} {advice_of}"
     );
-    assert!(matches!(paced(false).0, Limit::Unknown { .. }));
+    assert!(matches!(paced(false).0, LimitingFactor::Unknown { .. }));
     let (.., windows) = advice(&|phase| {
         connections(phase).window_limited = Some(0.9);
         phase.receiver.chosen_buffers = [false, true];
@@ -573,7 +616,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
 #[test]
 fn each_way_of_both_has_its_sentence() {
     let mut phase = download(5.0 * MBIT);
-    phase.carrier = Carrier::Tcp { way: Way::Both, streams: 4, congestion: None };
+    phase.carrier = Carrier::Tcp { way: DataDirection::Both, streams: 4, congestion: None };
     let told = verdicts(&report(vec![download(8.0 * MBIT), phase]));
     let names: Vec<_> =
         told.iter().map(|told| (told.at_once, told.sentence.split(':').next().unwrap())).collect();
@@ -584,11 +627,12 @@ fn each_way_of_both_has_its_sentence() {
 fn a_search_without_an_end_and_what_is_not_steady_say_so() {
     let mut search = searched(50.0 * MBIT, 0.0, [0.0, 0.0]);
     let capacity = search.capacity.as_mut().unwrap();
-    (capacity.complete, capacity.found) = (false, Found { arrived: 100.0, ..Found::default() });
+    (capacity.complete, capacity.found) =
+        (false, FoundCapacity { arrived: 100.0, ..FoundCapacity::default() });
     let limit = judged_datagrams(search);
-    assert_eq!(limit, Limit::Unfinished);
+    assert_eq!(limit, LimitingFactor::Unfinished);
     let mut phase = download(5.0 * MBIT);
     phase.throughput.as_mut().unwrap().steady = false;
-    let told = verdict(&report(vec![phase]), Way::Down, false).unwrap();
+    let told = verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
     assert!(told.sentence.contains("was not steady") && told.advice.unwrap().contains("--time"));
 }

@@ -1,4 +1,4 @@
-//! The client's end: calls a server of iperf3, and carries a test.
+//! The client of an iperf3 server.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -11,98 +11,98 @@ use netrig_host::socket::Buffers;
 use netrig_host::{Clock, HostAddress, random};
 
 use super::found::start;
-use super::{Flows, FlowsOrder, Found, Socket, Stream};
+use super::{Flows, FlowsOrder, StreamSocket, TestFindings, TestStream};
 use crate::iperf3::{
-    ClientEvent, ClientSession, Cookie, Document, Parameters, Refusal, Results, Role, SessionError, Start,
-    Transport, datagram, stream_id,
+    ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
+    TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
 use crate::talk::{PATIENCE, is_nothing};
 
-/// How often it looks at what has come beside words.
+/// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// A server that has not answered the words that open a stream over UDP is asked again after so long.
+/// Time after which the datagram that opens a UDP stream is sent again.
 const AGAIN: StdDuration = StdDuration::from_secs(3);
 
-/// What is to be tested.
+/// An order for a test.
 #[derive(Clone, Debug)]
 pub struct TestOrder {
-    /// Where the server is.
+    /// The address of the server.
     pub server: SocketAddr,
-    /// Its name, as it was given.
+    /// The name of the server as the user gave it.
     pub host: String,
-    /// What is asked for.
-    pub asked: Parameters,
-    /// Time between two readings.
+    /// The requested parameters.
+    pub asked: TestParameters,
+    /// Interval between readings.
     pub every: Duration,
 }
 
-/// What came of a test.
+/// The outcome of a test.
 #[derive(Debug)]
-pub struct Tested {
-    /// What was known when it began.
-    pub start: Start,
-    /// The control connection's ends, this host's first.
+pub struct TestOutcome {
+    /// The state at the start of the test.
+    pub start: DocumentStart,
+    /// The addresses of the control connection, this host first.
     pub ends: [SocketAddr; 2],
-    /// What this end has found.
-    pub found: Found,
-    /// What the server says that it has.
-    pub theirs: Option<Results>,
-    /// Why it did not come to its end: what was found until then is partial.
+    /// The result of this end.
+    pub found: TestFindings,
+    /// The results of the server, if received.
+    pub theirs: Option<TestResults>,
+    /// Why the test ended early. The results are then partial.
     pub error: Option<TestError>,
 }
 
-/// Why a test did not come to its end.
+/// Why a test failed or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
-    /// Nobody is there.
+    /// The connection failed.
     #[error("no connection to {server}: {source}")]
     Connect {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// It does not answer datagrams.
+    /// The server answers no datagrams.
     #[error("{server} answers no datagram: {source}; is its port open for UDP, too?")]
     NoDatagrams {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// What was said came to no good end.
+    /// The control session failed.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// This host refuses what was asked for.
+    /// This host refuses an option of the test.
     #[error("this host refuses: {0}")]
-    Option(Refusal),
-    /// This end cannot carry data.
+    Option(Iperf3Refusal),
+    /// This end failed to carry data.
     #[error("data could not be carried: {0}")]
     Carrying(#[from] io::Error),
-    /// Somebody interrupted it.
+    /// The user interrupted the test.
     #[error("interrupted")]
     Interrupted,
 }
 
-impl Tested {
-    /// As `iperf3 -c -J` would print it.
-    pub fn document(&self) -> Document {
+impl TestOutcome {
+    /// The document that `iperf3 -c -J` would print.
+    pub fn document(&self) -> TestDocument {
         let document = self.found.document(self.start.clone(), self.theirs.as_ref());
-        Document { error: self.error.as_ref().map(ToString::to_string), ..document }
+        TestDocument { error: self.error.as_ref().map(ToString::to_string), ..document }
     }
 }
 
-/// Carries out a test: `watch` is told now and then for how long data flows, s, and how many bytes were received and sent.
+/// Runs a test. `watch` is called with the time since data began to flow, s, and the bytes received and sent.
 ///
 /// # Errors
-/// If no data flowed. What was found before something broke is told with it.
+/// If no data flowed. If the test ended early, the outcome has the partial results and the error.
 pub fn test(
     order: &TestOrder,
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(f64, [u64; 2]),
-) -> Result<Tested, TestError> {
-    let mut call = Call::connect(order)?;
+) -> Result<TestOutcome, TestError> {
+    let mut call = ClientTest::connect(order)?;
     let error = call.carry(cancel, watch).err();
     let found = match (call.found.take(), call.flows.take(), error) {
         (Some(found), _, error) => Ok((found, error)),
@@ -110,13 +110,13 @@ pub fn test(
         (None, None, error) => Err(error.unwrap_or(TestError::Interrupted)),
     };
     let (found, error) = found?;
-    let role = Role::Client { host: order.host.clone(), port: order.server.port() };
+    let role = TestRole::Client { host: order.host.clone(), port: order.server.port() };
     let start = start(role, call.cookie.to_string(), order.asked.clone());
-    Ok(Tested { start, ends: [call.local, order.server], found, theirs: call.theirs, error })
+    Ok(TestOutcome { start, ends: [call.local, order.server], found, theirs: call.theirs, error })
 }
 
-/// A test that lasts.
-struct Call<'a> {
+/// A running test.
+struct ClientTest<'a> {
     order: &'a TestOrder,
     control: TcpStream,
     local: SocketAddr,
@@ -124,11 +124,11 @@ struct Call<'a> {
     clock: Clock,
     session: ClientSession,
     flows: Option<Flows>,
-    found: Option<Found>,
-    theirs: Option<Results>,
+    found: Option<TestFindings>,
+    theirs: Option<TestResults>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ClientTest<'a> {
     fn connect(order: &'a TestOrder) -> Result<Self, TestError> {
         let absent = |source| TestError::Connect { server: order.server, source };
         let control = TcpStream::connect_timeout(&order.server, PATIENCE).map_err(absent)?;
@@ -155,7 +155,7 @@ impl<'a> Call<'a> {
                     ClientEvent::Stop => self.stop()?,
                     ClientEvent::Results(theirs) => self.theirs = Some(*theirs),
                     ClientEvent::Over(outcome) => {
-                        // The server may have gone before the last word.
+                        // The server may have closed the connection before the last message.
                         let _ = self.flush();
                         return if cancel.load(Ordering::Relaxed) {
                             Err(TestError::Interrupted)
@@ -190,36 +190,36 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Opens all streams, those that upload first.
-    fn open(&self) -> Result<Vec<Stream>, TestError> {
+    /// Opens all streams. Streams that upload come first.
+    fn open(&self) -> Result<Vec<TestStream>, TestError> {
         let asked = &self.order.asked;
         let server = self.order.server;
         let one = |nth| {
             let (local, socket) = match asked.transport {
-                Transport::Udp => {
+                TestTransport::Udp => {
                     let failed = |source| TestError::NoDatagrams { server, source };
                     let local = HostAddress::from(self.local).at(0);
                     let socket = datagram_socket(local, server, Buffers::default());
                     let socket = socket.map_err(io::Error::other).map_err(failed)?;
                     knock(&socket).map_err(failed)?;
-                    (socket.local_addr()?, Socket::Udp(socket))
+                    (socket.local_addr()?, StreamSocket::Udp(socket))
                 }
                 _ => {
                     let failed = |source| TestError::Connect { server, source };
                     let mut socket = TcpStream::connect_timeout(&server, PATIENCE).map_err(failed)?;
                     socket.write_all(&self.cookie.bytes()).map_err(failed)?;
-                    (socket.local_addr()?, Socket::Tcp(socket))
+                    (socket.local_addr()?, StreamSocket::Tcp(socket))
                 }
             };
             let stream =
-                Stream { id: stream_id(nth), sends: asked.uploads(nth), ends: [local, server], socket };
+                TestStream { id: stream_id(nth), sends: asked.uploads(nth), ends: [local, server], socket };
             stream.set_options(asked).map_err(TestError::Option)?;
             Ok(stream)
         };
         (0..asked.streams()).map(one).collect()
     }
 
-    fn start(&mut self, streams: Vec<Stream>) -> Result<(), TestError> {
+    fn start(&mut self, streams: Vec<TestStream>) -> Result<(), TestError> {
         let order = FlowsOrder { asked: self.order.asked.clone(), every: self.order.every, most: None };
         self.flows = Some(Flows::begin(order, streams)?);
         Ok(())
@@ -231,7 +231,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// The server has stopped: tells it what was found.
+    /// The server has stopped: sends it the results.
     fn stop(&mut self) -> Result<(), TestError> {
         if let Some(flows) = self.flows.take() {
             let found = flows.end()?;
@@ -242,7 +242,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Opens a stream over UDP: asks until the server answers.
+/// Opens a UDP stream: sends the datagram until the server answers.
 fn knock(socket: &UdpSocket) -> io::Result<()> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_nonblocking(false)?;

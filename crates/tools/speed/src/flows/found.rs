@@ -1,57 +1,58 @@
-//! What an end has found of a test, in the words of iperf3.
+//! The result of a test at one end, in the terms of iperf3.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::worker::Worked;
-use super::{Mark, Record};
+use super::worker::StreamWorkResult;
+use super::{StreamMark, StreamRecord};
 use crate::iperf3::{
-    Cpu, Document, End, Parameters, Path, Results, Role, Start, StreamReadings, StreamResult, UdpReadings,
+    CpuUse, DocumentStart, StreamPath, StreamReadings, StreamResult, StreamTotals, TestDocument,
+    TestParameters, TestResults, TestRole, UdpReadings,
 };
 use crate::protocol::EndReport;
 
-/// What an end has found.
+/// The result of a test at one end.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// What was asked for.
-    pub asked: Parameters,
-    /// All streams, in the order of their numbers.
-    pub streams: Vec<FoundStream>,
-    /// When data began to flow, ns of `CLOCK_MONOTONIC`.
+pub struct TestFindings {
+    /// The requested parameters.
+    pub asked: TestParameters,
+    /// All streams in the order of their numbers.
+    pub streams: Vec<StreamFindings>,
+    /// The time at which data began to flow, ns of `CLOCK_MONOTONIC`.
     pub begun: u64,
-    /// What carrying took of processors.
-    pub cpu: Cpu,
-    /// What this end says of the test as a whole, in netrig's own words; of its datagrams nothing.
+    /// Processor use.
+    pub cpu: CpuUse,
+    /// The report of this end in netrig's own protocol, without its datagrams.
     pub report: EndReport,
 }
 
-/// What an end has found of a stream.
+/// The result of a stream at one end.
 #[derive(Clone, Debug)]
-pub struct FoundStream {
-    /// Its number.
+pub struct StreamFindings {
+    /// The stream number.
     pub id: u32,
     /// Whether this end sends.
     pub sends: bool,
-    /// This end and the other one.
+    /// The addresses of this end and of the peer.
     pub ends: [SocketAddr; 2],
-    /// It and those that it shares a thread with.
-    record: Arc<Record>,
-    /// Its place there.
+    /// The record of all streams of its thread.
+    record: Arc<StreamRecord>,
+    /// The index of the stream in that record.
     place: usize,
 }
 
-impl Found {
+impl TestFindings {
     pub(super) fn of(
-        asked: &Parameters,
+        asked: &TestParameters,
         streams: &[(u32, bool, [SocketAddr; 2])],
         begun: u64,
-        ended: Vec<(Vec<usize>, Worked)>,
+        ended: Vec<(Vec<usize>, StreamWorkResult)>,
     ) -> Self {
         let mut found = Self {
             asked: asked.clone(),
             streams: Vec::new(),
             begun,
-            cpu: Cpu::default(),
+            cpu: CpuUse::default(),
             report: EndReport::default(),
         };
         let (report, mut threads) = (&mut found.report, 0);
@@ -74,23 +75,23 @@ impl Found {
             let record = Arc::new(worked.record);
             for (place, stream) in places.into_iter().enumerate() {
                 let (id, sends, ends) = streams[stream];
-                found.streams.push(FoundStream { id, sends, ends, record: Arc::clone(&record), place });
+                found.streams.push(StreamFindings { id, sends, ends, record: Arc::clone(&record), place });
             }
         }
         report.threads_ns = threads * (lasted_s * 1e9) as u64;
         found.streams.sort_by_key(|stream| stream.id);
         let [user, system] = ran_s.map(|ran| if lasted_s > 0.0 { 100.0 * ran / lasted_s } else { 0.0 });
-        found.cpu = Cpu { total: user + system, user, system };
+        found.cpu = CpuUse { total: user + system, user, system };
         found
     }
 
-    /// What is told to the other end.
-    pub fn results(&self) -> Results {
+    /// The results that are sent to the peer.
+    pub fn results(&self) -> TestResults {
         let tcp = self.asked.is_tcp();
         let sends = self.streams.iter().any(|stream| stream.sends);
-        Results {
+        TestResults {
             cpu: self.cpu,
-            // Over UDP iperf3 says that it does not, whoever sends.
+            // Over UDP, iperf3 always sends false.
             counts_retransmits: if tcp { sends.then_some(true) } else { Some(false) },
             congestion: self.report.congestion.clone().filter(|_| tcp),
             streams: self.streams.iter().map(|stream| stream.result(tcp)).collect(),
@@ -98,18 +99,18 @@ impl Found {
         }
     }
 
-    /// The document that is printed of it, with what the other end has said, if it has.
-    pub fn document(&self, start: Start, theirs: Option<&Results>) -> Document {
-        let readings = |stream: &FoundStream| StreamReadings {
-            path: Path { socket: 4 + stream.id, local: stream.ends[0], remote: stream.ends[1] },
+    /// The JSON document of the test. `theirs` are the results of the peer, if received.
+    pub fn document(&self, start: DocumentStart, theirs: Option<&TestResults>) -> TestDocument {
+        let readings = |stream: &StreamFindings| StreamReadings {
+            path: StreamPath { socket: 4 + stream.id, local: stream.ends[0], remote: stream.ends[1] },
             sends: stream.sends,
             intervals: stream.record.intervals(stream.place),
             local: Some(stream.end()),
             remote: theirs.and_then(|theirs| theirs.stream(stream.id)).map(|told| end(told, stream)),
         };
         let [send_buffer, receive_buffer] = self.report.buffers_in_32_bits();
-        Document {
-            start: Start {
+        TestDocument {
+            start: DocumentStart {
                 mss: self.report.segment.unwrap_or(start.mss),
                 send_buffer,
                 receive_buffer,
@@ -117,7 +118,7 @@ impl Found {
             },
             streams: self.streams.iter().map(readings).collect(),
             cpu: self.cpu,
-            remote_cpu: theirs.map_or(Cpu::default(), |theirs| theirs.cpu),
+            remote_cpu: theirs.map_or(CpuUse::default(), |theirs| theirs.cpu),
             congestion: self.report.congestion.clone(),
             remote_congestion: theirs.and_then(|theirs| theirs.congestion.clone()),
             server_output: theirs.and_then(|theirs| theirs.server_output.clone()),
@@ -126,14 +127,14 @@ impl Found {
     }
 }
 
-impl FoundStream {
-    /// What this end knows on the whole, without the warm-up.
-    pub fn end(&self) -> End {
+impl StreamFindings {
+    /// The totals of this end without the warm-up.
+    pub fn end(&self) -> StreamTotals {
         self.record.end(self.place)
     }
 
-    /// When, ns since the streams began, and what it had carried by then.
-    pub fn marks(&self) -> impl Iterator<Item = (u64, Mark)> {
+    /// Time, ns since the streams began, and the totals at that time.
+    pub fn marks(&self) -> impl Iterator<Item = (u64, StreamMark)> {
         self.record.rows().iter().map(|(at, marks)| (*at, marks[self.place]))
     }
 
@@ -153,9 +154,9 @@ impl FoundStream {
     }
 }
 
-/// What the other end has said of a stream.
-fn end(told: &StreamResult, stream: &FoundStream) -> End {
-    End {
+/// The totals of a stream at the peer.
+fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
+    StreamTotals {
         seconds: told.seconds.unwrap_or_else(|| stream.end().seconds),
         bytes: told.bytes,
         retransmits: told.retransmits,
@@ -168,14 +169,14 @@ fn end(told: &StreamResult, stream: &FoundStream) -> End {
     }
 }
 
-/// What this host and program are, for the head of a document.
-pub fn start(role: Role, cookie: String, asked: Parameters) -> Start {
+/// The head of a document: this program, this host and the current time.
+pub fn start(role: TestRole, cookie: String, asked: TestParameters) -> DocumentStart {
     let kernel = |file: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default();
         text.trim().to_owned()
     };
-    Start {
-        // Readers look for `iperf 3.` at its beginning.
+    DocumentStart {
+        // Readers expect `iperf 3.` at the beginning.
         version: format!("iperf 3.12 (netrig {})", env!("CARGO_PKG_VERSION")),
         system: ["ostype", "hostname", "osrelease", "version"].map(kernel).join(" "),
         unix_seconds: netrig_host::realtime_nanos() / 1_000_000_000,

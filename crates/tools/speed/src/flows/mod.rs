@@ -1,6 +1,6 @@
-//! What one end carries of a test of iperf3's: its streams, over the agent's engine, and what it tells of them.
+//! One end of an iperf3 test: its streams, over the engine of `netrig_bulk`, and their results.
 //!
-//! Streams over TCP that go one way share a thread, and each stream over UDP has one. Both ends of a test are this.
+//! TCP streams of one direction share a thread. Each UDP stream has a thread of its own. Both ends of a test use this code.
 
 mod client;
 mod found;
@@ -21,108 +21,97 @@ use netrig_host::monotonic_nanos;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-pub use self::client::{TestError, TestOrder, Tested, test};
-pub use self::found::{Found, FoundStream, start};
-pub use self::record::{Mark, Record};
-use self::worker::{Work, Worked};
+pub use self::client::{TestError, TestOrder, TestOutcome, test};
+pub use self::found::{StreamFindings, TestFindings, start};
+pub use self::record::{StreamMark, StreamRecord};
+use self::worker::{FlowsControl, StreamWork, StreamWorkResult};
 use crate::carry::joined;
-use crate::iperf3::{Code, Parameters, Refusal};
+use crate::iperf3::{Iperf3Code, Iperf3Refusal, TestParameters};
 use crate::protocol::EndReport;
 
-/// After the other end has stopped, what is underway is waited for until nothing has come for so long, and no longer than the
-/// other.
+/// After the peer has stopped, the wait for data in flight ends when none has arrived for `STRAGGLERS`, and at the latest after
+/// `LONGEST_WAIT`.
 const STRAGGLERS: StdDuration = StdDuration::from_millis(250);
 const LONGEST_WAIT: StdDuration = StdDuration::from_secs(3);
 
-/// Streams over UDP of which each may have buffers for datagrams that the kernel puts together, 2 MiB.
+/// The most UDP streams that may each have buffers of 2 MiB for datagrams that the kernel coalesces.
 const FEW: u32 = 8;
 
-/// How often it is looked at meanwhile.
+/// Interval of the check during that wait.
 const LOOK: StdDuration = StdDuration::from_millis(10);
 
-/// What a stream goes over.
+/// The socket of a stream.
 #[derive(Debug)]
-pub enum Socket {
-    /// A connection, behind its cookie.
+pub enum StreamSocket {
+    /// A connection whose cookie has been read or written.
     Tcp(TcpStream),
-    /// A socket that is connected to the other end's.
+    /// A socket that is connected to the peer.
     Udp(UdpSocket),
 }
 
-/// A stream that stands.
+/// An open stream.
 #[derive(Debug)]
-pub struct Stream {
-    /// Its number.
+pub struct TestStream {
+    /// The stream number.
     pub id: u32,
     /// Whether this end sends.
     pub sends: bool,
-    /// This end and the other one.
+    /// The addresses of this end and of the peer.
     pub ends: [SocketAddr; 2],
-    /// What it goes over.
-    pub socket: Socket,
+    /// The socket.
+    pub socket: StreamSocket,
 }
 
-/// How an end carries a test.
+/// How one end carries a test.
 #[derive(Clone, Debug)]
 pub struct FlowsOrder {
-    /// What was asked for.
-    pub asked: Parameters,
-    /// Time between two readings that are kept.
+    /// The requested parameters.
+    pub asked: TestParameters,
+    /// Interval between readings that are kept.
     pub every: Duration,
-    /// What all streams of one direction together may carry.
+    /// The highest rate of all streams of one direction together.
     pub most: Option<Rate>,
 }
 
-/// What the threads of a test share.
-#[derive(Debug)]
-struct Board {
-    /// When the test ended, ns of `CLOCK_MONOTONIC`.
-    ended: AtomicU64,
-    stop_sending: AtomicBool,
-    stop: AtomicBool,
-    /// Bytes received and sent so far.
-    bytes: [AtomicU64; 2],
-}
-
-/// Bytes of all streams.
+/// Counter of the bytes of all streams.
 #[derive(Clone, Debug)]
-pub struct Counter(Arc<Board>);
+pub struct FlowsCounter(Arc<FlowsControl>);
 
-impl Counter {
-    /// Received and sent so far: over UDP all that came.
+impl FlowsCounter {
+    /// Bytes received and sent so far. Over UDP, duplicates count.
     pub fn bytes(&self) -> [u64; 2] {
         self.0.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 }
 
-/// A thread, and the streams whose readings it has.
-struct Hand {
+/// A thread and the indices of its streams.
+struct StreamThread {
     streams: Vec<usize>,
     sends: bool,
-    thread: JoinHandle<io::Result<Worked>>,
+    thread: JoinHandle<io::Result<StreamWorkResult>>,
 }
 
-/// Streams that carry data.
+/// Running streams of a test.
 pub struct Flows {
     order: FlowsOrder,
     streams: Vec<(u32, bool, [SocketAddr; 2])>,
-    board: Arc<Board>,
+    board: Arc<FlowsControl>,
     begun: u64,
-    /// What this host had counted when data began to flow, and the radio by which packets leave it.
+    /// The counters of this host at the start, and the radio of the outgoing interface.
     host: HostCounters,
     radio: Option<Radio>,
-    hands: Vec<Hand>,
-    /// What senders have left behind that have ended; their connections stand as long as it does.
-    sent: Vec<(Vec<usize>, Worked)>,
+    hands: Vec<StreamThread>,
+    /// The results of senders that have ended. Their connections stay open as long as these exist.
+    sent: Vec<(Vec<usize>, StreamWorkResult)>,
 }
 
 impl Flows {
-    /// Begins to carry.
+    /// Starts the streams.
     ///
     /// # Errors
     /// If the kernel refuses a thread.
-    pub fn begin(order: FlowsOrder, streams: Vec<Stream>) -> io::Result<Self> {
-        let board = Arc::new(Board {
+    pub fn begin(order: FlowsOrder, streams: Vec<TestStream>) -> io::Result<Self> {
+        let board = Arc::new(FlowsControl {
             ended: AtomicU64::new(u64::MAX),
             stop_sending: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -141,12 +130,12 @@ impl Flows {
         let mut connections: [(Vec<usize>, Vec<TcpStream>); 2] = Default::default();
         for (place, stream) in streams.into_iter().enumerate() {
             match stream.socket {
-                Socket::Tcp(socket) => {
+                StreamSocket::Tcp(socket) => {
                     let (places, sockets) = &mut connections[usize::from(stream.sends)];
                     places.push(place);
                     sockets.push(socket);
                 }
-                Socket::Udp(socket) => {
+                StreamSocket::Udp(socket) => {
                     flows.hand(vec![place], stream.sends, |work| work.datagrams(socket))?
                 }
             }
@@ -163,9 +152,9 @@ impl Flows {
         &mut self,
         streams: Vec<usize>,
         sends: bool,
-        carry: impl FnOnce(Work) -> io::Result<Worked> + Send + 'static,
+        carry: impl FnOnce(StreamWork) -> io::Result<StreamWorkResult> + Send + 'static,
     ) -> io::Result<()> {
-        let work = Work {
+        let work = StreamWork {
             asked: self.order.asked.clone(),
             sends,
             every: self.order.every,
@@ -176,21 +165,21 @@ impl Flows {
         };
         let thread = std::thread::Builder::new().name("speed-iperf3".to_owned());
         let thread = thread.spawn(move || carry(work)).inspect_err(|_| self.stop())?;
-        self.hands.push(Hand { streams, sends, thread });
+        self.hands.push(StreamThread { streams, sends, thread });
         Ok(())
     }
 
-    /// What counts the bytes that all streams receive and send, also when the test has ended.
-    pub fn counter(&self) -> Counter {
-        Counter(Arc::clone(&self.board))
+    /// The counter of received and sent bytes. It stays valid after the test has ended.
+    pub fn counter(&self) -> FlowsCounter {
+        FlowsCounter(Arc::clone(&self.board))
     }
 
-    /// When data began to flow, ns of `CLOCK_MONOTONIC`.
+    /// The time at which data began to flow, ns of `CLOCK_MONOTONIC`.
     pub const fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Sends no more. The connections stand until the test [ends](Self::end).
+    /// Stops sending. The connections stay open until [`end`](Self::end).
     ///
     /// # Errors
     /// If sending has failed.
@@ -205,40 +194,40 @@ impl Flows {
         Ok(())
     }
 
-    /// Sends and receives no more, of a test that is broken off; its streams stand as long as this does.
+    /// Stops sending and receiving in a test that is aborted. The streams stay open as long as this value exists.
     pub fn halt(&self) {
         self.stop();
     }
 
-    /// Ends it, of a test whose other end has stopped: waits for what is underway, and closes all streams.
+    /// Ends a test whose peer has stopped: waits for data in flight and closes all streams.
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(self) -> io::Result<Found> {
+    pub fn end(self) -> io::Result<TestFindings> {
         self.end_while(&mut |_| true)
     }
 
-    /// The same, and nothing is waited for any more once so many bytes received and sent are too many.
+    /// Ends the test. The wait for data in flight stops when `may` returns false for the bytes received and sent.
     ///
     /// # Errors
-    /// As of [`end`](Self::end).
-    pub fn end_while(mut self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<Found> {
+    /// See [`end`](Self::end).
+    pub fn end_while(mut self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<TestFindings> {
         self.stop_sending()?;
         let mut ended = std::mem::take(&mut self.sent);
-        // Whoever receives from them hears that nothing follows.
+        // Closing them tells the receivers that no data follows.
         ended.iter_mut().for_each(|(_, worked)| worked.connections = None);
         self.wait_for_stragglers(may);
         self.stop();
         for hand in self.hands.drain(..) {
             ended.push((hand.streams, joined(hand.thread)?));
         }
-        let found = Found::of(&self.order.asked, &self.streams, self.begun, ended);
+        let found = TestFindings::of(&self.order.asked, &self.streams, self.begun, ended);
         let host = HostCounters::read().since(&self.host);
         let radio = self.radio.take().and_then(Radio::report);
-        Ok(Found { report: EndReport { host, radio, ..found.report }, ..found })
+        Ok(TestFindings { report: EndReport { host, radio, ..found.report }, ..found })
     }
 
-    /// Until nothing has come for a while, nothing can come, or more has been carried than may be.
+    /// Waits until no data has arrived for a while, none can arrive, or `may` returns false.
     fn wait_for_stragglers(&self, may: &mut dyn FnMut([u64; 2]) -> bool) {
         let begun = StdInstant::now();
         let (mut had, mut since) = (self.counter().bytes()[0], begun);
@@ -265,14 +254,14 @@ impl Drop for Flows {
     fn drop(&mut self) {
         self.stop();
         for hand in self.hands.drain(..) {
-            // Of a test that was broken off nobody asks what was counted.
+            // The counts of an aborted test are not used.
             let _ = hand.thread.join();
         }
     }
 }
 
 impl FlowsOrder {
-    /// What each stream may carry; no limit if nothing is said.
+    /// The highest rate of each stream. Unlimited if absent.
     fn rate(&self) -> Option<Rate> {
         let asked = [self.asked.rate, self.asked.fq_rate].into_iter().filter(|rate| *rate > 0).min();
         let most = self.most.map(|most| most.bits_per_s() / u64::from(self.asked.parallel.max(1)));
@@ -280,43 +269,43 @@ impl FlowsOrder {
     }
 }
 
-impl Stream {
-    /// Gives its socket what the test asks for.
+impl TestStream {
+    /// Sets the socket options that the test requests.
     ///
     /// # Errors
-    /// With what iperf3 has for an option that the kernel refuses.
-    pub fn set_options(&self, asked: &Parameters) -> Result<(), Refusal> {
-        let refused = |code| move |error: Errno| Refusal { code, errno: error.raw_os_error() };
+    /// The iperf3 error code of the option that the kernel refuses.
+    pub fn set_options(&self, asked: &TestParameters) -> Result<(), Iperf3Refusal> {
+        let refused = |code| move |error: Errno| Iperf3Refusal { code, errno: error.raw_os_error() };
         let socket = match &self.socket {
-            Socket::Tcp(socket) => socket.as_fd(),
-            Socket::Udp(socket) => socket.as_fd(),
+            StreamSocket::Tcp(socket) => socket.as_fd(),
+            StreamSocket::Udp(socket) => socket.as_fd(),
         };
         if asked.window > 0 {
             let bytes = asked.window as usize;
-            sockopt::set_socket_send_buffer_size(socket, bytes).map_err(refused(Code::SET_BUFFER))?;
-            sockopt::set_socket_recv_buffer_size(socket, bytes).map_err(refused(Code::SET_BUFFER))?;
+            sockopt::set_socket_send_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
+            sockopt::set_socket_recv_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
         }
         match (asked.tos, self.ends[0].is_ipv4()) {
             (0, _) => {}
-            (tos, true) => sockopt::set_ip_tos(socket, tos).map_err(refused(Code::SET_TOS))?,
+            (tos, true) => sockopt::set_ip_tos(socket, tos).map_err(refused(Iperf3Code::SET_TOS))?,
             (tos, false) => {
-                sockopt::set_ipv6_tclass(socket, tos.into()).map_err(refused(Code::SET_TOS))?;
+                sockopt::set_ipv6_tclass(socket, tos.into()).map_err(refused(Iperf3Code::SET_TOS))?;
             }
         }
-        if let (Socket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
-            sockopt::set_tcp_congestion(socket, name).map_err(refused(Code::CONGESTION))?;
+        if let (StreamSocket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
+            sockopt::set_tcp_congestion(socket, name).map_err(refused(Iperf3Code::CONGESTION))?;
         }
-        if let Socket::Udp(socket) = &self.socket
+        if let StreamSocket::Udp(socket) = &self.socket
             && asked.streams() > FEW
         {
-            let refused = |error: io::Error| Refusal {
-                code: Code::SET_BUFFER,
+            let refused = |error: io::Error| Iperf3Refusal {
+                code: Iperf3Code::SET_BUFFER,
                 errno: error.raw_os_error().unwrap_or(0),
             };
             disable_gro(socket).map_err(refused)?;
         }
-        if matches!(self.socket, Socket::Tcp(_)) && asked.no_delay {
-            sockopt::set_tcp_nodelay(socket, true).map_err(refused(Code::SET_NO_DELAY))?;
+        if matches!(self.socket, StreamSocket::Tcp(_)) && asked.no_delay {
+            sockopt::set_tcp_nodelay(socket, true).map_err(refused(Iperf3Code::SET_NO_DELAY))?;
         }
         Ok(())
     }

@@ -1,54 +1,54 @@
-//! What streams had carried, from interval to interval.
+//! Counts of streams at the ends of intervals.
 
-use crate::iperf3::{End, Interval, TcpReadings, UdpReadings};
-use crate::protocol::Counted;
+use crate::iperf3::{StreamInterval, StreamTotals, TcpReadings, UdpReadings};
+use crate::protocol::ConnectionCounts;
 
-/// Rows that are kept of one worker's streams at most, over all of them; what comes later is told as one interval.
+/// The most rows of one worker, over all of its streams. Later data becomes one interval.
 const MOST_ROWS: usize = 40_000;
 
-/// What a stream had carried at a moment.
+/// Totals of a stream at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Mark {
-    /// Bytes that were sent, or received.
+pub struct StreamMark {
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// What the kernel says of a sender's connection; the retransmissions are all that there were until then.
+    /// Kernel counters of a sender's connection. Retransmissions are a total.
     pub tcp: Option<TcpReadings>,
-    /// What it says of any connection, in netrig's own words.
-    pub kernel: Counted,
-    /// Bytes that the other end has acknowledged, of a connection that this one sends over.
+    /// Kernel counters of any connection, in netrig's own protocol.
+    pub kernel: ConnectionCounts,
+    /// Bytes that the peer has acknowledged, for a connection on which this end sends.
     pub acknowledged: u64,
-    /// What was counted of datagrams until then.
+    /// Totals of datagrams.
     pub udp: UdpReadings,
-    /// Datagrams that were due by then and that this end could not send; of one that sends as fast as it can none is due.
+    /// Datagrams that were due and that this end could not send. Zero for a sender without a rate limit.
     pub skipped: u64,
-    /// Datagrams that had reached this host by then, and that the socket had no room for.
+    /// Datagrams that reached this host and that the kernel dropped because the socket buffer was full.
     pub dropped: u64,
-    /// Arrivals of datagrams that had arrived before.
+    /// Duplicate datagrams received.
     pub twice: u64,
 }
 
-/// What some streams had carried at the ends of intervals.
+/// Totals of some streams at the ends of intervals.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct StreamRecord {
     every_ns: u64,
     warm_up_ns: u64,
     next_ns: u64,
-    /// The place of the row at which the warm-up was over.
+    /// The index of the row at the end of the warm-up.
     warm: Option<usize>,
-    /// When, ns since the streams began, and each stream.
-    rows: Vec<(u64, Vec<Mark>)>,
+    /// Time, ns since the streams began, and the totals of each stream.
+    rows: Vec<(u64, Vec<StreamMark>)>,
 }
 
-impl Record {
-    /// Of so many streams: a row whenever so much time is over, and one at the end of the warm-up.
+impl StreamRecord {
+    /// An empty record. It gets a row every `every_ns` and one at the end of the warm-up.
     pub fn new(streams: usize, every_ns: u64, warm_up_ns: u64) -> Self {
         let warm = (warm_up_ns == 0).then_some(0);
-        let rows = vec![(0, vec![Mark::default(); streams])];
+        let rows = vec![(0, vec![StreamMark::default(); streams])];
         Self { every_ns, warm_up_ns, next_ns: every_ns, warm, rows }
     }
 
-    /// What was read at a moment.
-    pub fn read(&mut self, at_ns: u64, marks: impl FnOnce() -> Vec<Mark>) {
+    /// Takes a reading. `marks` is called only if a row is due.
+    pub fn read(&mut self, at_ns: u64, marks: impl FnOnce() -> Vec<StreamMark>) {
         let turns_warm = self.warm.is_none() && at_ns >= self.warm_up_ns;
         let has_room = self.rows.len() * self.rows[0].1.len() < MOST_ROWS;
         if !(turns_warm || at_ns >= self.next_ns && has_room) {
@@ -62,50 +62,50 @@ impl Record {
         self.rows.push((at_ns, marks()));
     }
 
-    /// What there is in the end, and when the test ended: what came after that was underway.
-    pub fn finish(&mut self, ended_ns: u64, marks: Vec<Mark>) {
+    /// Takes the last reading. Data that arrived after the end of the test was in flight.
+    pub fn finish(&mut self, ended_ns: u64, marks: Vec<StreamMark>) {
         let is_warm = |(at, _): &(u64, _)| *at < ended_ns;
-        // Nothing is taken away from the zeros at the beginning, nor from the end of the warm-up.
+        // The first row (zeros) and the row at the end of the warm-up stay.
         let kept = self.rows.iter().take_while(|row| is_warm(row)).count();
         self.rows.truncate(kept.max(self.warm.unwrap_or(0) + 1));
         let last = self.rows.last().map_or(0, |(at, _)| *at);
         self.read_anyway(ended_ns.max(last), marks);
     }
 
-    fn read_anyway(&mut self, at_ns: u64, marks: Vec<Mark>) {
+    fn read_anyway(&mut self, at_ns: u64, marks: Vec<StreamMark>) {
         if self.warm.is_none() && at_ns >= self.warm_up_ns {
             self.warm = Some(self.rows.len());
         }
         self.rows.push((at_ns, marks));
     }
 
-    /// When, ns, and what the streams had carried by then.
-    pub fn rows(&self) -> &[(u64, Vec<Mark>)] {
+    /// Time, ns, and the totals of the streams.
+    pub fn rows(&self) -> &[(u64, Vec<StreamMark>)] {
         &self.rows
     }
 
-    /// When the warm-up was over and when the last reading was, s since the streams began; the same if it never was.
+    /// End of the warm-up and time of the last reading, s since the streams began. Equal if the warm-up never ended.
     pub fn span_s(&self) -> [f64; 2] {
         let last = self.rows.len() - 1;
         [self.warm.unwrap_or(last), last].map(|row| self.rows[row].0 as f64 * 1e-9)
     }
 
-    /// What one stream had carried at the end of the warm-up and at the last reading.
-    pub fn of(&self, stream: usize) -> [Mark; 2] {
+    /// Totals of one stream at the end of the warm-up and at the last reading.
+    pub fn of(&self, stream: usize) -> [StreamMark; 2] {
         let last = self.rows.len() - 1;
         [self.warm.unwrap_or(last), last].map(|row| self.rows[row].1[stream])
     }
 
-    /// One stream from reading to reading.
-    pub fn intervals(&self, stream: usize) -> Vec<Interval> {
+    /// The intervals of one stream.
+    pub fn intervals(&self, stream: usize) -> Vec<StreamInterval> {
         let warm = self.warm.unwrap_or(self.rows.len());
         let origin = |at: usize| if at < warm { 0.0 } else { self.rows[warm].0 as f64 * 1e-9 };
         let pairs = self.rows.windows(2).enumerate();
         let interval = pairs.map(|(at, pair)| {
-            let [(start, before), (end, after)] = pair else { return Interval::default() };
+            let [(start, before), (end, after)] = pair else { return StreamInterval::default() };
             let (before, after) = (before[stream], after[stream]);
             let again = before.tcp.map_or(0, |tcp| tcp.retransmits);
-            Interval {
+            StreamInterval {
                 start: *start as f64 * 1e-9 - origin(at),
                 end: *end as f64 * 1e-9 - origin(at),
                 omitted: at < warm,
@@ -117,11 +117,11 @@ impl Record {
         interval.collect()
     }
 
-    /// One stream on the whole, without the warm-up.
-    pub fn end(&self, stream: usize) -> End {
+    /// Totals of one stream without the warm-up.
+    pub fn end(&self, stream: usize) -> StreamTotals {
         let ([warm, last], [from, until]) = (self.of(stream), self.span_s());
         let again = warm.tcp.map_or(0, |tcp| tcp.retransmits);
-        End {
+        StreamTotals {
             seconds: until - from,
             bytes: last.bytes - warm.bytes,
             retransmits: last.tcp.map(|tcp| tcp.retransmits - again),
@@ -130,7 +130,7 @@ impl Record {
     }
 }
 
-/// Counts between two moments; the jitter is that of the later one. What comes late may take a loss away.
+/// Differences between two times. The jitter is that of the later one. A late datagram may reduce the loss.
 fn since(now: UdpReadings, before: UdpReadings) -> UdpReadings {
     UdpReadings {
         packets: now.packets - before.packets,
@@ -144,13 +144,17 @@ fn since(now: UdpReadings, before: UdpReadings) -> UdpReadings {
 mod tests {
     use super::*;
 
-    fn mark(bytes: u64, lost: u64) -> Mark {
-        Mark { bytes, udp: UdpReadings { packets: bytes, lost, ..UdpReadings::default() }, ..Mark::default() }
+    fn mark(bytes: u64, lost: u64) -> StreamMark {
+        StreamMark {
+            bytes,
+            udp: UdpReadings { packets: bytes, lost, ..UdpReadings::default() },
+            ..StreamMark::default()
+        }
     }
 
     #[test]
     fn a_warm_up_is_an_interval_of_its_own() {
-        let mut record = Record::new(1, 1_000, 1_500);
+        let mut record = StreamRecord::new(1, 1_000, 1_500);
         for (at, bytes) in [(500, 1), (1_000, 2), (1_600, 3), (2_000, 4), (2_600, 6), (3_100, 7)] {
             record.read(at, || vec![mark(bytes, 0)]);
         }
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_ends_in_its_warm_up_has_measured_nothing() {
-        let mut record = Record::new(1, 1_000, 10_000);
+        let mut record = StreamRecord::new(1, 1_000, 10_000);
         record.finish(700, vec![mark(5, 1)]);
         assert_eq!((record.end(0).bytes, record.intervals(0).len()), (0, 1));
         assert!(record.intervals(0)[0].omitted);
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_loss_that_turns_out_to_be_late_is_taken_back() {
-        let mut record = Record::new(1, 10, 0);
+        let mut record = StreamRecord::new(1, 10, 0);
         record.read(10, || vec![mark(9, 1)]);
         record.finish(20, vec![mark(10, 0)]);
         assert_eq!((record.intervals(0)[1].udp.lost, record.end(0).udp.lost), (0, 0));
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_however_long_it_takes() {
-        let mut record = Record::new(128, 1, 0);
+        let mut record = StreamRecord::new(128, 1, 0);
         (0..100_000).for_each(|at| record.read(at, || vec![mark(at, 0); 128]));
         record.finish(99_999, vec![mark(99_999, 0); 128]);
         assert!(record.rows().len() * 128 <= MOST_ROWS + 256 && record.end(127).bytes == 99_999);

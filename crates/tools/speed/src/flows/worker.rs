@@ -1,9 +1,9 @@
-//! A thread that carries streams, and what it leaves behind.
+//! A thread that carries streams, and its result.
 
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_bulk::{
     DatagramSink, DatagramSource, Effort, SinkReading, SourceOrder, Spacing, StreamCounts, StreamOrder,
@@ -13,55 +13,65 @@ use netrig_core::{Duration, Instant, Rate};
 use netrig_host::{Clock, DatagramFormat, STAMP_LEN, monotonic_nanos};
 use rustix::net::sockopt;
 
-use super::Board;
-use super::record::{Mark, Record};
-use crate::iperf3::datagram::{Counter, Header};
-use crate::iperf3::{Parameters, TcpReadings, Transport, UdpReadings};
-use crate::protocol::Counted;
+use super::record::{StreamMark, StreamRecord};
+use crate::iperf3::datagram::{CounterWidth, DatagramHeader};
+use crate::iperf3::{TcpReadings, TestParameters, TestTransport, UdpReadings};
+use crate::protocol::ConnectionCounts;
 
-/// How often it is looked at what has been carried.
+/// Interval between readings.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What datagrams leave at that nothing holds back, bit/s: more than any host can do.
+/// The rate of datagrams without a limit, bit/s: more than any host can send.
 const UNLIMITED: u64 = 400_000_000_000;
 
-/// What a thread has to do.
-pub(super) struct Work {
-    pub asked: Parameters,
-    pub sends: bool,
-    /// Time between two readings that are kept.
-    pub every: Duration,
-    /// What each stream may carry.
-    pub rate: Option<Rate>,
-    /// ns of `CLOCK_MONOTONIC`.
-    pub begun: u64,
-    pub streams: usize,
-    pub board: Arc<Board>,
+/// State that the threads of a test share.
+#[derive(Debug)]
+pub(super) struct FlowsControl {
+    /// The end of the test, ns of `CLOCK_MONOTONIC`.
+    pub ended: AtomicU64,
+    pub stop_sending: AtomicBool,
+    pub stop: AtomicBool,
+    /// Bytes received and sent so far.
+    pub bytes: [AtomicU64; 2],
 }
 
-/// What it leaves behind.
-pub(super) struct Worked {
-    pub record: Record,
-    /// The connections, which stand.
+/// The task of a thread.
+pub(super) struct StreamWork {
+    pub asked: TestParameters,
+    pub sends: bool,
+    /// Interval between readings that are kept.
+    pub every: Duration,
+    /// The highest rate of each stream.
+    pub rate: Option<Rate>,
+    /// Start of the test, ns of `CLOCK_MONOTONIC`.
+    pub begun: u64,
+    pub streams: usize,
+    pub board: Arc<FlowsControl>,
+}
+
+/// The result of a thread.
+pub(super) struct StreamWorkResult {
+    pub record: StreamRecord,
+    /// The connections, still open.
     pub connections: Option<Streams>,
-    /// What the thread had of a processor in its own code and in the kernel's, s.
+    /// Processor time of the thread in user and in kernel mode, s.
     pub ran_s: [f64; 2],
-    /// The same, and for how long it waited for one.
+    /// Processor time and time spent waiting for a processor.
     pub effort: Effort,
-    /// Buffers to send and to receive, bytes.
+    /// Send and receive buffers, bytes.
     pub buffers: [u32; 2],
-    /// Payload of a full segment, and the longest packet of the path, bytes.
+    /// Payload of a full segment, and the path MTU, bytes.
     pub segment: Option<[u32; 2]>,
     /// Whether segments have time stamps.
     pub timestamps: bool,
     pub congestion: Option<String>,
-    /// Why it has not sent what it was to send, in a sentence.
+    /// Why the schedule of the sender was missed, in one sentence.
     pub fault: Option<String>,
 }
 
-impl Work {
+impl StreamWork {
     /// Carries connections.
-    pub fn connections(self, sockets: Vec<TcpStream>) -> io::Result<Worked> {
+    pub fn connections(self, sockets: Vec<TcpStream>) -> io::Result<StreamWorkResult> {
         let first = sockets.first().map(TcpStream::try_clone).transpose()?;
         let direction = if self.sends { TransferDirection::Sends } else { TransferDirection::Receives };
         let pacing = self.rate.map(pacing);
@@ -69,7 +79,7 @@ impl Work {
         let mut streams = Streams::new(sockets, order)?;
         let (mut record, mut before) = (self.record(), 0);
         let stop = if self.sends { &self.board.stop_sending } else { &self.board.stop };
-        let mut last = vec![Mark::default(); self.streams];
+        let mut last = vec![StreamMark::default(); self.streams];
         let (mut segment, mut timestamps) = (None, false);
         streams.carry(stop, &mut |reading| {
             let at_ns = reading.at - self.begun;
@@ -83,41 +93,41 @@ impl Work {
         })?;
         record.finish(self.ended(), last);
         let (buffers, congestion) = first.map(|socket| settings(&socket)).unwrap_or_default();
-        Ok(Worked {
+        Ok(StreamWorkResult {
             connections: Some(streams),
             segment,
             timestamps,
             congestion,
-            ..Worked::of(record, buffers)
+            ..StreamWorkResult::of(record, buffers)
         })
     }
 
     /// Carries datagrams.
-    pub fn datagrams(self, socket: UdpSocket) -> io::Result<Worked> {
+    pub fn datagrams(self, socket: UdpSocket) -> io::Result<StreamWorkResult> {
         let buffers = [
             sockopt::socket_send_buffer_size(&socket).unwrap_or(0) as u32,
             sockopt::socket_recv_buffer_size(&socket).unwrap_or(0) as u32,
         ];
         let (record, fault) = if self.sends { self.send(socket)? } else { (self.take(socket)?, None) };
-        Ok(Worked { fault, ..Worked::of(record, buffers) })
+        Ok(StreamWorkResult { fault, ..StreamWorkResult::of(record, buffers) })
     }
 
-    /// What was sent, and whether its times were not those that were asked for.
-    fn send(&self, socket: UdpSocket) -> io::Result<(Record, Option<String>)> {
+    /// The record of what was sent, and the fault of the sender if it missed its schedule.
+    fn send(&self, socket: UdpSocket) -> io::Result<(StreamRecord, Option<String>)> {
         let rate = self.rate.unwrap_or(Rate::from_bits_per_s(UNLIMITED));
         let throttle = Throttle::new(rate);
         let size = self.asked.len as u16;
         let order = SourceOrder { flow: 0, size, spacing: Spacing::Constant, every: EVERY };
-        // Times are those since the machine began, as iperf3's are.
+        // Times are since the boot of the machine, as in iperf3.
         let source = DatagramSource::new(socket, Clock::starting_at(0), order, &throttle)?;
-        let mut source = source.with_format(Arc::new(Numbered(self.asked.counter)));
+        let mut source = source.with_format(Arc::new(Iperf3Format(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
-        let mut last = Mark::default();
+        let mut last = StreamMark::default();
         let report = source.send(&self.board.stop_sending, &mut |sent| {
             let udp = UdpReadings { packets: sent.datagrams, ..UdpReadings::default() };
             let bytes = sent.datagrams * u64::from(size);
             let skipped = self.rate.map_or(0, |_| sent.skipped);
-            last = Mark { bytes, udp, skipped, ..Mark::default() };
+            last = StreamMark { bytes, udp, skipped, ..StreamMark::default() };
             record.read(sent.at - self.begun, || vec![last]);
             self.count(&mut before, bytes);
         })?;
@@ -125,9 +135,9 @@ impl Work {
         Ok((record, report.fault().filter(|_| self.rate.is_some())))
     }
 
-    fn take(&self, socket: UdpSocket) -> io::Result<Record> {
+    fn take(&self, socket: UdpSocket) -> io::Result<StreamRecord> {
         let sink = DatagramSink::new(socket, Clock::starting_at(0), 0, EVERY)?;
-        let mut sink = sink.with_format(Arc::new(Numbered(self.asked.counter)));
+        let mut sink = sink.with_format(Arc::new(Iperf3Format(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
         sink.take(&self.board.stop, &mut |taken| {
             record.read(taken.at - self.begun, || vec![arrived(taken)]);
@@ -139,25 +149,25 @@ impl Work {
         Ok(record)
     }
 
-    fn record(&self) -> Record {
+    fn record(&self) -> StreamRecord {
         let warm_up = Duration::from_secs(self.asked.omit.into());
-        Record::new(self.streams, self.every.as_nanos(), warm_up.as_nanos())
+        StreamRecord::new(self.streams, self.every.as_nanos(), warm_up.as_nanos())
     }
 
-    /// When the test ended, ns since the streams began.
+    /// The end of the test, ns since the streams began.
     fn ended(&self) -> u64 {
         let ended = self.board.ended.load(Ordering::Relaxed).min(monotonic_nanos());
-        let arrives = !self.sends && self.asked.transport == Transport::Udp;
+        let arrives = !self.sends && self.asked.transport == TestTransport::Udp;
         over(ended.saturating_sub(self.begun), arrives.then_some(&self.asked))
     }
 
-    /// So many bytes were carried, of which `before` have been counted already.
+    /// Adds the bytes carried since the last call. `before` holds the total of that call.
     fn count(&self, before: &mut u64, bytes: u64) {
         let more = bytes - std::mem::replace(before, bytes);
         self.board.bytes[usize::from(self.sends)].fetch_add(more, Ordering::Relaxed);
     }
 
-    fn mark(&self, carried: &StreamCounts) -> Mark {
+    fn mark(&self, carried: &StreamCounts) -> StreamMark {
         let tcp = carried.info.filter(|_| self.sends).map(|info| TcpReadings {
             retransmits: info.counts.segments_retransmitted,
             congestion_window: info.cwnd,
@@ -167,19 +177,19 @@ impl Work {
             path_mtu: info.path_mtu.into(),
         });
         let bytes = if self.sends { carried.sent } else { carried.received };
-        let mut kernel = Counted::from(carried);
+        let mut kernel = ConnectionCounts::from(carried);
         if !self.sends {
-            // Of what arrives: its own round trip is that of the handshake.
+            // A receiver's own round-trip time is that of the handshake, so the receiver-side estimate is used.
             let received = carried.info.and_then(|info| info.received_rtt);
             kernel.srtt_ns = received.map(Duration::as_nanos);
         }
-        Mark { bytes, tcp, kernel, acknowledged: carried.acknowledged, ..Mark::default() }
+        StreamMark { bytes, tcp, kernel, acknowledged: carried.acknowledged, ..StreamMark::default() }
     }
 }
 
-/// What has arrived of datagrams. Each counts once: a copy is neither payload nor out of order, and takes no loss away, as it
-/// does where iperf3 itself receives (RFC 5560, RFC 7680).
-fn arrived(taken: &SinkReading) -> Mark {
+/// Counts of received datagrams. Each counts once: a duplicate is neither payload nor out of order and reduces no loss, unlike in
+/// the receiver of iperf3 (RFC 5560, RFC 7680).
+fn arrived(taken: &SinkReading) -> StreamMark {
     let arrivals = taken.arrivals;
     let udp = UdpReadings {
         packets: arrivals.expected,
@@ -188,19 +198,19 @@ fn arrived(taken: &SinkReading) -> Mark {
         jitter: taken.jitter,
     };
     let (bytes, twice) = (taken.bytes, arrivals.duplicated);
-    Mark { bytes, udp, dropped: taken.dropped, twice, ..Mark::default() }
+    StreamMark { bytes, udp, dropped: taken.dropped, twice, ..StreamMark::default() }
 }
 
-/// When a test is over that was told to end after so many ns; `asked` of datagrams that arrive. They leave for as long as was
-/// asked for, and the word that ends the test comes later where it is lost on its way.
-fn over(told_ns: u64, asked: Option<&Parameters>) -> u64 {
+/// The end of a test, ns since its start, whose end was announced after `told_ns`. `asked` is given for a receiver of datagrams:
+/// the sender stops after the requested time, and a lost packet may delay the message that ends the test.
+fn over(told_ns: u64, asked: Option<&TestParameters>) -> u64 {
     let seconds =
         asked.filter(|asked| asked.time > 0).map(|asked| u64::from(asked.omit) + u64::from(asked.time));
     seconds.map_or(told_ns, |seconds| told_ns.min(Duration::from_secs(seconds).as_nanos()))
 }
 
-impl Worked {
-    fn of(record: Record, buffers: [u32; 2]) -> Self {
+impl StreamWorkResult {
+    fn of(record: StreamRecord, buffers: [u32; 2]) -> Self {
         let effort = Effort::of_this_thread();
         let (segment, timestamps, congestion) = (None, false, None);
         let (connections, fault) = (None, None);
@@ -208,18 +218,18 @@ impl Worked {
     }
 }
 
-/// The header of iperf3's datagrams, whose numbers begin with 1.
+/// The header of iperf3 datagrams. Their numbers start at 1.
 #[derive(Clone, Copy, Debug)]
-struct Numbered(Counter);
+struct Iperf3Format(CounterWidth);
 
-impl DatagramFormat for Numbered {
+impl DatagramFormat for Iperf3Format {
     fn write(&self, number: u64, sent: Instant, head: &mut [u8; STAMP_LEN]) {
         let sent = sent.since(Instant::ZERO);
-        Header { sent, number: number + 1 }.write(self.0, head);
+        DatagramHeader { sent, number: number + 1 }.write(self.0, head);
     }
 
     fn read(&self, datagram: &[u8]) -> Option<(u64, Instant)> {
-        let header = Header::read(self.0, datagram)?;
+        let header = DatagramHeader::read(self.0, datagram)?;
         Some((header.number.checked_sub(1)?, Instant::ZERO + header.sent))
     }
 }
@@ -228,16 +238,16 @@ const fn micros(span: Duration) -> u64 {
     span.as_nanos() / 1_000
 }
 
-/// A connection's buffers, and its congestion control.
+/// The send and receive buffers of a connection, and its congestion control.
 fn settings(socket: &TcpStream) -> ([u32; 2], Option<String>) {
     let buffers = [sockopt::socket_send_buffer_size(socket), sockopt::socket_recv_buffer_size(socket)];
     (buffers.map(|bytes| bytes.unwrap_or(0) as u32), sockopt::tcp_congestion(socket).ok())
 }
 
-/// What the calling thread had of a processor in its own code and in the kernel's, s (proc(5): utime and stime, in hundredths).
+/// Processor time of the calling thread in user and in kernel mode, s (proc(5): utime and stime, in hundredths).
 fn ran() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
-    // The name, which may have anything in it, stands in brackets; behind it comes the third field.
+    // The name may contain any character and stands in parentheses. The third field follows it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0.0));
     [(); 2].map(|()| ticks.next().unwrap_or(0.0) * 0.01)
@@ -252,11 +262,11 @@ mod tests {
 
     #[test]
     fn a_datagram_of_iperf3_is_the_flows_and_no_other_is() {
-        for counter in [Counter::Bits32, Counter::Bits64] {
-            let format = Numbered(counter);
+        for counter in [CounterWidth::Bits32, CounterWidth::Bits64] {
+            let format = Iperf3Format(counter);
             let (sent, mut head) = (Instant::from_nanos(7_000_000), [0; STAMP_LEN]);
             format.write(0, sent, &mut head);
-            assert_eq!(Header::read(counter, &head).map(|header| header.number), Some(1));
+            assert_eq!(DatagramHeader::read(counter, &head).map(|header| header.number), Some(1));
             assert_eq!(format.read(&head[..16]), Some((0, sent)));
             assert_eq!(format.read(&[0; STAMP_LEN]), None, "none has number 0");
             assert_eq!(format.read(b"9876"), None);
@@ -266,15 +276,15 @@ mod tests {
     #[test]
     fn datagrams_arrive_for_as_long_as_was_asked_for() {
         const SECOND: u64 = 1_000_000_000;
-        let asked = Parameters { time: 4, omit: 1, ..Parameters::default() };
+        let asked = TestParameters { time: 4, omit: 1, ..TestParameters::default() };
         assert_eq!(over(6 * SECOND, Some(&asked)), 5 * SECOND, "the word was late");
         assert_eq!(over(3 * SECOND, Some(&asked)), 3 * SECOND, "it was ended before its time");
         assert_eq!(over(6 * SECOND, None), 6 * SECOND);
-        let by_bytes = Parameters { time: 0, ..asked };
+        let by_bytes = TestParameters { time: 0, ..asked };
         assert_eq!(over(6 * SECOND, Some(&by_bytes)), 6 * SECOND);
     }
 
-    /// 1676 datagrams of 1200 bytes, of which 34 are lost, 180 arrive twice and 5 arrive late.
+    /// 1676 datagrams of 1200 bytes: 34 are lost, 180 arrive twice and 5 arrive late.
     #[test]
     fn copies_are_no_goodput_and_take_no_loss_away() {
         let arrivals =

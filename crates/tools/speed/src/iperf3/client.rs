@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant};
 
-use super::code::{Code, Refusal};
+use super::code::{Iperf3Code, Iperf3Refusal};
 use super::cookie::Cookie;
-use super::error::{Phase, SessionError};
+use super::error::{SessionError, SessionPhase};
 use super::inbox::{Inbox, TooLong, framed};
-use super::parameters::Parameters;
-use super::results::{self, Results};
-use super::state::State;
+use super::parameters::TestParameters;
+use super::results::{self, TestResults};
+use super::state::TestState;
 
 /// How long a server may take to answer, but for its turn, which takes as long as the tests of others.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ pub enum ClientEvent {
     /// The server has stopped: stop receiving, and tell the [`results`](ClientSession::results).
     Stop,
     /// The server has told what it found.
-    Results(Box<Results>),
+    Results(Box<TestResults>),
     /// Nothing follows: send what is left, and close everything.
     Over(Result<(), SessionError>),
 }
@@ -39,8 +39,8 @@ pub enum ClientEvent {
 /// have, and [`poll_timeout`](Self::poll_timeout) is asked anew.
 #[derive(Debug)]
 pub struct ClientSession {
-    asked: Parameters,
-    stage: Stage,
+    asked: TestParameters,
+    stage: ClientStage,
     inbox: Inbox,
     out: Vec<u8>,
     events: VecDeque<ClientEvent>,
@@ -48,7 +48,7 @@ pub struct ClientSession {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ClientStage {
     /// The server is to ask for the parameters.
     Parameters,
     /// The server is to say that streams are to be opened: it may have others to serve first.
@@ -73,10 +73,10 @@ enum Stage {
 
 impl ClientSession {
     /// A connection to a server stands. The cookie must be random.
-    pub fn new(now: Instant, cookie: Cookie, asked: Parameters) -> Self {
+    pub fn new(now: Instant, cookie: Cookie, asked: TestParameters) -> Self {
         Self {
             asked,
-            stage: Stage::Parameters,
+            stage: ClientStage::Parameters,
             inbox: Inbox::default(),
             out: cookie.bytes().to_vec(),
             events: VecDeque::new(),
@@ -86,7 +86,7 @@ impl ClientSession {
 
     /// The server has said more.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
-        if self.stage == Stage::Over {
+        if self.stage == ClientStage::Over {
             return;
         }
         self.inbox.push(bytes);
@@ -99,12 +99,12 @@ impl ClientSession {
 
     /// The server has closed the connection.
     pub fn handle_close(&mut self) {
-        let refused = if self.stage == Stage::Refused { self.inbox.array() } else { None };
+        let refused = if self.stage == ClientStage::Refused { self.inbox.array() } else { None };
         if let Some(code) = refused {
             // Servers such as 3.12 tell of a wrong password by the first number alone.
-            let code = Code(i32::from_be_bytes(code));
+            let code = Iperf3Code(i32::from_be_bytes(code));
             self.end(Err(SessionError::Refused(code.into())));
-        } else if self.stage != Stage::Over {
+        } else if self.stage != ClientStage::Over {
             self.end(Err(SessionError::Closed(self.phase())));
         }
     }
@@ -114,7 +114,7 @@ impl ClientSession {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
         }
-        if self.stage == Stage::Running {
+        if self.stage == ClientStage::Running {
             self.deadline = None;
             self.events.push_back(ClientEvent::TimeUp);
         } else {
@@ -138,37 +138,39 @@ impl ClientSession {
     }
 
     /// How far the test has got.
-    pub const fn phase(&self) -> Phase {
+    pub const fn phase(&self) -> SessionPhase {
         match self.stage {
-            Stage::Parameters | Stage::Refused => Phase::Parameters,
-            Stage::Waiting => Phase::Waiting,
-            Stage::Opening | Stage::Starting => Phase::Opening,
-            Stage::Running | Stage::Stopping => Phase::Running,
-            Stage::Telling | Stage::Exchange | Stage::Closing | Stage::Over => Phase::Results,
+            ClientStage::Parameters | ClientStage::Refused => SessionPhase::Parameters,
+            ClientStage::Waiting => SessionPhase::Waiting,
+            ClientStage::Opening | ClientStage::Starting => SessionPhase::Opening,
+            ClientStage::Running | ClientStage::Stopping => SessionPhase::Running,
+            ClientStage::Telling | ClientStage::Exchange | ClientStage::Closing | ClientStage::Over => {
+                SessionPhase::Results
+            }
         }
     }
 
     /// The test is over: nothing more is sent by the streams. What is ended by bytes or blocks is ended here.
     pub fn stop(&mut self, now: Instant) {
-        if self.stage == Stage::Running {
-            self.out.push(State::TestEnd.byte());
+        if self.stage == ClientStage::Running {
+            self.out.push(TestState::TestEnd.byte());
             self.deadline = Some(now + PATIENCE);
-            self.stage = Stage::Stopping;
+            self.stage = ClientStage::Stopping;
         }
     }
 
     /// What was found here, as an answer to [`ClientEvent::Stop`].
-    pub fn results(&mut self, now: Instant, results: &Results) {
-        if self.stage == Stage::Telling {
+    pub fn results(&mut self, now: Instant, results: &TestResults) {
+        if self.stage == ClientStage::Telling {
             self.out.extend(framed(&results.write()));
             self.deadline = Some(now + PATIENCE);
-            self.stage = Stage::Exchange;
+            self.stage = ClientStage::Exchange;
         }
     }
 
     /// The client gives up, which the server is told.
     pub fn terminate(&mut self) {
-        if self.stage != Stage::Over {
+        if self.stage != ClientStage::Over {
             self.fail(SessionError::Stopped(self.phase()));
         }
     }
@@ -176,20 +178,20 @@ impl ClientSession {
     /// Reads one word of the server's; nothing if it has not come as a whole.
     fn read(&mut self, now: Instant) -> Result<Option<()>, SessionError> {
         match self.stage {
-            Stage::Refused => {
+            ClientStage::Refused => {
                 let Some(numbers) = self.inbox.array() else { return Ok(None) };
-                self.end(Err(SessionError::Refused(Refusal::from_bytes(numbers))));
+                self.end(Err(SessionError::Refused(Iperf3Refusal::from_bytes(numbers))));
             }
-            Stage::Exchange => {
+            ClientStage::Exchange => {
                 let longest = results::LONGEST_OF_SERVER;
                 let json = self.inbox.json(longest).map_err(|error| match error {
                     TooLong::Of(length) => SessionError::Length { length, longest },
                     TooLong::Empty => SessionError::Length { length: 0, longest },
                 })?;
                 let Some(json) = json else { return Ok(None) };
-                let theirs = Results::read(&json, self.asked.streams())?;
+                let theirs = TestResults::read(&json, self.asked.streams())?;
                 self.events.push_back(ClientEvent::Results(Box::new(theirs)));
-                self.stage = Stage::Closing;
+                self.stage = ClientStage::Closing;
             }
             _ => {
                 let Some(byte) = self.inbox.byte() else { return Ok(None) };
@@ -201,32 +203,32 @@ impl ClientSession {
 
     fn heard(&mut self, now: Instant, byte: u8) -> Result<(), SessionError> {
         let phase = self.phase();
-        match (State::from_byte(byte), self.stage) {
-            (Some(State::AccessDenied), _) => self.end(Err(SessionError::Busy)),
-            (Some(State::ServerTerminate), _) => self.end(Err(SessionError::Terminated(phase))),
-            (Some(State::ServerError), _) => {
+        match (TestState::from_byte(byte), self.stage) {
+            (Some(TestState::AccessDenied), _) => self.end(Err(SessionError::Busy)),
+            (Some(TestState::ServerTerminate), _) => self.end(Err(SessionError::Terminated(phase))),
+            (Some(TestState::ServerError), _) => {
                 self.deadline = Some(now + PATIENCE);
-                self.stage = Stage::Refused;
+                self.stage = ClientStage::Refused;
             }
-            (Some(State::ParamExchange), Stage::Parameters) => {
+            (Some(TestState::ParamExchange), ClientStage::Parameters) => {
                 self.out.extend(framed(&self.asked.write()));
                 self.deadline = None;
-                self.stage = Stage::Waiting;
+                self.stage = ClientStage::Waiting;
             }
-            (Some(State::CreateStreams), Stage::Waiting) => {
+            (Some(TestState::CreateStreams), ClientStage::Waiting) => {
                 self.deadline = Some(now + PATIENCE);
-                self.stage = Stage::Opening;
+                self.stage = ClientStage::Opening;
                 self.events.push_back(ClientEvent::Open);
             }
-            (Some(State::TestStart), Stage::Opening) => self.stage = Stage::Starting,
-            (Some(State::TestRunning), Stage::Starting) => self.start(now),
-            (Some(State::ExchangeResults), Stage::Stopping) => {
+            (Some(TestState::TestStart), ClientStage::Opening) => self.stage = ClientStage::Starting,
+            (Some(TestState::TestRunning), ClientStage::Starting) => self.start(now),
+            (Some(TestState::ExchangeResults), ClientStage::Stopping) => {
                 self.deadline = None;
-                self.stage = Stage::Telling;
+                self.stage = ClientStage::Telling;
                 self.events.push_back(ClientEvent::Stop);
             }
-            (Some(State::DisplayResults), Stage::Closing) => {
-                self.out.push(State::IperfDone.byte());
+            (Some(TestState::DisplayResults), ClientStage::Closing) => {
+                self.out.push(TestState::IperfDone.byte());
                 self.end(Ok(()));
             }
             _ => return Err(SessionError::Unexpected { byte, phase }),
@@ -235,23 +237,23 @@ impl ClientSession {
     }
 
     fn start(&mut self, now: Instant) {
-        let Parameters { time, omit, .. } = self.asked;
+        let TestParameters { time, omit, .. } = self.asked;
         let lasts = Duration::from_secs(u64::from(time) + u64::from(omit));
         self.deadline = (time > 0).then(|| now + lasts);
-        self.stage = Stage::Running;
+        self.stage = ClientStage::Running;
         self.events.push_back(ClientEvent::Start);
     }
 
     /// The server is told that nothing follows.
     fn fail(&mut self, error: SessionError) {
-        self.out.push(State::ClientTerminate.byte());
+        self.out.push(TestState::ClientTerminate.byte());
         self.end(Err(error));
     }
 
     fn end(&mut self, outcome: Result<(), SessionError>) {
         self.inbox.clear();
         self.deadline = None;
-        self.stage = Stage::Over;
+        self.stage = ClientStage::Over;
         self.events.push_back(ClientEvent::Over(outcome));
     }
 }

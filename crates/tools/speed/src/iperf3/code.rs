@@ -4,10 +4,10 @@ use std::fmt;
 
 /// Which error, by iperf3's number. The other end has the words for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code(pub i32);
+pub struct Iperf3Code(pub i32);
 
-impl Code {
-    /// The test is to last longer than a server allows: words of versions that have none for [`Code::TOO_LONG`].
+impl Iperf3Code {
+    /// The test is to last longer than a server allows: words of versions that have none for [`Iperf3Code::TOO_LONG`].
     pub const DURATION: Self = Self(5);
     /// Too many streams, or none.
     pub const STREAMS: Self = Self(6);
@@ -98,7 +98,7 @@ impl Code {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for Iperf3Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.words() {
             Some(words) => f.write_str(words),
@@ -107,16 +107,16 @@ impl fmt::Display for Code {
     }
 }
 
-/// Why a server does not go on, as both numbers that follow [`State::ServerError`](super::State::ServerError).
+/// Why a server does not go on, as both numbers that follow [`TestState::ServerError`](super::TestState::ServerError).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Iperf3Refusal {
     /// Which error.
-    pub code: Code,
+    pub code: Iperf3Code,
     /// The kernel's number for it; 0 if it is none of the kernel's.
     pub errno: i32,
 }
 
-impl Refusal {
+impl Iperf3Refusal {
     /// Both numbers as they stand on the wire.
     pub fn bytes(&self) -> [u8; 8] {
         let mut bytes = [0; 8];
@@ -128,17 +128,17 @@ impl Refusal {
     /// What the numbers say.
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         let [a, b, c, d, e, f, g, h] = bytes;
-        Self { code: Code(i32::from_be_bytes([a, b, c, d])), errno: i32::from_be_bytes([e, f, g, h]) }
+        Self { code: Iperf3Code(i32::from_be_bytes([a, b, c, d])), errno: i32::from_be_bytes([e, f, g, h]) }
     }
 }
 
-impl From<Code> for Refusal {
-    fn from(code: Code) -> Self {
+impl From<Iperf3Code> for Iperf3Refusal {
+    fn from(code: Iperf3Code) -> Self {
         Self { code, errno: 0 }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Iperf3Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
         if self.errno > 0 {
@@ -154,10 +154,10 @@ mod tests {
 
     #[test]
     fn a_refusal_is_its_numbers() {
-        let refusal = Refusal { code: Code::AFFINITY, errno: 1 };
+        let refusal = Iperf3Refusal { code: Iperf3Code::AFFINITY, errno: 1 };
         assert_eq!(refusal.bytes(), [0, 0, 0, 132, 0, 0, 0, 1]);
-        assert_eq!(Refusal::from_bytes(refusal.bytes()), refusal);
+        assert_eq!(Iperf3Refusal::from_bytes(refusal.bytes()), refusal);
         assert!(refusal.to_string().starts_with("it cannot set the CPU affinity ("));
-        assert_eq!(Refusal::from(Code(999)).to_string(), "error 999 of iperf3");
+        assert_eq!(Iperf3Refusal::from(Iperf3Code(999)).to_string(), "error 999 of iperf3");
     }
 }

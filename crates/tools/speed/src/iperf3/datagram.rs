@@ -54,7 +54,7 @@ fn backwards(mut words: [u8; 4]) -> [u8; 4] {
 
 /// How wide the number of a datagram is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counter {
+pub enum CounterWidth {
     /// 32 bits, which end at 4 billion datagrams.
     #[default]
     Bits32,
@@ -62,7 +62,7 @@ pub enum Counter {
     Bits64,
 }
 
-impl Counter {
+impl CounterWidth {
     /// Octets of the header.
     pub const fn header_len(self) -> usize {
         match self {
@@ -74,16 +74,16 @@ impl Counter {
 
 /// What stands at the beginning of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct DatagramHeader {
     /// When it was sent, by the sender's clock; to the microsecond on the wire.
     pub sent: Duration,
     /// Its number, from 1.
     pub number: u64,
 }
 
-impl Header {
+impl DatagramHeader {
     /// Writes it. Whether there was room.
-    pub fn write(&self, counter: Counter, datagram: &mut [u8]) -> bool {
+    pub fn write(&self, counter: CounterWidth, datagram: &mut [u8]) -> bool {
         let nanos = self.sent.as_nanos();
         // Seconds are cut as iperf3 cuts them; its clock is most often that since the start of the machine.
         let seconds = (nanos / 1_000_000_000) as u32;
@@ -92,20 +92,20 @@ impl Header {
         header[..4].copy_from_slice(&seconds.to_be_bytes());
         header[4..8].copy_from_slice(&micros.to_be_bytes());
         match counter {
-            Counter::Bits32 => header[8..].copy_from_slice(&(self.number as u32).to_be_bytes()),
-            Counter::Bits64 => header[8..].copy_from_slice(&self.number.to_be_bytes()),
+            CounterWidth::Bits32 => header[8..].copy_from_slice(&(self.number as u32).to_be_bytes()),
+            CounterWidth::Bits64 => header[8..].copy_from_slice(&self.number.to_be_bytes()),
         }
         true
     }
 
     /// Reads it; nothing of a datagram that is too short.
-    pub fn read(counter: Counter, datagram: &[u8]) -> Option<Self> {
+    pub fn read(counter: CounterWidth, datagram: &[u8]) -> Option<Self> {
         let header = datagram.get(..counter.header_len())?;
         let (seconds, rest) = header.split_first_chunk()?;
         let (micros, number) = rest.split_first_chunk()?;
         let number = match counter {
-            Counter::Bits32 => u32::from_be_bytes(*number.first_chunk()?).into(),
-            Counter::Bits64 => u64::from_be_bytes(*number.first_chunk()?),
+            CounterWidth::Bits32 => u32::from_be_bytes(*number.first_chunk()?).into(),
+            CounterWidth::Bits64 => u64::from_be_bytes(*number.first_chunk()?),
         };
         let seconds = Duration::from_secs(u32::from_be_bytes(*seconds).into());
         let sent = seconds.as_nanos() + Duration::from_micros(u32::from_be_bytes(*micros).into()).as_nanos();
@@ -140,15 +140,15 @@ mod tests {
         fn a_header_is_read_as_it_was_written(
             seconds in any::<u32>(), micros in 0_u64..1_000_000, number in any::<u64>(), wide in any::<bool>()
         ) {
-            let counter = if wide { Counter::Bits64 } else { Counter::Bits32 };
+            let counter = if wide { CounterWidth::Bits64 } else { CounterWidth::Bits32 };
             let number = if wide { number } else { number & u64::from(u32::MAX) };
             let sent = Duration::from_nanos(u64::from(seconds) * 1_000_000_000 + micros * 1_000);
-            let header = Header { sent, number };
+            let header = DatagramHeader { sent, number };
             let mut datagram = [0; LEAST];
             prop_assert!(header.write(counter, &mut datagram));
-            prop_assert_eq!(Header::read(counter, &datagram), Some(header));
+            prop_assert_eq!(DatagramHeader::read(counter, &datagram), Some(header));
             prop_assert!(!header.write(counter, &mut datagram[..counter.header_len() - 1]));
-            prop_assert_eq!(Header::read(counter, &datagram[..counter.header_len() - 1]), None);
+            prop_assert_eq!(DatagramHeader::read(counter, &datagram[..counter.header_len() - 1]), None);
         }
     }
 }

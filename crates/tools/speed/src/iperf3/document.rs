@@ -1,5 +1,6 @@
 //! The document that `iperf3 -J` prints, of whatever was measured, for programs that read it.
 
+mod readings;
 mod rows;
 
 use std::net::SocketAddr;
@@ -7,162 +8,19 @@ use std::net::SocketAddr;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::rows::{End as EndRows, Rows, interval_rows};
-use super::parameters::{Direction, Parameters, Transport};
-use super::results::{Cpu, ServerOutput};
-
-/// Which end of the test tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The client, which was told to connect to that host and port.
-    Client {
-        /// As it was given.
-        host: String,
-        /// Its port.
-        port: u16,
-    },
-    /// The server, to which a client has connected from there.
-    Server {
-        /// The client's end of the connection for control.
-        client: SocketAddr,
-    },
-}
-
-/// What was known when the test began.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// The program and its version. Some readers expect `iperf 3.` at its beginning.
-    pub version: String,
-    /// The kernel, as `uname -a` tells it.
-    pub system: String,
-    /// When, s since 1970.
-    pub unix_seconds: u64,
-    /// Which end this is.
-    pub role: Role,
-    /// Of the test.
-    pub cookie: String,
-    /// What was asked for.
-    pub asked: Parameters,
-    /// Longest segment of the connection for control, bytes.
-    pub mss: u32,
-    /// Size of the streams' buffers for sending, bytes.
-    pub send_buffer: u32,
-    /// Size of their buffers for receiving, bytes.
-    pub receive_buffer: u32,
-}
-
-/// Where a stream goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// What tells the stream from others; iperf3 has the number of its socket there.
-    pub socket: u32,
-    /// This end.
-    pub local: SocketAddr,
-    /// The other one.
-    pub remote: SocketAddr,
-}
-
-/// What the kernel said of a sender's connection at the end of an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpReadings {
-    /// Segments sent again in the interval.
-    pub retransmits: u64,
-    /// Congestion window, bytes.
-    pub congestion_window: u64,
-    /// The receiver's window, bytes.
-    pub send_window: u64,
-    /// Smoothed round trip, µs.
-    pub rtt: u64,
-    /// Its variation, µs.
-    pub rtt_variation: u64,
-    /// Path MTU, bytes.
-    pub path_mtu: u64,
-}
-
-/// What was counted of datagrams in an interval, or on the whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct UdpReadings {
-    /// Sent, or those that should have arrived.
-    pub packets: u64,
-    /// Of these, those that did not.
-    pub lost: u64,
-    /// Arrived after a later one.
-    pub out_of_order: u64,
-    /// At its end, s.
-    pub jitter: f64,
-}
-
-/// What a stream carried between two moments.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
-    /// Its beginning, s after the start of the test or the end of the warm-up.
-    pub start: f64,
-    /// Its end.
-    pub end: f64,
-    /// It was in the warm-up.
-    pub omitted: bool,
-    /// Sent, or received.
-    pub bytes: u64,
-    /// Of a sender over TCP, if the kernel tells.
-    pub tcp: Option<TcpReadings>,
-    /// Over UDP.
-    pub udp: UdpReadings,
-}
-
-/// What one end knows of a stream on the whole, without its warm-up.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct End {
-    /// How long it took, s.
-    pub seconds: f64,
-    /// Sent, or received.
-    pub bytes: u64,
-    /// Segments sent again, of a sender over TCP who knows.
-    pub retransmits: Option<u64>,
-    /// Over UDP.
-    pub udp: UdpReadings,
-}
-
-/// Everything about a stream.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StreamReadings {
-    /// Where it goes.
-    pub path: Path,
-    /// Whether this end sends.
-    pub sends: bool,
-    /// What this end saw, in the order of time; all streams have the same intervals.
-    pub intervals: Vec<Interval>,
-    /// What this end knows at the end; nothing of a test that did not get so far.
-    pub local: Option<End>,
-    /// What the other end said.
-    pub remote: Option<End>,
-}
-
-/// A test as it is told: by [`json`](Self::json).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Document {
-    /// What was known when it began.
-    pub start: Start,
-    /// All streams, in the order of their numbers.
-    pub streams: Vec<StreamReadings>,
-    /// This end's processor.
-    pub cpu: Cpu,
-    /// The other end's.
-    pub remote_cpu: Cpu,
-    /// This end's congestion control.
-    pub congestion: Option<String>,
-    /// The other end's.
-    pub remote_congestion: Option<String>,
-    /// What the server would print.
-    pub server_output: Option<ServerOutput>,
-    /// Why the test did not come to its end.
-    pub error: Option<String>,
-}
+pub use self::readings::{
+    DocumentStart, StreamInterval, StreamPath, StreamReadings, StreamTotals, TcpReadings, TestDocument,
+    TestRole, UdpReadings,
+};
+use self::rows::{JsonEnd, JsonInterval, interval_rows};
+use super::parameters::{TestDirection, TestTransport};
+use super::results::ServerOutput;
 
 #[derive(Serialize)]
-struct Whole<'a> {
-    start: Started<'a>,
-    intervals: Vec<Rows>,
-    end: EndRows<'a>,
+struct JsonDocument<'a> {
+    start: JsonStart<'a>,
+    intervals: Vec<JsonInterval>,
+    end: JsonEnd<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +34,7 @@ struct Whole<'a> {
 }
 
 #[derive(Serialize)]
-struct Started<'a> {
+struct JsonStart<'a> {
     connected: Vec<Connected>,
     version: &'a str,
     system_info: &'a str,
@@ -192,7 +50,7 @@ struct Started<'a> {
     sock_bufsize: u32,
     sndbuf_actual: u32,
     rcvbuf_actual: u32,
-    test_start: TestStart,
+    test_start: JsonTestStart,
 }
 
 #[derive(Serialize)]
@@ -218,7 +76,7 @@ struct Connected {
 }
 
 #[derive(Serialize)]
-struct TestStart {
+struct JsonTestStart {
     protocol: &'static str,
     num_streams: u32,
     blksize: u32,
@@ -231,7 +89,7 @@ struct TestStart {
     target_bitrate: u64,
 }
 
-impl Document {
+impl TestDocument {
     /// As JSON, with iperf3's names in its order. `Infinity` and the like, which JSON has not, are 0.
     pub fn json(&self) -> String {
         let asked = &self.start.asked;
@@ -240,10 +98,10 @@ impl Document {
             Some(ServerOutput::Text(text)) => (None, Some(text.as_str())),
             None => (None, None),
         };
-        let whole = Whole {
+        let whole = JsonDocument {
             start: self.started(),
             intervals: interval_rows(self),
-            end: EndRows::new(self),
+            end: JsonEnd::new(self),
             title: asked.title.as_deref(),
             extra_data: asked.extra_data.as_deref(),
             server_output_json: json,
@@ -254,11 +112,11 @@ impl Document {
         serde_json::to_string_pretty(&whole).unwrap_or_default()
     }
 
-    fn started(&self) -> Started<'_> {
-        let Start { asked, .. } = &self.start;
-        let tcp = asked.transport == Transport::Tcp;
+    fn started(&self) -> JsonStart<'_> {
+        let DocumentStart { asked, .. } = &self.start;
+        let tcp = asked.transport == TestTransport::Tcp;
         let connected = |stream: &StreamReadings| {
-            let Path { socket, local, remote } = stream.path;
+            let StreamPath { socket, local, remote } = stream.path;
             let host = |address: SocketAddr| address.ip().to_canonical().to_string();
             Connected {
                 socket,
@@ -268,7 +126,7 @@ impl Document {
                 remote_port: remote.port(),
             }
         };
-        Started {
+        JsonStart {
             connected: self.streams.iter().map(connected).collect(),
             version: &self.start.version,
             system_info: &self.start.system,
@@ -277,8 +135,8 @@ impl Document {
                 timesecs: self.start.unix_seconds,
             },
             peer: match &self.start.role {
-                Role::Client { host, port } => Peer::ConnectingTo { host: host.clone(), port: *port },
-                Role::Server { client } => Peer::AcceptedConnection {
+                TestRole::Client { host, port } => Peer::ConnectingTo { host: host.clone(), port: *port },
+                TestRole::Server { client } => Peer::AcceptedConnection {
                     host: client.ip().to_canonical().to_string(),
                     port: client.port(),
                 },
@@ -290,7 +148,7 @@ impl Document {
             sock_bufsize: asked.window,
             sndbuf_actual: self.start.send_buffer,
             rcvbuf_actual: self.start.receive_buffer,
-            test_start: TestStart {
+            test_start: JsonTestStart {
                 protocol: if tcp { "TCP" } else { "UDP" },
                 num_streams: asked.parallel,
                 blksize: asked.len,
@@ -298,41 +156,12 @@ impl Document {
                 duration: asked.time,
                 bytes: asked.bytes,
                 blocks: asked.blocks,
-                reverse: (asked.direction == Direction::Download).into(),
+                reverse: (asked.direction == TestDirection::Download).into(),
                 tos: asked.tos,
                 target_bitrate: asked.rate,
             },
         }
     }
-
-    fn is_tcp(&self) -> bool {
-        self.start.asked.transport == Transport::Tcp
-    }
-
-    /// The two halves of a test, or the one it has, as iperf3 orders them: what the client sends, and then what the server
-    /// does. The names of sums of the second half of two end differently.
-    fn halves(&self) -> Vec<Half<'_>> {
-        let client = matches!(self.start.role, Role::Client { .. });
-        let half = |up: bool, second: bool| Half {
-            sends: up == client,
-            second,
-            streams: self.streams.iter().filter(|stream| stream.sends == (up == client)).collect(),
-        };
-        match self.start.asked.direction {
-            Direction::Upload => vec![half(true, false)],
-            Direction::Download => vec![half(false, false)],
-            Direction::Both => vec![half(true, false), half(false, true)],
-        }
-    }
-}
-
-/// The streams of one direction.
-struct Half<'a> {
-    /// Whether this end sends.
-    sends: bool,
-    /// It is the second of two.
-    second: bool,
-    streams: Vec<&'a StreamReadings>,
 }
 
 /// A moment as HTTP's headers have it (RFC 9110 section 5.6.7).

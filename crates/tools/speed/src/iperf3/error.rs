@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::code::Refusal;
+use super::code::Iperf3Refusal;
 use super::parameters::ParameterError;
 use super::results::ResultsError;
 
 /// How far a test had got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum SessionPhase {
     /// It was to be agreed what is measured.
     Parameters,
     /// It was agreed, and not yet its turn.
@@ -21,7 +21,7 @@ pub enum Phase {
     Results,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for SessionPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Parameters => "before the test was agreed on",
@@ -38,16 +38,16 @@ impl fmt::Display for Phase {
 pub enum SessionError {
     /// The connection was closed.
     #[error("the other end closed the connection {0}")]
-    Closed(Phase),
+    Closed(SessionPhase),
     /// The other end said that it gives up.
     #[error("the other end gave up {0}")]
-    Terminated(Phase),
+    Terminated(SessionPhase),
     /// This end gave up.
     #[error("this end gave up {0}")]
-    Stopped(Phase),
+    Stopped(SessionPhase),
     /// The other end is silent.
     #[error("the other end said nothing for too long {0}")]
-    Silent(Phase),
+    Silent(SessionPhase),
     /// The test did not end.
     #[error("the test did not end when it was to")]
     Expired,
@@ -57,7 +57,7 @@ pub enum SessionError {
         /// What it said.
         byte: u8,
         /// When.
-        phase: Phase,
+        phase: SessionPhase,
     },
     /// JSON that is longer than is read, or has no bytes.
     #[error("the other end sends JSON of {length} bytes, where 1 to {longest} are read")]
@@ -78,5 +78,5 @@ pub enum SessionError {
     Busy,
     /// The server, which may be this end, refused the test.
     #[error("the server refused the test: {0}")]
-    Refused(Refusal),
+    Refused(Iperf3Refusal),
 }

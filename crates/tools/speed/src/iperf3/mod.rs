@@ -22,7 +22,7 @@
 //! [`ServerSession`] and [`ClientSession`] are the two ends of the connection for control. They are given bytes and the time,
 //! and say what to send and what to do; who has the sockets opens the streams and moves the data. Sessions share nothing, so
 //! that a server may have as many as it likes: the [`Cookie`] tells to which a connection of data belongs. Datagrams have no
-//! cookie, so of all sessions of one address only one opens streams at a time ([`Turns`]).
+//! cookie, so of all sessions of one address only one opens streams at a time ([`OpeningTurns`]).
 //!
 //! The form is that of iperf3 3.12, and was compared with it; what later versions added is understood and, where older ones
 //! do not mind, said. There is no other description of it than the program (BSD licence).
@@ -42,15 +42,18 @@ mod state;
 mod turns;
 
 pub use client::{ClientEvent, ClientSession};
-pub use code::{Code, Refusal};
+pub use code::{Iperf3Code, Iperf3Refusal};
 pub use cookie::{COOKIE_LEN, Cookie};
-pub use document::{Document, End, Interval, Path, Role, Start, StreamReadings, TcpReadings, UdpReadings};
-pub use error::{Phase, SessionError};
-pub use parameters::{Direction, Limits, ParameterError, Parameters, Transport};
-pub use results::{Cpu, Results, ResultsError, ServerOutput, StreamResult};
+pub use document::{
+    DocumentStart, StreamInterval, StreamPath, StreamReadings, StreamTotals, TcpReadings, TestDocument,
+    TestRole, UdpReadings,
+};
+pub use error::{SessionError, SessionPhase};
+pub use parameters::{ParameterError, TestDirection, TestLimits, TestParameters, TestTransport};
+pub use results::{CpuUse, ResultsError, ServerOutput, StreamResult, TestResults};
 pub use server::{ServerEvent, ServerSession};
-pub use state::State;
-pub use turns::Turns;
+pub use state::TestState;
+pub use turns::OpeningTurns;
 
 /// The port on which a server listens by default, of TCP and UDP.
 pub const PORT: u16 = 5201;

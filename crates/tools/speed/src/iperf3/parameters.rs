@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::code::{Code, Refusal};
-use super::datagram::{self, Counter};
+use super::code::{Iperf3Code, Iperf3Refusal};
+use super::datagram::{self, CounterWidth};
 use super::inbox::object;
 use super::number::{flag, number, some_number};
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
@@ -21,7 +21,7 @@ const LONGEST_BURST: u32 = 1000;
 
 /// Over what data goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
+pub enum TestTransport {
     /// TCP.
     #[default]
     Tcp,
@@ -33,7 +33,7 @@ pub enum Transport {
 
 /// Which way data goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub enum TestDirection {
     /// From the client to the server.
     #[default]
     Upload,
@@ -43,7 +43,7 @@ pub enum Direction {
     Both,
 }
 
-impl Direction {
+impl TestDirection {
     /// Whether the client sends.
     pub const fn uploads(self) -> bool {
         matches!(self, Self::Upload | Self::Both)
@@ -57,11 +57,11 @@ impl Direction {
 
 /// What a client asks for. Zero is none, where a number may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters {
+pub struct TestParameters {
     /// Over what.
-    pub transport: Transport,
+    pub transport: TestTransport,
     /// Which way.
-    pub direction: Direction,
+    pub direction: TestDirection,
     /// How long it lasts after the warm-up, s; 0 if something else ends it.
     pub time: u32,
     /// The warm-up, s, which does not count.
@@ -93,7 +93,7 @@ pub struct Parameters {
     /// Flow label of IPv6; 0 if there is none.
     pub flow_label: u32,
     /// How wide the number of a datagram is.
-    pub counter: Counter,
+    pub counter: CounterWidth,
     /// Datagrams are not to be cut on their way.
     pub dont_fragment: bool,
     /// Data repeats a pattern, rather than being random.
@@ -114,11 +114,11 @@ pub struct Parameters {
     pub client_version: Option<String>,
 }
 
-impl Default for Parameters {
+impl Default for TestParameters {
     fn default() -> Self {
         Self {
-            transport: Transport::Tcp,
-            direction: Direction::Upload,
+            transport: TestTransport::Tcp,
+            direction: TestDirection::Upload,
             time: DEFAULT_TIME,
             omit: 0,
             bytes: 0,
@@ -134,7 +134,7 @@ impl Default for Parameters {
             no_delay: false,
             tos: 0,
             flow_label: 0,
-            counter: Counter::Bits32,
+            counter: CounterWidth::Bits32,
             dont_fragment: false,
             repeating_payload: false,
             zero_copy: false,
@@ -162,7 +162,7 @@ pub enum ParameterError {
         /// What stands there.
         value: u64,
         /// What the client is told.
-        code: Code,
+        code: Iperf3Code,
     },
     /// Two that exclude each other.
     #[error("both `reverse` and `bidirectional` are set")]
@@ -171,18 +171,18 @@ pub enum ParameterError {
 
 impl ParameterError {
     /// What the client is told.
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> Iperf3Code {
         match self {
-            Self::Json(_) => Code::PARAMETERS,
+            Self::Json(_) => Iperf3Code::PARAMETERS,
             Self::Range { code, .. } => *code,
-            Self::ReverseAndBidirectional => Code::REVERSE_AND_BIDIRECTIONAL,
+            Self::ReverseAndBidirectional => Iperf3Code::REVERSE_AND_BIDIRECTIONAL,
         }
     }
 }
 
 /// What a server allows each test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TestLimits {
     /// Time and warm-up together, s; a test without an end in time is allowed, and cut off then.
     pub time: u32,
     /// Streams in both directions together.
@@ -191,22 +191,22 @@ pub struct Limits {
     pub rate: Option<u64>,
 }
 
-impl Default for Limits {
+impl Default for TestLimits {
     fn default() -> Self {
         Self { time: LONGEST_TIME, streams: 2 * MOST_STREAMS, rate: None }
     }
 }
 
-impl Parameters {
+impl TestParameters {
     /// Whether data goes over TCP.
     pub fn is_tcp(&self) -> bool {
-        self.transport == Transport::Tcp
+        self.transport == TestTransport::Tcp
     }
 
     /// Streams in both directions.
     pub const fn streams(&self) -> u32 {
         match self.direction {
-            Direction::Both => self.parallel.saturating_mul(2),
+            TestDirection::Both => self.parallel.saturating_mul(2),
             _ => self.parallel,
         }
     }
@@ -214,9 +214,9 @@ impl Parameters {
     /// Whether the `nth` stream, from 0, carries data from the client to the server. Those come first.
     pub const fn uploads(&self, nth: u32) -> bool {
         match self.direction {
-            Direction::Upload => true,
-            Direction::Download => false,
-            Direction::Both => nth < self.parallel,
+            TestDirection::Upload => true,
+            TestDirection::Download => false,
+            TestDirection::Both => nth < self.parallel,
         }
     }
 
@@ -229,21 +229,21 @@ impl Parameters {
     ///
     /// # Errors
     /// With what the client is told.
-    pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+    pub fn check(&self, limits: &TestLimits) -> Result<(), Iperf3Refusal> {
         let time = self.time.saturating_add(self.omit);
-        if self.transport == Transport::Sctp {
-            Err(Code::NO_SCTP.into())
+        if self.transport == TestTransport::Sctp {
+            Err(Iperf3Code::NO_SCTP.into())
         } else if self.server_affinity.is_some() {
             // EPERM: which processors a server runs on is not its clients' to say.
-            Err(Refusal { code: Code::AFFINITY, errno: 1 })
+            Err(Iperf3Refusal { code: Iperf3Code::AFFINITY, errno: 1 })
         } else if self.flow_label != 0 && self.direction.downloads() {
-            Err(Code::FLOW_LABEL.into())
+            Err(Iperf3Code::FLOW_LABEL.into())
         } else if self.streams() > limits.streams {
-            Err(Code::STREAMS.into())
+            Err(Iperf3Code::STREAMS.into())
         } else if time > limits.time {
-            Err(if self.knows_too_long() { Code::TOO_LONG } else { Code::DURATION }.into())
+            Err(if self.knows_too_long() { Iperf3Code::TOO_LONG } else { Iperf3Code::DURATION }.into())
         } else if limits.rate.is_some_and(|rate| self.total_rate() > rate) {
-            Err(Code::TOTAL_RATE.into())
+            Err(Iperf3Code::TOTAL_RATE.into())
         } else {
             Ok(())
         }
@@ -262,20 +262,20 @@ impl Parameters {
     /// # Errors
     /// If it cannot be read, or a number is beyond what iperf3 has.
     pub fn read(json: &[u8]) -> Result<Self, ParameterError> {
-        object::<Wire>(json).map_err(ParameterError::Json)?.checked()
+        object::<ParametersWire>(json).map_err(ParameterError::Json)?.checked()
     }
 
     /// As JSON.
     pub fn write(&self) -> Vec<u8> {
         // A structure of numbers, flags and texts always has a form.
-        serde_json::to_vec(&Wire::from(self)).unwrap_or_default()
+        serde_json::to_vec(&ParametersWire::from(self)).unwrap_or_default()
     }
 }
 
 /// Parameters as they stand on the wire, with iperf3's names and in its order.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-struct Wire {
+struct ParametersWire {
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
     tcp: bool,
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_zero")]
@@ -343,53 +343,58 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-impl Wire {
-    fn checked(self) -> Result<Parameters, ParameterError> {
+impl ParametersWire {
+    fn checked(self) -> Result<TestParameters, ParameterError> {
         let transport = match self {
-            Self { sctp: true, .. } => Transport::Sctp,
-            Self { udp: true, .. } => Transport::Udp,
-            _ => Transport::Tcp,
+            Self { sctp: true, .. } => TestTransport::Sctp,
+            Self { udp: true, .. } => TestTransport::Udp,
+            _ => TestTransport::Tcp,
         };
         let direction = match (self.reverse, self.bidirectional) {
             (true, true) => return Err(ParameterError::ReverseAndBidirectional),
-            (true, false) => Direction::Download,
-            (false, true) => Direction::Both,
-            (false, false) => Direction::Upload,
+            (true, false) => TestDirection::Download,
+            (false, true) => TestDirection::Both,
+            (false, false) => TestDirection::Upload,
         };
         let parallel = self.parallel.unwrap_or(1);
         let (len, shortest, longest, code) = match transport {
-            Transport::Udp => {
+            TestTransport::Udp => {
                 let len = self.len.filter(|len| *len > 0).unwrap_or(DEFAULT_UDP_LEN.into());
-                (len, datagram::LEAST as u64, datagram::MOST as u32, Code::UDP_BLOCK_SIZE)
+                (len, datagram::LEAST as u64, datagram::MOST as u32, Iperf3Code::UDP_BLOCK_SIZE)
             }
-            _ => (self.len.unwrap_or(DEFAULT_TCP_LEN.into()), 1, LONGEST_BLOCK, Code::BLOCK_SIZE),
+            _ => (self.len.unwrap_or(DEFAULT_TCP_LEN.into()), 1, LONGEST_BLOCK, Iperf3Code::BLOCK_SIZE),
         };
-        let affinity = |value| within("server_affinity", value, 1024, Code::AFFINITY);
-        let rate = |name, value| within(name, value, u64::MAX, Code::PARAMETERS);
-        Ok(Parameters {
+        let affinity = |value| within("server_affinity", value, 1024, Iperf3Code::AFFINITY);
+        let rate = |name, value| within(name, value, u64::MAX, Iperf3Code::PARAMETERS);
+        Ok(TestParameters {
             transport,
             direction,
-            time: narrow("time", self.time.unwrap_or(DEFAULT_TIME.into()), LONGEST_TIME, Code::DURATION)?,
-            omit: narrow("omit", self.omit, LONGEST_OMIT, Code::OMIT)?,
+            time: narrow(
+                "time",
+                self.time.unwrap_or(DEFAULT_TIME.into()),
+                LONGEST_TIME,
+                Iperf3Code::DURATION,
+            )?,
+            omit: narrow("omit", self.omit, LONGEST_OMIT, Iperf3Code::OMIT)?,
             bytes: self.num,
             blocks: self.blockcount,
             parallel: narrow(
                 "parallel",
-                at_least(1, "parallel", parallel, Code::STREAMS)?,
+                at_least(1, "parallel", parallel, Iperf3Code::STREAMS)?,
                 MOST_STREAMS,
-                Code::STREAMS,
+                Iperf3Code::STREAMS,
             )?,
-            window: narrow("window", self.window, LARGEST_BUFFER, Code::BUFFER_SIZE)?,
+            window: narrow("window", self.window, LARGEST_BUFFER, Iperf3Code::BUFFER_SIZE)?,
             len: narrow("len", at_least(shortest, "len", len, code)?, longest, code)?,
             rate: rate("bandwidth", self.bandwidth)?,
             fq_rate: rate("fqrate", self.fqrate)?,
-            pacing_timer: narrow("pacing_timer", self.pacing_timer, u32::MAX, Code::PARAMETERS)?,
-            burst: narrow("burst", self.burst, LONGEST_BURST, Code::BURST)?,
-            mss: narrow("MSS", self.mss, LARGEST_MSS, Code::MSS)?,
+            pacing_timer: narrow("pacing_timer", self.pacing_timer, u32::MAX, Iperf3Code::PARAMETERS)?,
+            burst: narrow("burst", self.burst, LONGEST_BURST, Iperf3Code::BURST)?,
+            mss: narrow("MSS", self.mss, LARGEST_MSS, Iperf3Code::MSS)?,
             no_delay: self.nodelay,
-            tos: narrow("TOS", self.tos, u8::MAX.into(), Code::TOS)? as u8,
-            flow_label: narrow("flowlabel", self.flowlabel, 0xf_ffff, Code::FLOW_LABEL)?,
-            counter: if self.udp_counters_64bit > 0 { Counter::Bits64 } else { Counter::Bits32 },
+            tos: narrow("TOS", self.tos, u8::MAX.into(), Iperf3Code::TOS)? as u8,
+            flow_label: narrow("flowlabel", self.flowlabel, 0xf_ffff, Iperf3Code::FLOW_LABEL)?,
+            counter: if self.udp_counters_64bit > 0 { CounterWidth::Bits64 } else { CounterWidth::Bits32 },
             dont_fragment: self.dont_fragment > 0,
             repeating_payload: self.repeating_payload > 0,
             zero_copy: self.zerocopy > 0,
@@ -403,24 +408,24 @@ impl Wire {
     }
 }
 
-fn within(name: &'static str, value: u64, most: u64, code: Code) -> Result<u64, ParameterError> {
+fn within(name: &'static str, value: u64, most: u64, code: Iperf3Code) -> Result<u64, ParameterError> {
     if value > most { Err(ParameterError::Range { name, value, code }) } else { Ok(value) }
 }
 
-fn narrow(name: &'static str, value: u64, most: u32, code: Code) -> Result<u32, ParameterError> {
+fn narrow(name: &'static str, value: u64, most: u32, code: Iperf3Code) -> Result<u32, ParameterError> {
     within(name, value, most.into(), code).map(|value| value as u32)
 }
 
-fn at_least(least: u64, name: &'static str, value: u64, code: Code) -> Result<u64, ParameterError> {
+fn at_least(least: u64, name: &'static str, value: u64, code: Iperf3Code) -> Result<u64, ParameterError> {
     if value < least { Err(ParameterError::Range { name, value, code }) } else { Ok(value) }
 }
 
-impl From<&Parameters> for Wire {
-    fn from(asked: &Parameters) -> Self {
+impl From<&TestParameters> for ParametersWire {
+    fn from(asked: &TestParameters) -> Self {
         Self {
-            tcp: asked.transport == Transport::Tcp,
-            udp: asked.transport == Transport::Udp,
-            sctp: asked.transport == Transport::Sctp,
+            tcp: asked.transport == TestTransport::Tcp,
+            udp: asked.transport == TestTransport::Udp,
+            sctp: asked.transport == TestTransport::Sctp,
             omit: asked.omit.into(),
             server_affinity: asked.server_affinity.map(Into::into),
             time: Some(asked.time.into()),
@@ -429,8 +434,8 @@ impl From<&Parameters> for Wire {
             mss: asked.mss.into(),
             nodelay: asked.no_delay,
             parallel: Some(asked.parallel.into()),
-            reverse: asked.direction == Direction::Download,
-            bidirectional: asked.direction == Direction::Both,
+            reverse: asked.direction == TestDirection::Download,
+            bidirectional: asked.direction == TestDirection::Both,
             window: asked.window.into(),
             len: Some(asked.len.into()),
             bandwidth: asked.rate,
@@ -443,7 +448,7 @@ impl From<&Parameters> for Wire {
             extra_data: asked.extra_data.clone(),
             congestion: asked.congestion.clone(),
             get_server_output: asked.server_output.into(),
-            udp_counters_64bit: (asked.counter == Counter::Bits64).into(),
+            udp_counters_64bit: (asked.counter == CounterWidth::Bits64).into(),
             repeating_payload: asked.repeating_payload.into(),
             zerocopy: asked.zero_copy.into(),
             dont_fragment: asked.dont_fragment.into(),
@@ -461,9 +466,9 @@ mod tests {
     /// What 3.12 sends for `-P 2 --bidir -b 5M -O 1 -M 1000 -N -S 16 -w 100K -C cubic --fq-rate 1M -T title`, and more.
     const REAL: &str = r#"{"tcp":true,"omit":1,"time":1,"num":0,"blockcount":0,"MSS":1000,"nodelay":true,"parallel":2,"bidirectional":true,"window":102400,"len":131072,"bandwidth":5000000,"fqrate":1000000,"pacing_timer":1000,"TOS":16,"title":"title","extra_data":"x","congestion":"cubic","get_server_output":1,"client_version":"3.12"}"#;
 
-    fn real() -> Parameters {
-        Parameters {
-            direction: Direction::Both,
+    fn real() -> TestParameters {
+        TestParameters {
+            direction: TestDirection::Both,
             time: 1,
             omit: 1,
             parallel: 2,
@@ -479,13 +484,13 @@ mod tests {
             title: Some("title".into()),
             extra_data: Some("x".into()),
             client_version: Some("3.12".into()),
-            ..Parameters::default()
+            ..TestParameters::default()
         }
     }
 
     #[test]
     fn what_iperf3_sends_is_read_and_written_as_it_does() {
-        let read = Parameters::read(REAL.as_bytes()).unwrap();
+        let read = TestParameters::read(REAL.as_bytes()).unwrap();
         assert_eq!(read, real());
         assert_eq!(String::from_utf8(read.write()).unwrap(), REAL);
         assert_eq!((read.streams(), read.total_rate()), (4, 10_000_000));
@@ -494,36 +499,36 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_unknown_is_no_error() {
-        let read = |json: &str| Parameters::read(json.as_bytes()).unwrap();
-        assert_eq!(read("{}"), Parameters::default());
-        assert_eq!(read(r#"{"tcp":true,"gso":1,"mptcp":true,"x":[{"y":null}]}"#), Parameters::default());
+        let read = |json: &str| TestParameters::read(json.as_bytes()).unwrap();
+        assert_eq!(read("{}"), TestParameters::default());
+        assert_eq!(read(r#"{"tcp":true,"gso":1,"mptcp":true,"x":[{"y":null}]}"#), TestParameters::default());
         assert_eq!(read(r#"{"udp":true}"#).len, DEFAULT_UDP_LEN);
         assert_eq!(read(r#"{"num":1e12,"bandwidth":1.5e10}"#).bytes, 1_000_000_000_000);
-        assert_eq!(read(r#"{"udp":1,"udp_counters_64bit":1}"#).counter, Counter::Bits64);
+        assert_eq!(read(r#"{"udp":1,"udp_counters_64bit":1}"#).counter, CounterWidth::Bits64);
     }
 
     #[test]
     fn what_is_wrong_is_told_with_iperf3s_number() {
-        let code = |json: &str| Parameters::read(json.as_bytes()).unwrap_err().code();
+        let code = |json: &str| TestParameters::read(json.as_bytes()).unwrap_err().code();
         for (json, expected) in [
-            ("[]", Code::PARAMETERS),
-            (r#"{"time":"x"}"#, Code::PARAMETERS),
-            (r#"{"num":-1}"#, Code::PARAMETERS),
-            (r#"{"tcp":"yes"}"#, Code::PARAMETERS),
-            (r#"{"time":86401}"#, Code::DURATION),
-            (r#"{"omit":601}"#, Code::OMIT),
-            (r#"{"parallel":0}"#, Code::STREAMS),
-            (r#"{"parallel":129}"#, Code::STREAMS),
-            (r#"{"parallel":4294967297}"#, Code::STREAMS),
-            (r#"{"len":0}"#, Code::BLOCK_SIZE),
-            (r#"{"len":1048577}"#, Code::BLOCK_SIZE),
-            (r#"{"udp":true,"len":15}"#, Code::UDP_BLOCK_SIZE),
-            (r#"{"udp":true,"len":65508}"#, Code::UDP_BLOCK_SIZE),
-            (r#"{"window":536870913}"#, Code::BUFFER_SIZE),
-            (r#"{"MSS":32768}"#, Code::MSS),
-            (r#"{"TOS":256}"#, Code::TOS),
-            (r#"{"burst":1001}"#, Code::BURST),
-            (r#"{"reverse":true,"bidirectional":true}"#, Code::REVERSE_AND_BIDIRECTIONAL),
+            ("[]", Iperf3Code::PARAMETERS),
+            (r#"{"time":"x"}"#, Iperf3Code::PARAMETERS),
+            (r#"{"num":-1}"#, Iperf3Code::PARAMETERS),
+            (r#"{"tcp":"yes"}"#, Iperf3Code::PARAMETERS),
+            (r#"{"time":86401}"#, Iperf3Code::DURATION),
+            (r#"{"omit":601}"#, Iperf3Code::OMIT),
+            (r#"{"parallel":0}"#, Iperf3Code::STREAMS),
+            (r#"{"parallel":129}"#, Iperf3Code::STREAMS),
+            (r#"{"parallel":4294967297}"#, Iperf3Code::STREAMS),
+            (r#"{"len":0}"#, Iperf3Code::BLOCK_SIZE),
+            (r#"{"len":1048577}"#, Iperf3Code::BLOCK_SIZE),
+            (r#"{"udp":true,"len":15}"#, Iperf3Code::UDP_BLOCK_SIZE),
+            (r#"{"udp":true,"len":65508}"#, Iperf3Code::UDP_BLOCK_SIZE),
+            (r#"{"window":536870913}"#, Iperf3Code::BUFFER_SIZE),
+            (r#"{"MSS":32768}"#, Iperf3Code::MSS),
+            (r#"{"TOS":256}"#, Iperf3Code::TOS),
+            (r#"{"burst":1001}"#, Iperf3Code::BURST),
+            (r#"{"reverse":true,"bidirectional":true}"#, Iperf3Code::REVERSE_AND_BIDIRECTIONAL),
         ] {
             assert_eq!(code(json), expected, "{json}");
         }
@@ -531,30 +536,34 @@ mod tests {
 
     #[test]
     fn what_a_server_cannot_serve_is_refused() {
-        let limits = Limits { time: 60, streams: 8, rate: Some(10_000_000) };
-        let code = |asked: Parameters| asked.check(&limits).unwrap_err().code;
-        let asked = Parameters::default;
+        let limits = TestLimits { time: 60, streams: 8, rate: Some(10_000_000) };
+        let code = |asked: TestParameters| asked.check(&limits).unwrap_err().code;
+        let asked = TestParameters::default;
         assert_eq!(asked().check(&limits), Ok(()));
-        assert_eq!(code(Parameters { transport: Transport::Sctp, ..asked() }), Code::NO_SCTP);
-        assert_eq!(code(Parameters { server_affinity: Some(0), ..asked() }), Code::AFFINITY);
-        assert_eq!(code(Parameters { parallel: 9, ..asked() }), Code::STREAMS);
-        assert_eq!(code(Parameters { rate: 10_000_001, ..asked() }), Code::TOTAL_RATE);
-        let both = Parameters { direction: Direction::Both, rate: 10_000_000, ..asked() };
+        assert_eq!(code(TestParameters { transport: TestTransport::Sctp, ..asked() }), Iperf3Code::NO_SCTP);
+        assert_eq!(code(TestParameters { server_affinity: Some(0), ..asked() }), Iperf3Code::AFFINITY);
+        assert_eq!(code(TestParameters { parallel: 9, ..asked() }), Iperf3Code::STREAMS);
+        assert_eq!(code(TestParameters { rate: 10_000_001, ..asked() }), Iperf3Code::TOTAL_RATE);
+        let both = TestParameters { direction: TestDirection::Both, rate: 10_000_000, ..asked() };
         assert_eq!(both.check(&limits), Ok(()), "in each direction as much as there may be in one");
-        let label = Parameters { flow_label: 1, ..asked() };
+        let label = TestParameters { flow_label: 1, ..asked() };
         assert_eq!(label.check(&limits), Ok(()));
-        assert_eq!(code(Parameters { direction: Direction::Download, ..label }), Code::FLOW_LABEL);
-        let long = |version: &str| Parameters { time: 61, client_version: Some(version.into()), ..asked() };
-        assert_eq!(code(long("3.12")), Code::DURATION);
-        assert_eq!(code(long("3.20")), Code::TOO_LONG);
-        assert_eq!(code(long("3.21-mt1+")), Code::TOO_LONG);
-        assert_eq!(code(long("4")), Code::DURATION);
+        assert_eq!(
+            code(TestParameters { direction: TestDirection::Download, ..label }),
+            Iperf3Code::FLOW_LABEL
+        );
+        let long =
+            |version: &str| TestParameters { time: 61, client_version: Some(version.into()), ..asked() };
+        assert_eq!(code(long("3.12")), Iperf3Code::DURATION);
+        assert_eq!(code(long("3.20")), Iperf3Code::TOO_LONG);
+        assert_eq!(code(long("3.21-mt1+")), Iperf3Code::TOO_LONG);
+        assert_eq!(code(long("4")), Iperf3Code::DURATION);
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_parameters_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Parameters::read(&bytes);
+            let _ = TestParameters::read(&bytes);
         }
 
         #[test]
@@ -563,18 +572,18 @@ mod tests {
             parallel in 1..=MOST_STREAMS, len in 16_u32..=65_507, rate in any::<u64>(), tos in any::<u8>(),
             title in proptest::option::of(".{0,20}"), flags in any::<[bool; 5]>(),
         ) {
-            let asked = Parameters {
-                transport: [Transport::Tcp, Transport::Udp][kind],
-                direction: [Direction::Upload, Direction::Download, Direction::Both][way],
+            let asked = TestParameters {
+                transport: [TestTransport::Tcp, TestTransport::Udp][kind],
+                direction: [TestDirection::Upload, TestDirection::Download, TestDirection::Both][way],
                 time, omit, bytes, parallel, len, rate, tos, title,
                 no_delay: flags[0],
-                counter: if flags[1] { Counter::Bits64 } else { Counter::Bits32 },
+                counter: if flags[1] { CounterWidth::Bits64 } else { CounterWidth::Bits32 },
                 repeating_payload: flags[2],
                 zero_copy: flags[3],
                 server_output: flags[4],
-                ..Parameters::default()
+                ..TestParameters::default()
             };
-            prop_assert_eq!(Parameters::read(&asked.write()).unwrap(), asked);
+            prop_assert_eq!(TestParameters::read(&asked.write()).unwrap(), asked);
         }
     }
 }

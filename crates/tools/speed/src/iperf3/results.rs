@@ -17,7 +17,7 @@ pub(super) const LONGEST_OF_SERVER: u32 = 8 * 1024 * 1024;
 
 /// Share of one processor that an end's process took while the test ran, per cent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cpu {
+pub struct CpuUse {
     /// Both of the others.
     pub total: f64,
     /// In its own code.
@@ -28,9 +28,9 @@ pub struct Cpu {
 
 /// What an end found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Results {
+pub struct TestResults {
     /// What its processor was used.
-    pub cpu: Cpu,
+    pub cpu: CpuUse,
     /// Whether it counts retransmissions of what it sends; nothing if it sends nothing.
     pub counts_retransmits: Option<bool>,
     /// The congestion control of its streams.
@@ -89,13 +89,13 @@ pub enum ResultsError {
     },
 }
 
-impl Results {
+impl TestResults {
     /// Reads what the other end sent about a test of so many streams.
     ///
     /// # Errors
     /// If it cannot be read, or is of other streams.
     pub fn read(json: &[u8], streams: u32) -> Result<Self, ResultsError> {
-        let results: Self = object::<Wire>(json)?.into();
+        let results: Self = object::<ResultsWire>(json)?.into();
         let mut ids: Vec<_> = results.streams.iter().map(|stream| stream.id).collect();
         ids.sort_unstable();
         let expected = (0..streams).map(stream_id);
@@ -112,7 +112,7 @@ impl Results {
     /// As JSON.
     pub fn write(&self) -> Vec<u8> {
         // A structure of numbers and texts always has a form.
-        serde_json::to_vec(&Wire::from(self)).unwrap_or_default()
+        serde_json::to_vec(&ResultsWire::from(self)).unwrap_or_default()
     }
 
     /// Of one stream.
@@ -122,7 +122,7 @@ impl Results {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Wire {
+struct ResultsWire {
     #[serde(deserialize_with = "real", serialize_with = "finite")]
     cpu_util_total: f64,
     #[serde(deserialize_with = "real", serialize_with = "finite")]
@@ -138,11 +138,11 @@ struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server_output_json: Option<Value>,
     #[serde(deserialize_with = "few")]
-    streams: Vec<WireStream>,
+    streams: Vec<StreamWire>,
 }
 
 #[derive(Deserialize, Serialize)]
-struct WireStream {
+struct StreamWire {
     #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
     id: Option<u64>,
     #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
@@ -165,11 +165,15 @@ struct WireStream {
     end_time: Option<f64>,
 }
 
-impl From<Wire> for Results {
-    fn from(wire: Wire) -> Self {
+impl From<ResultsWire> for TestResults {
+    fn from(wire: ResultsWire) -> Self {
         let output = wire.server_output_json.map(ServerOutput::Json);
         Self {
-            cpu: Cpu { total: wire.cpu_util_total, user: wire.cpu_util_user, system: wire.cpu_util_system },
+            cpu: CpuUse {
+                total: wire.cpu_util_total,
+                user: wire.cpu_util_user,
+                system: wire.cpu_util_system,
+            },
             counts_retransmits: wire.sender_has_retransmits.map(|counts| counts > 0),
             congestion: wire.congestion_used,
             streams: wire.streams.into_iter().map(Into::into).collect(),
@@ -178,8 +182,8 @@ impl From<Wire> for Results {
     }
 }
 
-impl From<&Results> for Wire {
-    fn from(results: &Results) -> Self {
+impl From<&TestResults> for ResultsWire {
+    fn from(results: &TestResults) -> Self {
         let (text, json) = match &results.server_output {
             Some(ServerOutput::Text(text)) => (Some(text.clone()), None),
             Some(ServerOutput::Json(json)) => (None, Some(json.clone())),
@@ -198,8 +202,8 @@ impl From<&Results> for Wire {
     }
 }
 
-impl From<WireStream> for StreamResult {
-    fn from(wire: WireStream) -> Self {
+impl From<StreamWire> for StreamResult {
+    fn from(wire: StreamWire) -> Self {
         let seconds = wire.end_time.zip(wire.start_time).map(|(end, start)| end - start);
         Self {
             id: wire.id.and_then(|id| u32::try_from(id).ok()).unwrap_or(0),
@@ -215,7 +219,7 @@ impl From<WireStream> for StreamResult {
     }
 }
 
-impl From<&StreamResult> for WireStream {
+impl From<&StreamResult> for StreamWire {
     fn from(stream: &StreamResult) -> Self {
         let seconds = stream.seconds.filter(|seconds| seconds.is_finite());
         Self {
@@ -264,10 +268,10 @@ fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
 }
 
 /// No more streams than a test may have.
-fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<WireStream>, D::Error> {
-    struct Few;
-    impl<'de> Visitor<'de> for Few {
-        type Value = Vec<WireStream>;
+fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamWire>, D::Error> {
+    struct WireStreams;
+    impl<'de> Visitor<'de> for WireStreams {
+        type Value = Vec<StreamWire>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "at most {} streams", 2 * MOST_STREAMS)
@@ -284,7 +288,7 @@ fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<WireStream>, D::Error> 
             Ok(streams)
         }
     }
-    from.deserialize_seq(Few)
+    from.deserialize_seq(WireStreams)
 }
 
 #[cfg(test)]
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_iperf3_sends_is_read() {
-        let results = Results::read(REAL.as_bytes(), 2).unwrap();
+        let results = TestResults::read(REAL.as_bytes(), 2).unwrap();
         assert_eq!((results.counts_retransmits, results.congestion.as_deref()), (None, Some("bbr")));
         let third = results.stream(3).unwrap();
         assert_eq!((third.bytes, third.retransmits, third.seconds), (75_559_669, None, Some(1.057618)));
@@ -306,17 +310,17 @@ mod tests {
         let written = String::from_utf8(results.write()).unwrap();
         assert!(written.contains(r#""sender_has_retransmits":-1"#), "{written}");
         assert!(written.contains(r#"{"id":3,"bytes":75559669,"retransmits":-1,"#), "{written}");
-        assert_eq!(Results::read(written.as_bytes(), 2).unwrap(), results);
+        assert_eq!(TestResults::read(written.as_bytes(), 2).unwrap(), results);
     }
 
     #[test]
     fn results_of_other_streams_are_refused() {
-        let error = |streams| Results::read(REAL.as_bytes(), streams).unwrap_err().to_string();
+        let error = |streams| TestResults::read(REAL.as_bytes(), streams).unwrap_err().to_string();
         assert!(error(1).contains("3 instead of 0"), "{}", error(1));
         assert!(error(3).contains("0 instead of 4"), "{}", error(3));
         let twice = REAL.replace(r#""id":3"#, r#""id":1"#);
         assert!(matches!(
-            Results::read(twice.as_bytes(), 2),
+            TestResults::read(twice.as_bytes(), 2),
             Err(ResultsError::Streams { found: 1, expected: 3 })
         ));
     }
@@ -325,13 +329,13 @@ mod tests {
     fn what_is_missing_is_told() {
         for gone in ["cpu_util_user", "sender_has_retransmits", "streams", "jitter", "packets"] {
             let cut = REAL.replace(&format!("\"{gone}\""), "\"x\"");
-            assert!(matches!(Results::read(cut.as_bytes(), 2), Err(ResultsError::Json(_))), "{gone}");
+            assert!(matches!(TestResults::read(cut.as_bytes(), 2), Err(ResultsError::Json(_))), "{gone}");
         }
         let old = REAL
             .replace("start_time", "x")
             .replace("1.057618", "null")
             .replace("jitter\":0", "jitter\":null");
-        assert_eq!(Results::read(old.as_bytes(), 2).unwrap().stream(3).unwrap().seconds, None);
+        assert_eq!(TestResults::read(old.as_bytes(), 2).unwrap().stream(3).unwrap().seconds, None);
     }
 
     #[test]
@@ -339,14 +343,14 @@ mod tests {
         let stream = r#"{"id":1,"bytes":1,"retransmits":0,"jitter":0,"errors":0,"packets":0},"#;
         let many = stream.repeat(2 * MOST_STREAMS as usize);
         let json = |streams: &str| REAL.replace(r#""streams":["#, &format!(r#""streams":[{streams}"#));
-        assert!(matches!(Results::read(json(&many).as_bytes(), 2), Err(ResultsError::Json(_))));
+        assert!(matches!(TestResults::read(json(&many).as_bytes(), 2), Err(ResultsError::Json(_))));
         assert!(json(&many).len() < LONGEST_OF_CLIENT as usize);
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_results_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = Results::read(&bytes, 1);
+            let _ = TestResults::read(&bytes, 1);
         }
 
         #[test]
@@ -358,15 +362,15 @@ mod tests {
                 id, bytes, retransmits, jitter, errors: 1, omitted_errors: Some(0), packets: packets.into(),
                 omitted_packets: Some(7), seconds,
             };
-            let results = Results {
-                cpu: Cpu { total: 3.5, user: 1.25, system: 2.25 },
+            let results = TestResults {
+                cpu: CpuUse { total: 3.5, user: 1.25, system: 2.25 },
                 counts_retransmits: retransmits.map(|count| count % 2 == 0),
                 congestion: None,
                 streams: vec![stream(1), stream(3)],
                 server_output: [None, Some(ServerOutput::Text("x".into())), Some(ServerOutput::Json(Value::Bool(true)))]
                     [output].clone(),
             };
-            let read = Results::read(&results.write(), 2).unwrap();
+            let read = TestResults::read(&results.write(), 2).unwrap();
             // Without `float_roundtrip` a fraction may be off by its last bit.
             for (read, written) in read.streams.iter().zip(&results.streams) {
                 prop_assert!((read.jitter - written.jitter).abs() <= f64::EPSILON * written.jitter);

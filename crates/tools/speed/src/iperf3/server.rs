@@ -5,12 +5,12 @@ use std::fmt;
 
 use netrig_core::{Duration, Instant};
 
-use super::code::{Code, Refusal};
-use super::error::{Phase, SessionError};
+use super::code::{Iperf3Code, Iperf3Refusal};
+use super::error::{SessionError, SessionPhase};
 use super::inbox::{Inbox, TooLong, framed};
-use super::parameters::{self, Limits, Parameters};
-use super::results::{self, Results};
-use super::state::State;
+use super::parameters::{self, TestLimits, TestParameters};
+use super::results::{self, TestResults};
+use super::state::TestState;
 use super::stream_id;
 
 /// How long a client may take for its parameters, and for its results.
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(40);
 pub enum ServerEvent {
     /// The client asks for a test: answer by [`admit`](ServerSession::admit), [`refuse`](ServerSession::refuse) or
     /// [`deny`](ServerSession::deny), whenever it is its turn. The client waits.
-    Asked(Box<Parameters>),
+    Asked(Box<TestParameters>),
     /// All streams stand, and the client was told so: send and receive.
     Start,
     /// The client has had enough: stop, close all streams over TCP, and then tell the [`results`](ServerSession::results).
@@ -35,7 +35,7 @@ pub enum ServerEvent {
     /// Clients such as 3.12 that receive read whole blocks, and hear nothing else until theirs is full or the stream ends.
     Stop,
     /// The client has told what it found, and was told what was found here.
-    Results(Box<Results>),
+    Results(Box<TestResults>),
     /// Nothing follows: send what is left, and close everything.
     Over(Result<(), SessionError>),
 }
@@ -46,8 +46,8 @@ pub enum ServerEvent {
 /// have, and [`poll_timeout`](Self::poll_timeout) is asked anew.
 #[derive(Debug)]
 pub struct ServerSession {
-    limits: Limits,
-    stage: Stage,
+    limits: TestLimits,
+    stage: ServerStage,
     inbox: Inbox,
     out: Vec<u8>,
     events: VecDeque<ServerEvent>,
@@ -56,7 +56,7 @@ pub struct ServerSession {
 }
 
 /// What is told to a client that has told its results.
-struct ResultsAnswer(Box<dyn FnOnce(&Results) -> Results + Send>);
+struct ResultsAnswer(Box<dyn FnOnce(&TestResults) -> TestResults + Send>);
 
 impl fmt::Debug for ResultsAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,11 +65,11 @@ impl fmt::Debug for ResultsAnswer {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ServerStage {
     Parameters,
     /// The parameters are with whoever admits tests.
-    Waiting(Box<Parameters>),
-    Opening(Box<Parameters>, u32),
+    Waiting(Box<TestParameters>),
+    Opening(Box<TestParameters>, u32),
     Running,
     /// The client has ended, and this end has not yet told its results.
     Stopping,
@@ -82,12 +82,12 @@ enum Stage {
 
 impl ServerSession {
     /// A client has sent its cookie.
-    pub fn new(now: Instant, limits: Limits) -> Self {
+    pub fn new(now: Instant, limits: TestLimits) -> Self {
         Self {
             limits,
-            stage: Stage::Parameters,
+            stage: ServerStage::Parameters,
             inbox: Inbox::default(),
-            out: vec![State::ParamExchange.byte()],
+            out: vec![TestState::ParamExchange.byte()],
             events: VecDeque::new(),
             deadline: Some(now + PATIENCE),
             streams: 0,
@@ -96,7 +96,7 @@ impl ServerSession {
 
     /// The client has said more.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
-        if matches!(self.stage, Stage::Over) {
+        if matches!(self.stage, ServerStage::Over) {
             return;
         }
         self.inbox.push(bytes);
@@ -110,9 +110,9 @@ impl ServerSession {
     /// The client has closed the connection.
     pub fn handle_close(&mut self) {
         match self.stage {
-            Stage::Over => {}
+            ServerStage::Over => {}
             // Clients of some versions are gone without a last word.
-            Stage::Closing => self.end(Ok(())),
+            ServerStage::Closing => self.end(Ok(())),
             _ => self.end(Err(SessionError::Closed(self.phase()))),
         }
     }
@@ -123,8 +123,8 @@ impl ServerSession {
             return;
         }
         match self.stage {
-            Stage::Closing => self.end(Ok(())),
-            Stage::Running => self.fail(SessionError::Expired),
+            ServerStage::Closing => self.end(Ok(())),
+            ServerStage::Running => self.fail(SessionError::Expired),
             _ => self.fail(SessionError::Silent(self.phase())),
         }
     }
@@ -145,23 +145,23 @@ impl ServerSession {
     }
 
     /// How far the test has got.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> SessionPhase {
         match self.stage {
-            Stage::Parameters => Phase::Parameters,
-            Stage::Waiting(_) => Phase::Waiting,
-            Stage::Opening(..) => Phase::Opening,
-            Stage::Running | Stage::Stopping => Phase::Running,
-            Stage::Exchange(_) | Stage::Closing | Stage::Over => Phase::Results,
+            ServerStage::Parameters => SessionPhase::Parameters,
+            ServerStage::Waiting(_) => SessionPhase::Waiting,
+            ServerStage::Opening(..) => SessionPhase::Opening,
+            ServerStage::Running | ServerStage::Stopping => SessionPhase::Running,
+            ServerStage::Exchange(_) | ServerStage::Closing | ServerStage::Over => SessionPhase::Results,
         }
     }
 
     /// The test may begin: the client is told to open its streams.
     pub fn admit(&mut self, now: Instant) {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Waiting(asked) => {
-                self.out.push(State::CreateStreams.byte());
+        self.stage = match std::mem::replace(&mut self.stage, ServerStage::Over) {
+            ServerStage::Waiting(asked) => {
+                self.out.push(TestState::CreateStreams.byte());
                 self.deadline = Some(now + OPENING);
-                Stage::Opening(asked, 0)
+                ServerStage::Opening(asked, 0)
             }
             other => other,
         };
@@ -171,16 +171,16 @@ impl ServerSession {
     ///
     /// With the last one the client is told that all stand.
     pub fn open_stream(&mut self, now: Instant) -> Option<(u32, bool)> {
-        let Stage::Opening(asked, open) = &mut self.stage else { return None };
+        let ServerStage::Opening(asked, open) = &mut self.stage else { return None };
         let nth = *open;
         let place = (stream_id(nth), asked.uploads(nth));
         *open += 1;
         if *open == asked.streams() {
             let time = if asked.time == 0 { self.limits.time } else { asked.time.saturating_add(asked.omit) };
-            self.out.extend([State::TestStart.byte(), State::TestRunning.byte()]);
+            self.out.extend([TestState::TestStart.byte(), TestState::TestRunning.byte()]);
             self.deadline = Some(now + Duration::from_secs(time.into()) + GRACE);
             self.streams = *open;
-            self.stage = Stage::Running;
+            self.stage = ServerStage::Running;
             self.events.push_back(ServerEvent::Start);
         }
         Some(place)
@@ -188,17 +188,21 @@ impl ServerSession {
 
     /// What was found here, as an answer to [`ServerEvent::Stop`]; of what a server would print the client's results are part,
     /// which come first.
-    pub fn results(&mut self, now: Instant, answer: impl FnOnce(&Results) -> Results + Send + 'static) {
-        if matches!(self.stage, Stage::Stopping) {
-            self.out.push(State::ExchangeResults.byte());
+    pub fn results(
+        &mut self,
+        now: Instant,
+        answer: impl FnOnce(&TestResults) -> TestResults + Send + 'static,
+    ) {
+        if matches!(self.stage, ServerStage::Stopping) {
+            self.out.push(TestState::ExchangeResults.byte());
             self.deadline = Some(now + PATIENCE);
-            self.stage = Stage::Exchange(ResultsAnswer(Box::new(answer)));
+            self.stage = ServerStage::Exchange(ResultsAnswer(Box::new(answer)));
         }
     }
 
     /// The test cannot go on, which the client is told, and prints.
-    pub fn refuse(&mut self, refusal: Refusal) {
-        if !matches!(self.stage, Stage::Closing | Stage::Over) {
+    pub fn refuse(&mut self, refusal: Iperf3Refusal) {
+        if !matches!(self.stage, ServerStage::Closing | ServerStage::Over) {
             self.say_error(refusal);
             self.end(Err(SessionError::Refused(refusal)));
         }
@@ -206,16 +210,16 @@ impl ServerSession {
 
     /// There is no room for the test, which the client is told, and prints.
     pub fn deny(&mut self) {
-        self.give_up(State::AccessDenied);
+        self.give_up(TestState::AccessDenied);
     }
 
     /// The server ends, which the client is told, and prints.
     pub fn terminate(&mut self) {
-        self.give_up(State::ServerTerminate);
+        self.give_up(TestState::ServerTerminate);
     }
 
-    fn give_up(&mut self, state: State) {
-        if !matches!(self.stage, Stage::Closing | Stage::Over) {
+    fn give_up(&mut self, state: TestState) {
+        if !matches!(self.stage, ServerStage::Closing | ServerStage::Over) {
             self.out.push(state.byte());
             self.end(Err(SessionError::Stopped(self.phase())));
         }
@@ -224,11 +228,11 @@ impl ServerSession {
     /// Reads one word of the client's; nothing if it has not come as a whole.
     fn read(&mut self, now: Instant) -> Result<Option<()>, SessionError> {
         match self.stage {
-            Stage::Parameters => {
+            ServerStage::Parameters => {
                 let Some(json) = self.json(parameters::LONGEST)? else { return Ok(None) };
                 self.asked(&json)?;
             }
-            Stage::Exchange(_) => {
+            ServerStage::Exchange(_) => {
                 let Some(json) = self.json(results::LONGEST_OF_CLIENT)? else { return Ok(None) };
                 self.told(now, &json)?;
             }
@@ -248,12 +252,12 @@ impl ServerSession {
     }
 
     fn asked(&mut self, json: &[u8]) -> Result<(), SessionError> {
-        let asked = Box::new(Parameters::read(json)?);
+        let asked = Box::new(TestParameters::read(json)?);
         match asked.check(&self.limits) {
             Ok(()) => {
                 self.events.push_back(ServerEvent::Asked(asked.clone()));
                 self.deadline = None;
-                self.stage = Stage::Waiting(asked);
+                self.stage = ServerStage::Waiting(asked);
             }
             Err(refusal) => self.refuse(refusal),
         }
@@ -262,27 +266,29 @@ impl ServerSession {
 
     fn heard(&mut self, now: Instant, byte: u8) -> Result<(), SessionError> {
         let phase = self.phase();
-        match (State::from_byte(byte), &self.stage) {
-            (Some(State::ClientTerminate), _) => self.end(Err(SessionError::Terminated(phase))),
-            (Some(State::TestEnd), Stage::Running) => {
+        match (TestState::from_byte(byte), &self.stage) {
+            (Some(TestState::ClientTerminate), _) => self.end(Err(SessionError::Terminated(phase))),
+            (Some(TestState::TestEnd), ServerStage::Running) => {
                 self.deadline = Some(now + PATIENCE);
-                self.stage = Stage::Stopping;
+                self.stage = ServerStage::Stopping;
                 self.events.push_back(ServerEvent::Stop);
             }
-            (Some(State::IperfDone), Stage::Closing) => self.end(Ok(())),
+            (Some(TestState::IperfDone), ServerStage::Closing) => self.end(Ok(())),
             // Said by some clients that were refused.
-            (Some(State::IperfDone), _) => self.end(Err(SessionError::Closed(phase))),
+            (Some(TestState::IperfDone), _) => self.end(Err(SessionError::Closed(phase))),
             _ => return Err(SessionError::Unexpected { byte, phase }),
         }
         Ok(())
     }
 
     fn told(&mut self, now: Instant, json: &[u8]) -> Result<(), SessionError> {
-        let theirs = Results::read(json, self.streams)?;
-        if let Stage::Exchange(ResultsAnswer(answer)) = std::mem::replace(&mut self.stage, Stage::Closing) {
+        let theirs = TestResults::read(json, self.streams)?;
+        if let ServerStage::Exchange(ResultsAnswer(answer)) =
+            std::mem::replace(&mut self.stage, ServerStage::Closing)
+        {
             self.out.extend(framed(&answer(&theirs).write()));
         }
-        self.out.push(State::DisplayResults.byte());
+        self.out.push(TestState::DisplayResults.byte());
         self.deadline = Some(now + PATIENCE);
         self.events.push_back(ServerEvent::Results(Box::new(theirs)));
         Ok(())
@@ -292,29 +298,31 @@ impl ServerSession {
     fn fail(&mut self, error: SessionError) {
         let code = match &error {
             SessionError::Parameters(error) => error.code(),
-            SessionError::Results(results::ResultsError::Streams { .. }) => Code::STREAM_ID,
-            SessionError::Results(_) => Code::RESULTS,
-            SessionError::Expired => Code::EXPIRED,
-            SessionError::Silent(Phase::Opening) => Code::ACCEPT,
-            SessionError::Length { .. } if matches!(self.stage, Stage::Parameters) => Code::PARAMETERS,
-            SessionError::Length { .. } => Code::RESULTS,
-            SessionError::Silent(Phase::Parameters) => Code::PARAMETERS,
-            SessionError::Silent(_) => Code::RESULTS,
-            _ => Code::UNKNOWN_MESSAGE,
+            SessionError::Results(results::ResultsError::Streams { .. }) => Iperf3Code::STREAM_ID,
+            SessionError::Results(_) => Iperf3Code::RESULTS,
+            SessionError::Expired => Iperf3Code::EXPIRED,
+            SessionError::Silent(SessionPhase::Opening) => Iperf3Code::ACCEPT,
+            SessionError::Length { .. } if matches!(self.stage, ServerStage::Parameters) => {
+                Iperf3Code::PARAMETERS
+            }
+            SessionError::Length { .. } => Iperf3Code::RESULTS,
+            SessionError::Silent(SessionPhase::Parameters) => Iperf3Code::PARAMETERS,
+            SessionError::Silent(_) => Iperf3Code::RESULTS,
+            _ => Iperf3Code::UNKNOWN_MESSAGE,
         };
         self.say_error(code.into());
         self.end(Err(error));
     }
 
-    fn say_error(&mut self, refusal: Refusal) {
-        self.out.push(State::ServerError.byte());
+    fn say_error(&mut self, refusal: Iperf3Refusal) {
+        self.out.push(TestState::ServerError.byte());
         self.out.extend(refusal.bytes());
     }
 
     fn end(&mut self, outcome: Result<(), SessionError>) {
         self.inbox.clear();
         self.deadline = None;
-        self.stage = Stage::Over;
+        self.stage = ServerStage::Over;
         self.events.push_back(ServerEvent::Over(outcome));
     }
 }

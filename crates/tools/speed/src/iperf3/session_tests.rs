@@ -13,10 +13,10 @@ fn cookie() -> Cookie {
     Cookie::new([7; COOKIE_LEN - 1])
 }
 
-fn found(streams: u32) -> Results {
+fn found(streams: u32) -> TestResults {
     let stream =
         |nth| StreamResult { id: stream_id(nth), bytes: 100, seconds: Some(2.0), ..StreamResult::default() };
-    Results { streams: (0..streams).map(stream).collect(), ..Results::default() }
+    TestResults { streams: (0..streams).map(stream).collect(), ..TestResults::default() }
 }
 
 fn server_events(server: &mut ServerSession) -> Vec<ServerEvent> {
@@ -45,10 +45,10 @@ fn talk(client: &mut ClientSession, server: &mut ServerSession, now: Instant, pi
 }
 
 /// A whole test, whatever pieces the connection delivers.
-fn whole_test(asked: &Parameters, piece: usize) {
+fn whole_test(asked: &TestParameters, piece: usize) {
     let mut client = ClientSession::new(at(0), cookie(), asked.clone());
     assert_eq!(client.poll_transmit(), Some(cookie().bytes().to_vec()));
-    let mut server = ServerSession::new(at(0), Limits::default());
+    let mut server = ServerSession::new(at(0), TestLimits::default());
     talk(&mut client, &mut server, at(0), piece);
     let [ServerEvent::Asked(heard)] = &server_events(&mut server)[..] else { panic!("{server:?}") };
     assert_eq!(**heard, *asked);
@@ -92,8 +92,8 @@ fn whole_test(asked: &Parameters, piece: usize) {
 
 #[test]
 fn a_test_is_the_same_however_its_bytes_are_cut() {
-    for direction in [Direction::Upload, Direction::Download, Direction::Both] {
-        let asked = Parameters { direction, parallel: 3, omit: 2, time: 5, ..Parameters::default() };
+    for direction in [TestDirection::Upload, TestDirection::Download, TestDirection::Both] {
+        let asked = TestParameters { direction, parallel: 3, omit: 2, time: 5, ..TestParameters::default() };
         for piece in [1, 2, 3, 7, usize::MAX] {
             whole_test(&asked, piece);
         }
@@ -102,7 +102,7 @@ fn a_test_is_the_same_however_its_bytes_are_cut() {
 
 /// A server that has heard these bytes after its first, and what it said last and how it ended.
 fn heard(bytes: &[u8]) -> (Vec<u8>, Vec<ServerEvent>) {
-    let mut server = ServerSession::new(at(0), Limits::default());
+    let mut server = ServerSession::new(at(0), TestLimits::default());
     assert_eq!(server.poll_transmit(), Some(vec![9]));
     server.handle_bytes(at(0), bytes);
     (server.poll_transmit().unwrap_or_default(), server_events(&mut server))
@@ -126,7 +126,7 @@ fn a_client_is_told_why_it_is_refused() {
 }
 
 fn admitted() -> ServerSession {
-    let mut server = ServerSession::new(at(0), Limits::default());
+    let mut server = ServerSession::new(at(0), TestLimits::default());
     server.handle_bytes(at(0), &[&[0, 0, 0, 2][..], b"{}"].concat());
     server.admit(at(0));
     server
@@ -143,7 +143,7 @@ fn outcome(server: &mut ServerSession) -> String {
 fn a_client_that_goes_or_is_silent_ends_its_session() {
     let mut server = admitted();
     server.handle_timeout(at(29));
-    assert_eq!(server.phase(), Phase::Opening);
+    assert_eq!(server.phase(), SessionPhase::Opening);
     server.handle_timeout(at(30));
     assert!(outcome(&mut server).contains("said nothing for too long while its streams were opened"));
     assert_eq!(server.poll_transmit().unwrap()[2..], [0xfe, 0, 0, 0, 204, 0, 0, 0, 0]);
@@ -172,9 +172,9 @@ fn a_server_that_has_no_room_says_so() {
         (ServerSession::deny as fn(&mut _), "the server is busy"),
         (ServerSession::terminate, "the other end gave up"),
     ] {
-        let mut client = ClientSession::new(at(0), cookie(), Parameters::default());
+        let mut client = ClientSession::new(at(0), cookie(), TestParameters::default());
         client.poll_transmit();
-        let mut server = ServerSession::new(at(0), Limits::default());
+        let mut server = ServerSession::new(at(0), TestLimits::default());
         talk(&mut client, &mut server, at(0), 100);
         give_up(&mut server);
         talk(&mut client, &mut server, at(0), 1);
@@ -185,9 +185,10 @@ fn a_server_that_has_no_room_says_so() {
 
 #[test]
 fn a_client_says_why_it_was_refused() {
-    let mut client = ClientSession::new(at(0), cookie(), Parameters { omit: 601, ..Parameters::default() });
+    let mut client =
+        ClientSession::new(at(0), cookie(), TestParameters { omit: 601, ..TestParameters::default() });
     client.poll_transmit();
-    let mut server = ServerSession::new(at(0), Limits::default());
+    let mut server = ServerSession::new(at(0), TestLimits::default());
     talk(&mut client, &mut server, at(0), 1);
     let Some(ClientEvent::Over(Err(error))) = client.poll_event() else { panic!() };
     assert_eq!(error.to_string(), "the server refused the test: the warm-up is too long");
@@ -198,7 +199,7 @@ fn half_a_refusal_is_one() {
     for (said, words) in
         [(&[0xfe, 0, 0, 0, 142][..], "a user's name and password"), (&[0xfe, 0, 0], "closed the connection")]
     {
-        let mut client = ClientSession::new(at(0), cookie(), Parameters::default());
+        let mut client = ClientSession::new(at(0), cookie(), TestParameters::default());
         client.handle_bytes(at(0), said);
         client.handle_close();
         let [ClientEvent::Over(Err(error))] = &client_events(&mut client)[..] else { panic!() };
@@ -208,10 +209,10 @@ fn half_a_refusal_is_one() {
 
 #[test]
 fn a_silent_server_ends_the_session() {
-    let mut client = ClientSession::new(at(0), cookie(), Parameters::default());
+    let mut client = ClientSession::new(at(0), cookie(), TestParameters::default());
     client.handle_timeout(at(30));
     assert!(matches!(client_events(&mut client)[..], [ClientEvent::Over(Err(SessionError::Silent(_)))]));
-    let mut client = ClientSession::new(at(0), cookie(), Parameters::default());
+    let mut client = ClientSession::new(at(0), cookie(), TestParameters::default());
     client.handle_bytes(at(0), b"HTTP/1.1 400 Bad Request\r\n");
     let [ClientEvent::Over(Err(error))] = &client_events(&mut client)[..] else { panic!() };
     assert!(error.to_string().contains("is it iperf3?"), "{error}");
@@ -234,7 +235,7 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn a_server_survives_any_bytes(bytes in words(), piece in 1_usize..40) {
-        let mut server = ServerSession::new(at(0), Limits::default());
+        let mut server = ServerSession::new(at(0), TestLimits::default());
         let (mut streams, mut over) = (1, 0);
         for bytes in bytes.chunks(piece) {
             server.handle_bytes(at(0), bytes);
@@ -258,7 +259,7 @@ proptest! {
 
     #[test]
     fn a_client_survives_any_bytes(bytes in words(), piece in 1_usize..40) {
-        let mut client = ClientSession::new(at(0), cookie(), Parameters { parallel: 2, ..Parameters::default() });
+        let mut client = ClientSession::new(at(0), cookie(), TestParameters { parallel: 2, ..TestParameters::default() });
         for bytes in bytes.chunks(piece) {
             client.handle_bytes(at(0), bytes);
             while let Some(event) = client.poll_event() {
@@ -277,7 +278,7 @@ proptest! {
     fn delivery_in_pieces_is_delivery(json in proptest::collection::vec(any::<u8>(), 0..60), piece in 1_usize..20) {
         let bytes = inbox::framed(&json);
         let end = |piece| {
-            let mut server = ServerSession::new(at(0), Limits::default());
+            let mut server = ServerSession::new(at(0), TestLimits::default());
             for bytes in bytes.chunks(piece) {
                 server.handle_bytes(at(0), bytes);
             }

@@ -5,7 +5,7 @@
 /// Numbers 3, 5 to 8 and 15 are unused on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
-pub enum State {
+pub enum TestState {
     /// All streams stand: timers start. Server to client.
     TestStart = 1,
     /// Data flows. Server to client.
@@ -32,7 +32,7 @@ pub enum State {
     ServerError = -2,
 }
 
-impl State {
+impl TestState {
     const ALL: [Self; 12] = [
         Self::TestStart,
         Self::TestRunning,
@@ -65,10 +65,13 @@ mod tests {
 
     #[test]
     fn a_state_is_its_byte() {
-        for state in State::ALL {
-            assert_eq!(State::from_byte(state.byte()), Some(state));
+        for state in TestState::ALL {
+            assert_eq!(TestState::from_byte(state.byte()), Some(state));
         }
-        assert_eq!((State::AccessDenied.byte(), State::ServerError.byte()), (0xff, 0xfe));
-        assert_eq!((0..=u8::MAX).filter(|byte| State::from_byte(*byte).is_some()).count(), State::ALL.len());
+        assert_eq!((TestState::AccessDenied.byte(), TestState::ServerError.byte()), (0xff, 0xfe));
+        assert_eq!(
+            (0..=u8::MAX).filter(|byte| TestState::from_byte(*byte).is_some()).count(),
+            TestState::ALL.len()
+        );
     }
 }

@@ -9,18 +9,18 @@ use std::net::IpAddr;
 /// tests of one address one at a time is told to open its streams, and what comes from there meanwhile is its own.
 /// `T` tells one session from all others.
 #[derive(Debug)]
-pub struct Turns<T> {
+pub struct OpeningTurns<T> {
     /// The first of each has its turn.
     queues: BTreeMap<IpAddr, VecDeque<T>>,
 }
 
-impl<T> Default for Turns<T> {
+impl<T> Default for OpeningTurns<T> {
     fn default() -> Self {
         Self { queues: BTreeMap::new() }
     }
 }
 
-impl<T: Copy + PartialEq> Turns<T> {
+impl<T: Copy + PartialEq> OpeningTurns<T> {
     /// A session wants to open streams. Whether it is its turn at once; else it waits.
     pub fn ask(&mut self, address: IpAddr, session: T) -> bool {
         let queue = self.queues.entry(address.to_canonical()).or_default();
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn one_of_an_address_at_a_time() {
-        let mut turns = Turns::default();
+        let mut turns = OpeningTurns::default();
         let (here, there): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         assert!(turns.ask(here, 1) && turns.ask(here, 1));
         assert!(!turns.ask(here, 2) && !turns.ask(here, 3));

@@ -1,4 +1,4 @@
-//! What is measured beside the phases: echoes all the time, and new connections while others carry.
+//! Measurements parallel to the phases: echoes all the time, and responsiveness probes under load.
 
 use std::cell::Cell;
 use std::io;
@@ -7,38 +7,38 @@ use netrig_core::Duration;
 use netrig_host::HostAddress;
 use netrig_probe::ClockOffset;
 
-use super::call::{Call, CallOrder};
+use super::call::{CallOrder, SpeedCall};
 use super::latency::Latency;
-use super::measurement::Progress;
 use super::probing::Probing;
-use crate::meter::{Delays, OneWay, Round, clocks};
-use crate::protocol::{Counted, Way};
-use crate::responsiveness::{Foreign, Responsiveness};
+use super::progress::MeasureProgress;
+use crate::meter::{Delays, EchoRound, OneWay, clocks};
+use crate::protocol::{ConnectionCounts, DataDirection};
+use crate::responsiveness::{ForeignProbe, Responsiveness};
 
-/// What a phase has carried so soon after its beginning says little of its rate, s.
+/// The rate of a phase is not used before this time, s.
 const BEGINNING_S: f64 = 0.5;
 
-/// Of a line that is full towards this end it is taken to carry this share of that the other way, until it is known: few are more
-/// asymmetric (RFC 3449 section 2.1). The other way round it is taken to carry as much.
+/// The assumed ratio of upload to download capacity until the upload is known: few lines are more asymmetric (RFC 3449 section 2.1).
+/// Until the download is known, it is assumed to equal the upload.
 const LEAST_UP: f64 = 1.0 / 25.0;
 
-/// Echoes and probes that go on.
+/// Running echoes and probes.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct PathObserver {
     latency: Latency,
     probing: Option<Probing>,
     one_clock: bool,
-    /// What each direction carries, down and up, bit/s, as far as phases before have shown.
+    /// Capacity of each direction, down and up, bit/s, as far as earlier phases have shown it.
     known: Cell<[Option<f64>; 2]>,
 }
 
-impl Beside {
-    /// Begins to send echoes and, if it is to be known how the path responds, gets ready to probe.
+impl PathObserver {
+    /// Starts the echoes and, if `responsive`, the thread of the probes.
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
     pub(super) fn begin(
-        call: &Call,
+        call: &SpeedCall,
         order: &CallOrder,
         every: Duration,
         responsive: bool,
@@ -50,17 +50,16 @@ impl Beside {
         Ok(Self { latency, probing, one_clock: call.reads_our_clock(), known })
     }
 
-    /// What has arrived over connections: echoes and probes, which begin, take their share of it, and of what the direction carries
-    /// that their other halves go.
-    pub(super) fn watch(&self, progress: &Progress) {
-        if let Progress::Arrived { at_s, bytes, way } = progress
+    /// Takes the received bytes of connections: echoes and probes use a share of that rate and of the capacity of the other direction.
+    pub(super) fn watch(&self, progress: &MeasureProgress) {
+        if let MeasureProgress::Arrived { at_s, bytes, way } = progress
             && *at_s >= BEGINNING_S
         {
             let full = *bytes as f64 * 8.0 / at_s;
             let [down, up] = self.known.get();
             let carried = match way {
-                Way::Up => [down.unwrap_or(full), full],
-                Way::Down | Way::Both => [full, up.unwrap_or(LEAST_UP * full)],
+                DataDirection::Up => [down.unwrap_or(full), full],
+                DataDirection::Down | DataDirection::Both => [full, up.unwrap_or(LEAST_UP * full)],
             };
             self.latency.carries(carried);
             if let Some(probing) = &self.probing {
@@ -69,19 +68,19 @@ impl Beside {
         }
     }
 
-    /// What a direction carries, bit/s.
-    pub(super) fn knows(&self, way: Way, bits_per_s: f64) {
+    /// Sets the known capacity of a direction, bit/s.
+    pub(super) fn knows(&self, way: DataDirection, bits_per_s: f64) {
         let [down, up] = self.known.get();
         let known = match way {
-            Way::Down => [Some(bits_per_s), up],
-            Way::Up => [down, Some(bits_per_s)],
-            Way::Both => [Some(bits_per_s); 2],
+            DataDirection::Down => [Some(bits_per_s), up],
+            DataDirection::Up => [down, Some(bits_per_s)],
+            DataDirection::Both => [Some(bits_per_s); 2],
         };
         self.known.set(known);
         self.latency.carries(known.map(|known| known.unwrap_or(f64::INFINITY)));
     }
 
-    /// What filled the path is gone: nothing is probed.
+    /// The load has ended: no probes.
     pub(super) fn pause(&self) {
         self.latency.idles();
         if let Some(probing) = &self.probing {
@@ -89,29 +88,29 @@ impl Beside {
         }
     }
 
-    /// Ends it.
+    /// Stops the echoes and the probes.
     ///
     /// # Errors
-    /// What the kernel answered.
-    pub(super) fn end(self) -> io::Result<Watched> {
+    /// The error of the kernel.
+    pub(super) fn end(self) -> io::Result<PathObservations> {
         let rounds = self.latency.end()?;
         let probes = self.probing.map(Probing::end).transpose()?;
         let clocks = clocks(&rounds, self.one_clock);
-        Ok(Watched { rounds, probes, clocks })
+        Ok(PathObservations { rounds, probes, clocks })
     }
 }
 
-/// What came of it. A span is two moments, ns of `CLOCK_MONOTONIC`, and what is left away of its beginning, s.
+/// The echoes and probes of a measurement. A span is two times, ns of `CLOCK_MONOTONIC`. `without_s` is left out at its beginning, s.
 #[derive(Debug)]
-pub(super) struct Watched {
-    pub(super) rounds: Vec<Round>,
-    /// Nothing if nobody wanted to know how the path responds.
-    probes: Option<Vec<Foreign>>,
+pub(super) struct PathObservations {
+    pub(super) rounds: Vec<EchoRound>,
+    /// `None` if responsiveness was not ordered.
+    probes: Option<Vec<ForeignProbe>>,
     clocks: ClockOffset,
 }
 
-impl Watched {
-    /// Nothing: there was nobody who sent echoes back.
+impl PathObservations {
+    /// No observations: the server sends no echoes back.
     pub(super) fn nothing() -> Self {
         Self { rounds: Vec::new(), probes: None, clocks: ClockOffset::of(&[]) }
     }
@@ -121,37 +120,37 @@ impl Watched {
         &self,
         [begun, ended]: [u64; 2],
         without_s: f64,
-    ) -> impl Iterator<Item = &Round> + Clone {
+    ) -> impl Iterator<Item = &EchoRound> + Clone {
         let from = begun + (without_s * 1e9) as u64;
         self.rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
     }
 
-    /// The echoes that came back between two moments.
-    pub(super) fn came_back_within(&self, [from, until]: [u64; 2]) -> impl Iterator<Item = &Round> {
-        let came = |round: &Round| Some(round.sent.saturating_add(round.took_ns?));
+    /// The echoes that came back between two times.
+    pub(super) fn came_back_within(&self, [from, until]: [u64; 2]) -> impl Iterator<Item = &EchoRound> {
+        let came = |round: &EchoRound| Some(round.sent.saturating_add(round.took_ns?));
         self.rounds.iter().filter(move |round| came(round).is_some_and(|at| at > from && at <= until))
     }
 
-    /// There and back in a span.
+    /// Round-trip delays in a span.
     pub(super) fn delays(&self, span: [u64; 2], without_s: f64) -> Option<Delays> {
         Delays::of(self.within(span, without_s))
     }
 
-    /// In each direction in a span.
+    /// One-way delays in a span.
     pub(super) fn ways(&self, span: [u64; 2], without_s: f64) -> Option<OneWay> {
         OneWay::of(self.within(span, without_s), self.clocks).ok()
     }
 
-    /// Why nothing is told of directions, if that is so.
+    /// Why one-way delays are not known, if so.
     pub(super) fn no_ways(&self) -> Option<&'static str> {
         self.clocks.correction().err()
     }
 
-    /// How the path responded in a span, beside connections of which the end that sends has counted this; and why there is no
-    /// number, if somebody wanted one.
+    /// Responsiveness in a span, with the counts of the sender's connections. The second value says why there is no number although it
+    /// was ordered.
     pub(super) fn responsiveness(
         &self,
-        sender: &[Counted],
+        sender: &[ConnectionCounts],
         span: [u64; 2],
         without_s: f64,
     ) -> (Option<Responsiveness>, Option<&'static str>) {
@@ -178,16 +177,16 @@ impl Watched {
 mod tests {
     use super::*;
 
-    /// A queue of 4.7 s: what was sent in the first second comes when the time in question is over.
+    /// A queue of 4.7 s: echoes of the first second come back after the span.
     #[test]
     fn echoes_take_of_the_line_what_comes_back_in_a_time() {
-        let round = |n: u64, took_s: Option<u64>| Round {
+        let round = |n: u64, took_s: Option<u64>| EchoRound {
             sent: n * 20_000_000,
             took_ns: took_s.map(|seconds| seconds * 1_000_000_000),
             moments: None,
         };
         let rounds = (0..50).map(|n| round(n, Some(4))).chain((50..100).map(|n| round(n, None))).collect();
-        let watched = Watched { rounds, ..Watched::nothing() };
+        let watched = PathObservations { rounds, ..PathObservations::nothing() };
         let count = |from_s: u64, until_s: u64| {
             watched.came_back_within([from_s, until_s].map(|seconds| seconds * 1_000_000_000)).count()
         };
@@ -198,10 +197,11 @@ mod tests {
     fn a_number_is_left_out_with_a_reason() {
         const MS: u64 = 1_000_000;
         let of = |parts_ns, acknowledged| {
-            let probes = Some(vec![Foreign { begun: 2000 * MS, parts_ns }]);
-            let watched = Watched { probes, ..Watched::nothing() };
+            let probes = Some(vec![ForeignProbe { begun: 2000 * MS, parts_ns }]);
+            let watched = PathObservations { probes, ..PathObservations::nothing() };
             let srtt_ns = Some(90 * MS);
-            let counted = Counted { at_ns: 2000 * MS, srtt_ns, acknowledged, ..Counted::default() };
+            let counted =
+                ConnectionCounts { at_ns: 2000 * MS, srtt_ns, acknowledged, ..ConnectionCounts::default() };
             move |span| watched.responsiveness(&[counted], span, 0.5)
         };
         let whole = [1000 * MS, 4000 * MS];
@@ -217,7 +217,7 @@ mod tests {
             assert!(why.is_some_and(|why| why.contains(says)), "{why:?} is not: {says}");
             assert!(told.is_none_or(|told| told.rpm.both.is_none()));
         }
-        // Nobody wanted one.
-        assert_eq!(Watched::nothing().responsiveness(&[], whole, 0.0), (None, None));
+        // Responsiveness was not ordered.
+        assert_eq!(PathObservations::nothing().responsiveness(&[], whole, 0.0), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! A session at its client.
+//! The client side of a session.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,121 +16,121 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
-use crate::admission::Refusal;
-use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
-use crate::meter::Course;
+use crate::admission::AdmissionRefusal;
+use crate::carry::{EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::meter::ArrivalCourse;
 use crate::protocol::greeting::greet_server;
 use crate::protocol::{
-    Budget, Carrier, Counted, EndReport, FromClient, FromServer, Heard, PREAMBLE_LEN, Phase, PhaseError,
-    Preamble, Way, clock_mark,
+    Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
+    MeasurementPhase, PREAMBLE_LEN, PhaseError, Preamble, clock_mark,
 };
-use crate::talk::{PATIENCE, Talk, is_nothing};
+use crate::talk::{ControlConnection, PATIENCE, is_nothing};
 
-/// How often it looks at what has come beside words.
+/// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// How long a connection may take to stand.
+/// Time limit for opening a connection.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A server's phase may last so much longer than was asked for, until it has heard that it is over.
+/// A phase at the server may last this much longer than ordered, until it receives the end message.
 const LONGER: Duration = Duration::from_secs(20);
 
-/// A server's sentence is cut behind so many letters, and it has so many to say.
+/// Longest text of a server, characters, and the most faults of its report.
 const LONGEST_SENTENCE: usize = 240;
 const MOST_FAULTS: usize = 8;
 
-/// A server that has not answered a knock by then is asked again.
+/// Interval of requests for datagrams until the server answers.
 const KNOCK: StdDuration = StdDuration::from_millis(200);
 
-/// Whom a client calls, and how.
+/// The server of a session, and the options.
 #[derive(Clone, Debug)]
 pub struct CallOrder {
-    /// Where the server is.
+    /// The address of the server.
     pub server: SocketAddr,
-    /// What its certificate is held against.
+    /// The name that its certificate must match.
     pub name: ServerName<'static>,
-    /// Whom it trusts.
+    /// The TLS configuration with the trusted certificates.
     pub tls: Arc<ClientConfig>,
-    /// The key that both have.
+    /// The shared key, if the server requires one.
     pub key: Option<HmacKey>,
-    /// The most that will be sent or received, bits per second; a server with a limit keeps so much for it.
+    /// The highest rate in either direction, bits per second. A server with a rate limit reserves it.
     pub rate: Option<Rate>,
-    /// What this end makes the connections with that carry data.
+    /// Socket options of the data connections.
     pub options: TcpOptions,
 }
 
-/// What the certificate of a server is held against that was asked for by such a name or address.
+/// The name that the certificate of a server must match: the given host name, or the address.
 pub fn server_name(host: &str, server: SocketAddr) -> ServerName<'static> {
     ServerName::try_from(host.to_owned()).unwrap_or_else(|_| server.ip().into())
 }
 
-/// Whether a server has answered the handshake with [`TLS_ACCESS_DENIED`](crate::protocol::TLS_ACCESS_DENIED).
+/// Whether the server answered the handshake with [`TLS_ACCESS_DENIED`](crate::protocol::TLS_ACCESS_DENIED).
 fn is_busy(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     matches!(error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied)))
 }
 
-/// What is to be carried.
+/// An order for a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseOrder {
-    /// By what, and which way.
+    /// What carries data, and the direction.
     pub carrier: Carrier,
-    /// For how long.
+    /// The duration.
     pub lasts: Duration,
-    /// Time between two readings.
+    /// Interval between readings.
     pub every: Duration,
 }
 
 impl PhaseOrder {
-    /// Nothing for so long.
+    /// An idle phase.
     pub const fn idle(lasts: Duration) -> Self {
         Self { carrier: Carrier::Idle, lasts, every: lasts }
     }
 
-    /// Whether a server would carry it.
+    /// Checks the order as a server does.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the order.
     pub fn check(&self) -> Result<(), PhaseError> {
         self.phase(1).check()
     }
 
-    pub(super) fn phase(&self, number: u32) -> Phase {
+    pub(super) fn phase(&self, number: u32) -> MeasurementPhase {
         let (lasts_ns, every_ns) = (self.lasts.as_nanos(), self.every.as_nanos());
-        Phase { number, carrier: self.carrier.clone(), lasts_ns, every_ns }
+        MeasurementPhase { number, carrier: self.carrier.clone(), lasts_ns, every_ns }
     }
 }
 
-/// What was carried.
+/// A finished phase.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carriage {
+pub struct CarriedPhase {
     /// The phase.
-    pub phase: Phase,
-    /// When data began to flow and when it ended here, ns of `CLOCK_MONOTONIC`.
+    pub phase: MeasurementPhase,
+    /// Begin and end of the data flow at this end, ns of `CLOCK_MONOTONIC`.
     pub span: [u64; 2],
-    /// What this end has counted.
-    pub near: Outcome,
-    /// What the server has.
-    pub far: Outcome,
-    /// What the control connection sent and received meanwhile, a full or an empty segment each; nothing of servers of iperf3.
-    pub talked: Option<Talked>,
-    /// It ended before its time: its connections broke, or somebody interrupted it.
+    /// The counts of this end.
+    pub near: PhaseOutcome,
+    /// The counts of the server.
+    pub far: PhaseOutcome,
+    /// Traffic of the control connection during the phase. Absent for servers of iperf3.
+    pub talked: Option<ControlTraffic>,
+    /// Whether the phase ended early: its connections failed, or the user interrupted it.
     pub cut_short: bool,
 }
 
-/// What a control connection took of the line, towards the server and back.
+/// Traffic of a control connection, towards the server and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Talked {
-    /// Segments of any kind, each way.
+pub struct ControlTraffic {
+    /// Segments of any kind, per direction.
     pub segments: [u64; 2],
-    /// Payload in them, bytes.
+    /// Payload, bytes per direction.
     pub bytes: [u64; 2],
-    /// Whether they have time stamps (RFC 7323).
+    /// Whether segments have time stamps (RFC 7323).
     pub timestamps: bool,
 }
 
-impl Talked {
-    /// What passed between two readings.
+impl ControlTraffic {
+    /// The traffic between two readings.
     pub(super) fn between(first: &TcpInfo, last: &TcpInfo) -> Self {
         let of = |count: fn(&TcpCounts) -> u64| count(&last.counts).saturating_sub(count(&first.counts));
         Self {
@@ -141,57 +141,58 @@ impl Talked {
     }
 }
 
-impl Carriage {
-    /// How long data flowed, s; more than nothing.
+impl CarriedPhase {
+    /// Duration of the data flow, s. Never zero.
     pub fn lasted_s(&self) -> f64 {
         self.span[1].saturating_sub(self.span[0]).max(1) as f64 * 1e-9
     }
 
-    /// What arrived over its connections that way, over time.
-    pub fn course(&self, way: Way) -> Course {
-        let receiver = if way == Way::Up { &self.far } else { &self.near };
-        Course::of_streams(&receiver.counted)
+    /// Received data of its connections in that direction over time.
+    pub fn course(&self, way: DataDirection) -> ArrivalCourse {
+        let receiver = if way == DataDirection::Up { &self.far } else { &self.near };
+        ArrivalCourse::of_streams(&receiver.counted)
     }
 }
 
-/// What becomes known while a phase lasts, and what may be asked for.
-pub enum News<'a> {
-    /// This end has counted something.
-    Near(Live),
-    /// The server has.
-    Far(Live),
-    /// Nothing new; so often that a rate may be steered by it.
-    Tick(&'a mut Steering),
+/// An event of a running phase.
+pub enum PhaseEvent<'a> {
+    /// A reading of this end.
+    Near(LiveReading),
+    /// A reading of the server.
+    Far(LiveReading),
+    /// A regular event in which the phase can be steered.
+    Tick(&'a mut PhaseSteering),
 }
 
-/// What a client that looks on may ask for.
+/// Requests of the observer of a phase.
 #[derive(Debug, Default)]
-pub struct Steering {
-    /// From now on datagrams leave at this rate, whoever sends them.
+pub struct PhaseSteering {
+    /// The new rate of datagrams, for either sender.
     pub rate: Option<Rate>,
-    /// The phase is to end.
+    /// Whether the phase is to end now.
     pub enough: bool,
 }
 
-/// A session that was let in.
+/// An admitted session.
 #[derive(Debug)]
-pub struct Call {
+pub struct SpeedCall {
     order: CallOrder,
-    talk: Talk,
+    talk: ControlConnection,
     local: SocketAddr,
     budget: Budget,
     number: u32,
-    /// What the kernel had found out of the path when the connection was made.
+    /// Kernel information on the path from the handshake.
     path: TcpInfo,
-    /// What this end had counted of the phase in which the connection broke.
-    broken: Option<Carriage>,
+    /// The counts of this end in the phase in which the connection failed.
+    broken: Option<CarriedPhase>,
 }
 
-impl Call {
-    /// Calls a server, and waits until it lets us in: `waits` is told how many stand before us, and of how many.
+impl SpeedCall {
+    /// Connects to a server and waits for admission. `waits` is called with the number of sessions before this one and the length of the
+    /// queue.
     ///
     /// # Errors
-    /// If nobody is there, or it does not let us in.
+    /// If the connection fails or the server refuses the session.
     pub fn connect(
         order: CallOrder,
         cancel: &AtomicBool,
@@ -203,19 +204,18 @@ impl Call {
         let socket = connect(server, &options, WAIT).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
         let path = TcpInfo::read(&socket).unwrap_or_default();
-        let mut talk =
-            Talk::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
-                |source| match is_busy(&source) {
-                    true => SpeedError::Refused(Refusal::Full),
-                    false => SpeedError::Tls { server, source },
-                },
-            )?;
+        let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
+            |source| match is_busy(&source) {
+                true => SpeedError::Refused(AdmissionRefusal::Full),
+                false => SpeedError::Tls { server, source },
+            },
+        )?;
         let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
         let nonce = random().map_err(SpeedError::Carrying)?;
         greet_server(&mut talk, order.key.as_ref(), nonce, &binding)
             .map_err(|source| SpeedError::Greeting { server, source })?;
         talk.say(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
-        // Whoever waits is told its place every second: a server that says nothing is none any more.
+        // A server sends the place in the queue every second, so a silent server has failed.
         let mut heard = StdInstant::now();
         loop {
             if cancel.load(Ordering::Relaxed) {
@@ -241,57 +241,57 @@ impl Call {
         [self.local, self.order.server]
     }
 
-    /// What the session may take.
+    /// The limits of the session.
     pub const fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Whether the server's clock is the one that this process reads.
+    /// Whether the server reads the same clock as this process.
     pub fn reads_our_clock(&self) -> bool {
         let ours = boot().and_then(|boot| clock_mark(self.budget.token, &boot));
         ours.is_some() && ours == self.budget.clock
     }
 
-    /// The round trip of the handshake, as the kernel has measured it.
+    /// The round-trip time of the handshake as the kernel measured it.
     pub const fn round_trip(&self) -> Option<Duration> {
         self.path.srtt
     }
 
-    /// The longest IP packet that the kernel took the path to carry then, bytes.
+    /// The path MTU that the kernel assumed after the handshake, bytes.
     pub const fn path_mtu(&self) -> Option<u32> {
         if self.path.path_mtu == 0 { None } else { Some(self.path.path_mtu) }
     }
 
-    /// Carries a phase, and tells `watch` what becomes known meanwhile.
+    /// Carries a phase and reports its events to `watch`.
     ///
     /// # Errors
-    /// If the server refuses it, or the control connection breaks.
+    /// If the server refuses the phase, or the control connection fails.
     pub fn carry(
         &mut self,
         order: PhaseOrder,
         cancel: &AtomicBool,
-        watch: &mut dyn FnMut(News<'_>),
-    ) -> Result<Carriage, SpeedError> {
+        watch: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> Result<CarriedPhase, SpeedError> {
         self.number += 1;
         let phase = order.phase(self.number);
         phase.check().map_err(SpeedError::Phase)?;
         self.talk.say(&FromClient::Prepare(phase.clone()))?;
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
-        // Who receives is there before anything is sent.
-        let carrying = Carrying::begin(&phase, Role::Client, sockets).map_err(SpeedError::Carrying)?;
+        // Receivers must run before data is sent.
+        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets).map_err(SpeedError::Carrying)?;
         self.talk.say(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;
         self.watch(phase, carrying, cancel, watch)
     }
 
-    /// Opens what carries a phase.
-    fn open(&self, phase: &Phase) -> Result<Sockets, SpeedError> {
+    /// Opens the sockets of a phase.
+    fn open(&self, phase: &MeasurementPhase) -> Result<PhaseSockets, SpeedError> {
         let server = self.order.server;
         let failed = |source| SpeedError::Connect { server, source };
         let preamble = |stream| Preamble { token: self.budget.token, phase: phase.number, stream };
         match &phase.carrier {
-            Carrier::Idle => Ok(Sockets::None),
+            Carrier::Idle => Ok(PhaseSockets::None),
             Carrier::Tcp { streams, .. } => {
                 let connect = |stream: u16| {
                     let socket = connect(server, &self.order.options, WAIT)?;
@@ -299,7 +299,7 @@ impl Call {
                     Ok(socket)
                 };
                 let streams = (0..*streams).map(connect).collect::<io::Result<_>>().map_err(failed)?;
-                Ok(Sockets::Tcp { streams, window: self.order.options.window_clamp })
+                Ok(PhaseSockets::Tcp { streams, window: self.order.options.window_clamp })
             }
             Carrier::Udp { .. } | Carrier::Sctp { .. } => {
                 let local = HostAddress::from(self.local).at(0);
@@ -307,8 +307,10 @@ impl Call {
                 let socket = socket.map_err(io::Error::other).map_err(failed)?;
                 knock(&socket, &preamble(0)).map_err(|source| SpeedError::NoDatagrams { server, source })?;
                 Ok(match phase.carrier {
-                    Carrier::Sctp { .. } => Sockets::Sctp { socket, window: self.order.options.window_clamp },
-                    _ => Sockets::Udp(socket),
+                    Carrier::Sctp { .. } => {
+                        PhaseSockets::Sctp { socket, window: self.order.options.window_clamp }
+                    }
+                    _ => PhaseSockets::Udp(socket),
                 })
             }
         }
@@ -316,22 +318,22 @@ impl Call {
 
     fn watch(
         &mut self,
-        phase: Phase,
-        mut carrying: Carrying,
+        phase: MeasurementPhase,
+        mut carrying: RunningPhase,
         cancel: &AtomicBool,
-        watch: &mut dyn FnMut(News<'_>),
-    ) -> Result<Carriage, SpeedError> {
+        watch: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> Result<CarriedPhase, SpeedError> {
         let begun = monotonic_nanos();
         let before = self.talk.info();
-        let (mut far, mut told_of_far) = (Outcome::default(), Outcome::default());
+        let (mut far, mut told_of_far) = (PhaseOutcome::default(), PhaseOutcome::default());
         let told = self.follow(&phase, begun, &carrying, cancel, &mut |news| {
-            if let News::Far(live) = &news {
+            if let PhaseEvent::Far(live) = &news {
                 told_of_far.keep(live);
             }
             watch(news);
         });
         let ended = monotonic_nanos();
-        let talked = before.and_then(|first| Ok(Talked::between(&first, &self.talk.info()?))).ok();
+        let talked = before.and_then(|first| Ok(ControlTraffic::between(&first, &self.talk.info()?))).ok();
         let settled = told.and_then(|over| {
             let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
             self.talk.say(&FromClient::End { sent })?;
@@ -340,9 +342,9 @@ impl Call {
         let (over, report) = match settled {
             Ok(settled) => settled,
             Err(error) => {
-                // What was counted here stands, and what was told of there, be the server gone.
+                // The counts of this end and the readings received from the server are kept.
                 let near = carrying.end(None).ok();
-                self.broken = near.map(|near| Carriage {
+                self.broken = near.map(|near| CarriedPhase {
                     phase,
                     span: [begun, ended],
                     near,
@@ -358,19 +360,19 @@ impl Call {
         far.report = report;
         let Buffers { send, receive } = self.order.options.buffers;
         near.report.chosen_buffers = [send.is_some(), receive.is_some()];
-        Ok(Carriage { phase, span: [begun, ended], near, far, talked, cut_short: over })
+        Ok(CarriedPhase { phase, span: [begun, ended], near, far, talked, cut_short: over })
     }
 
-    /// Follows a phase until its time is over, or somebody has had enough; whether it was cut short.
+    /// Follows a phase until its end. Returns whether it was cut short.
     fn follow(
         &mut self,
-        phase: &Phase,
+        phase: &MeasurementPhase,
         begun: u64,
-        carrying: &Carrying,
+        carrying: &RunningPhase,
         cancel: &AtomicBool,
-        watch: &mut dyn FnMut(News<'_>),
+        watch: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Result<bool, SpeedError> {
-        let (mut steering, mut said) = (Steering::default(), 0);
+        let (mut steering, mut said) = (PhaseSteering::default(), 0);
         loop {
             if monotonic_nanos() - begun >= phase.lasts_ns || steering.enough {
                 return Ok(false);
@@ -379,7 +381,7 @@ impl Call {
                 return Ok(true);
             }
             while let Some(live) = carrying.poll_live() {
-                watch(News::Near(live));
+                watch(PhaseEvent::Near(live));
             }
             if let Some(word) = self.talk.hear::<FromServer>(LOOK)? {
                 said += 1;
@@ -388,13 +390,13 @@ impl Call {
                 }
                 match word {
                     FromServer::Arrived { at_ns, bytes } => {
-                        watch(News::Far(Live::Bytes { at_ns, received: bytes, sent: 0 }));
+                        watch(PhaseEvent::Far(LiveReading::Bytes { at_ns, received: bytes, sent: 0 }));
                     }
-                    FromServer::Heard(heard) => watch(News::Far(Live::Datagrams(heard))),
+                    FromServer::Heard(heard) => watch(PhaseEvent::Far(LiveReading::Datagrams(heard))),
                     other => return Err(unexpected(other)),
                 }
             }
-            watch(News::Tick(&mut steering));
+            watch(PhaseEvent::Tick(&mut steering));
             if let Some(rate) = steering.rate.take() {
                 carrying.pace(rate);
                 self.talk.say(&FromClient::Rate { bits_per_s: rate.bits_per_s() })?;
@@ -402,18 +404,22 @@ impl Call {
         }
     }
 
-    /// What this end had counted of the phase in which the connection broke, if it was in one; once.
-    pub fn take_broken(&mut self) -> Option<Carriage> {
+    /// Takes the counts of this end in the phase in which the connection failed, if any.
+    pub fn take_broken(&mut self) -> Option<CarriedPhase> {
         self.broken.take()
     }
 
-    /// What the server tells of a phase that is over.
-    fn hear_report(&mut self, phase: &Phase, far: &mut Outcome) -> Result<EndReport, SpeedError> {
+    /// Receives the server's report of a finished phase.
+    fn hear_report(
+        &mut self,
+        phase: &MeasurementPhase,
+        far: &mut PhaseOutcome,
+    ) -> Result<EndReport, SpeedError> {
         let mut until = StdInstant::now() + PATIENCE;
         loop {
             let before = far.counted.len() + far.heard.len();
             check(phase, far).map_err(|what| self.impossible(what))?;
-            // Who says without end what says nothing of the phase has no more to tell.
+            // A server that keeps sending other messages does not extend the time limit.
             if StdInstant::now() > until {
                 return Err(SpeedError::Silent { server: self.order.server });
             }
@@ -421,12 +427,12 @@ impl Call {
                 Some(FromServer::Counted(counted)) => far.counted.extend(counted),
                 Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
                 Some(FromServer::Report(report)) => return Ok(fit_for_sentences(*report)),
-                // Said before it heard that the phase is over.
+                // Sent before the server received the end of the phase.
                 Some(FromServer::Arrived { .. } | FromServer::Heard(_)) => {}
                 Some(other) => return Err(unexpected(other)),
                 None => return Err(SpeedError::Silent { server: self.order.server }),
             }
-            // Over a slow line what was counted takes its time; of which there is no more than fits into the phase.
+            // On a slow line the counts take long. Their number is bounded by the length of the phase.
             if far.counted.len() + far.heard.len() > before {
                 until = StdInstant::now() + PATIENCE;
             }
@@ -451,13 +457,13 @@ impl Call {
     }
 }
 
-/// What every path carries in a segment, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 less headers): words get through
-/// where long packets vanish, and can tell of that.
+/// The segment size that every path carries, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 without headers). Control messages then
+/// pass a path MTU black hole and can report it.
 const fn short_segment(server: SocketAddr) -> u16 {
     if server.is_ipv4() { 536 } else { 1220 }
 }
 
-/// What a server says that it should not have.
+/// The error for an unexpected message of the server.
 fn unexpected(word: FromServer) -> SpeedError {
     match word {
         FromServer::Refused(refusal) => SpeedError::Refused(refusal),
@@ -466,31 +472,30 @@ fn unexpected(word: FromServer) -> SpeedError {
     }
 }
 
-/// What is wrong with what a server tells.
+/// Faults of a server's readings.
 const MORE_READINGS: &str = "more readings than the phase was long";
 const OUT_OF_TIME: &str = "a reading that is out of its time";
 const LESS: &str = "less than it had counted before";
 
-/// How long a server's phase lasts at most, ns.
-const fn longest(phase: &Phase) -> u64 {
+/// The longest duration of a phase at the server, ns.
+const fn longest(phase: &MeasurementPhase) -> u64 {
     phase.lasts_ns.saturating_add(LONGER.as_nanos())
 }
 
-/// Readings of each of its streams that a server may make of a phase: one at each end and whenever a connection ends, beside
-/// those in time.
-fn most_readings(phase: &Phase) -> usize {
+/// The most readings of each stream in a phase: the regular ones, one at each end, and one whenever a connection ends.
+fn most_readings(phase: &MeasurementPhase) -> usize {
     let in_time = longest(phase) / phase.every_ns.max(1);
     usize::try_from(in_time).unwrap_or(usize::MAX).saturating_add(2 + usize::from(phase.streams().max(1)))
 }
 
-/// Whether a server's readings can be those of a phase: what comes from elsewhere is any number.
-fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
+/// Checks the readings of a server, which may contain any numbers.
+fn check(phase: &MeasurementPhase, far: &PhaseOutcome) -> Result<(), &'static str> {
     let streams = usize::from(phase.streams().max(1));
     let (most, lasts) = (most_readings(phase), longest(phase));
     if far.counted.len() > most.saturating_mul(streams) || far.heard.len() > most {
         return Err(MORE_READINGS);
     }
-    let mut before = vec![Counted::default(); streams];
+    let mut before = vec![ConnectionCounts::default(); streams];
     for now in &far.counted {
         let before = before.get_mut(usize::from(now.stream)).ok_or("a connection that nobody has made")?;
         if !(before.at_ns..=lasts).contains(&now.at_ns) {
@@ -501,7 +506,7 @@ fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
         }
         *before = *now;
     }
-    let mut before = Heard::default();
+    let mut before = DatagramCounts::default();
     for now in &far.heard {
         if !(before.at_ns..=lasts).contains(&now.at_ns) {
             return Err(OUT_OF_TIME);
@@ -514,7 +519,7 @@ fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A report whose words move no cursor, and end, and whose packets are such as IP has.
+/// Makes a report safe to print: no control characters, bounded texts, and packet lengths that IP allows.
 fn fit_for_sentences(mut report: EndReport) -> EndReport {
     report.faults.truncate(MOST_FAULTS);
     for len in [&mut report.segment, &mut report.path_mtu] {
@@ -526,7 +531,7 @@ fn fit_for_sentences(mut report: EndReport) -> EndReport {
     report
 }
 
-/// Asks for datagrams until the server answers.
+/// Requests datagrams until the server answers.
 fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_nonblocking(false)?;
@@ -548,22 +553,22 @@ fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn phase(streams: u16) -> Phase {
-        let carrier = Carrier::Tcp { way: Way::Up, streams, congestion: None };
-        Phase { number: 1, carrier, lasts_ns: 1_000_000_000, every_ns: 100_000_000 }
+    fn phase(streams: u16) -> MeasurementPhase {
+        let carrier = Carrier::Tcp { way: DataDirection::Up, streams, congestion: None };
+        MeasurementPhase { number: 1, carrier, lasts_ns: 1_000_000_000, every_ns: 100_000_000 }
     }
 
-    fn counted(at_ms: u64, stream: u16) -> Counted {
-        Counted { at_ns: at_ms * 1_000_000, stream, ..Counted::default() }
+    fn counted(at_ms: u64, stream: u16) -> ConnectionCounts {
+        ConnectionCounts { at_ns: at_ms * 1_000_000, stream, ..ConnectionCounts::default() }
     }
 
-    /// A server that lies makes the client take no more than a phase has, and count nothing that cannot be.
+    /// A lying server cannot make the client store more than a phase has or accept impossible counts.
     #[test]
     fn readings_that_cannot_be_are_refused() {
-        let of = |counted: Vec<Counted>| Outcome { counted, ..Outcome::default() };
+        let of = |counted: Vec<ConnectionCounts>| PhaseOutcome { counted, ..PhaseOutcome::default() };
         let heard = |times: &[u64]| {
-            let at = |at_ns: &u64| Heard { at_ns: *at_ns, ..Heard::default() };
-            Outcome { heard: times.iter().map(at).collect(), ..Outcome::default() }
+            let at = |at_ns: &u64| DatagramCounts { at_ns: *at_ns, ..DatagramCounts::default() };
+            PhaseOutcome { heard: times.iter().map(at).collect(), ..PhaseOutcome::default() }
         };
         assert_eq!(check(&phase(2), &of(vec![counted(100, 0), counted(100, 1), counted(200, 0)])), Ok(()));
         assert_eq!(check(&phase(2), &heard(&[1, 1, 2])), Ok(()));
@@ -575,7 +580,10 @@ mod tests {
             (heard(&[2, 1]), "out of its time"),
             (heard(&[u64::MAX]), "out of its time"),
             (heard(&[1; 1000]), "more readings"),
-            (of([2, 1].map(|received| Counted { received, ..counted(100, 0) }).to_vec()), "less than it had"),
+            (
+                of([2, 1].map(|received| ConnectionCounts { received, ..counted(100, 0) }).to_vec()),
+                "less than it had",
+            ),
         ] {
             let why = check(&phase(2), &outcome).unwrap_err();
             assert!(why.contains(what), "{why}");

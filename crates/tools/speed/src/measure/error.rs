@@ -1,4 +1,4 @@
-//! Why nothing was measured.
+//! Errors of a measurement.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,47 +6,47 @@ use std::net::SocketAddr;
 use netrig_core::Duration;
 use netrig_host::frames::FrameError;
 
-use crate::admission::Refusal;
+use crate::admission::AdmissionRefusal;
 use crate::protocol::PhaseError;
 use crate::protocol::greeting::GreetingError;
 
-/// Why nothing was measured.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SpeedError {
-    /// Nobody is there.
+    /// The connection failed.
     #[error("no connection to {server}: {source}")]
     Connect {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// It does not speak TLS as a server of this meter does, or is not whom we trust.
+    /// The TLS handshake failed, or the certificate is not trusted.
     #[error("no TLS with {server}: {source}; is it `netrig speed serve` that listens there?")]
     Tls {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It did not greet us as it should.
+    /// The greeting failed.
     #[error("{server} does not let us in: {source}")]
     Greeting {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// Why.
+        /// The cause.
         source: GreetingError,
     },
-    /// It turned us away.
+    /// The server refused the session.
     #[error("the server turns us away: {0}")]
-    Refused(Refusal),
-    /// It cannot go on.
+    Refused(AdmissionRefusal),
+    /// The server ended the session.
     #[error("the server has broken off: {why}")]
     Failed {
-        /// Why, in its words.
+        /// The reason that the server gave.
         why: String,
     },
-    /// It has closed the control connection before it was done.
+    /// The server closed the control connection during the measurement.
     #[error(
         "the connection was closed from the other side in the middle of it: the server was ended, or has failed"
     )]
@@ -57,46 +57,46 @@ pub enum SpeedError {
     /// The server sent a message that is not expected at this point of a session.
     #[error("the control connection: the server sent an unexpected message")]
     OutOfOrder,
-    /// It would not be over before the server ends it.
+    /// The measurement takes longer than the server allows.
     #[error(
         "this takes {needs} at least, and the server lets a session last {lasts}: make it shorter (--time), or ask its operator for \
          more (--max-time)"
     )]
     TooLong {
-        /// What it takes at least.
+        /// The shortest duration of the measurement.
         needs: Duration,
-        /// What it may take.
+        /// The longest duration of a session.
         lasts: Duration,
     },
-    /// It tells of a phase what cannot be.
+    /// The server sent impossible readings.
     #[error("{server} reports what cannot be: {what}; it is no server of this meter, or is broken")]
     Report {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// What is wrong with it.
+        /// What is wrong with them.
         what: &'static str,
     },
-    /// It does not answer datagrams.
+    /// The server answers no datagrams.
     #[error("{server} answers no datagram: {source}; is its port open for UDP, too?")]
     NoDatagrams {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// It does not answer.
+    /// The server does not answer on the control connection.
     #[error("{server} has stopped answering")]
     Silent {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
     },
-    /// What was asked for cannot be carried.
+    /// The ordered phase is invalid.
     #[error(transparent)]
     Phase(PhaseError),
-    /// This end cannot carry data.
+    /// This end failed to carry data.
     #[error("data could not be carried: {0}")]
     Carrying(#[source] io::Error),
-    /// Somebody interrupted it.
+    /// The user interrupted the measurement.
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,4 +1,4 @@
-//! Measuring against a server of iperf3, and telling a measurement in its form.
+//! Measurements against a server of iperf3, and documents in the form of iperf3.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -6,68 +6,72 @@ use std::time::{Duration as StdDuration, Instant};
 
 use netrig_core::Duration;
 
-use super::beside::Watched;
-use super::call::{Carriage, PhaseOrder};
-use super::measurement::Progress;
-use super::report::{self, Report};
-use crate::carry::Outcome;
+use super::beside::PathObservations;
+use super::call::{CarriedPhase, PhaseOrder};
+use super::phase_reports;
+use super::progress::MeasureProgress;
+use super::report::SpeedReport;
+use crate::carry::PhaseOutcome;
 use crate::cause;
-use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
-use crate::iperf3::{Cpu, Direction, Document, End, Interval, Parameters, Path, Results, Role, SessionError};
-use crate::iperf3::{StreamReadings, TcpReadings, Transport, UdpReadings, stream_id};
-use crate::protocol::{Carrier, Counted, EndReport, Heard, Load, Way};
+use crate::flows::{self, StreamFindings, StreamMark, TestError, TestOrder, TestOutcome};
+use crate::iperf3::{
+    CpuUse, SessionError, StreamInterval, StreamPath, StreamTotals, TestDirection, TestDocument,
+    TestParameters, TestResults, TestRole,
+};
+use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
+use crate::protocol::{Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, EndReport};
 
-/// For how long a server may be busy with the test before, and how often it is asked again.
+/// Time for which a server may still be busy with the previous test, and the interval of retries.
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
 const AGAIN: StdDuration = StdDuration::from_millis(100);
 
-/// What is to be measured against a server of iperf3.
+/// An order for a measurement against a server of iperf3.
 #[derive(Clone, Debug)]
 pub struct Iperf3Order {
-    /// Where the server is.
+    /// The address of the server.
     pub server: SocketAddr,
-    /// Its name, as it was given.
+    /// The name of the server as the user gave it.
     pub host: String,
-    /// What is carried, one after the other.
+    /// The phases, in order.
     pub phases: Vec<PhaseOrder>,
 }
 
-/// Why nothing was measured.
+/// Why a measurement against iperf3 failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Iperf3Error {
-    /// It cannot be asked for.
+    /// The protocol of iperf3 cannot request this phase.
     #[error("iperf3 has no {0}: connections, or datagrams at a fixed rate, can be asked for")]
     Carrier(&'static str),
-    /// The test came to nothing.
+    /// The test failed.
     #[error(transparent)]
     Test(#[from] TestError),
 }
 
-/// Measures, a test for each phase; what is told, and each test as `iperf3 -J` would print it.
+/// Runs one test per phase. Returns the report and the document of each test as `iperf3 -J` would print it.
 ///
 /// # Errors
-/// If nothing could be measured. What was measured before something broke is told as partial.
+/// If nothing could be measured. If a later test failed, the report is partial.
 pub fn measure_iperf3(
     order: &Iperf3Order,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Report, Vec<Document>), Iperf3Error> {
-    let (mut carriages, mut documents): (Vec<Carriage>, _) = (Vec::new(), Vec::new());
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<(SpeedReport, Vec<TestDocument>), Iperf3Error> {
+    let (mut carriages, mut documents): (Vec<CarriedPhase>, _) = (Vec::new(), Vec::new());
     let (mut client, mut broken) = (order.server, None);
     for (place, phase) in order.phases.iter().enumerate() {
-        progress(Progress::Task(place));
+        progress(MeasureProgress::Task(place));
         let asked = asked(phase)?;
         let receives = asked.direction.downloads();
-        let way = if receives { Way::Down } else { Way::Up };
+        let way = if receives { DataDirection::Down } else { DataDirection::Up };
         let (server, host) = (order.server, order.host.clone());
         let test = TestOrder { server, host, asked, every: phase.every };
         let tested = test_when_free(&test, place > 0, cancel, &mut |at_s, [received, sent]| {
-            progress(Progress::Arrived { way, at_s, bytes: if receives { received } else { sent } });
+            progress(MeasureProgress::Arrived { way, at_s, bytes: if receives { received } else { sent } });
         });
         let tested = match tested {
             Ok(tested) => tested,
             Err(error) if carriages.is_empty() => return Err(error.into()),
-            // What was measured before stands.
+            // Earlier results are kept.
             Err(error) => {
                 broken = Some(error.to_string());
                 break;
@@ -84,13 +88,13 @@ pub fn measure_iperf3(
     Ok((told(order.server, client, carriages, broken), documents))
 }
 
-/// A test behind another one: the server may still be busy with that for a moment.
+/// Runs a test. After another test the server may still be busy with that one, so the connection is retried.
 fn test_when_free(
     order: &TestOrder,
     is_behind_another: bool,
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(f64, [u64; 2]),
-) -> Result<Tested, TestError> {
+) -> Result<TestOutcome, TestError> {
     let begun = Instant::now();
     loop {
         match flows::test(order, cancel, watch) {
@@ -104,12 +108,18 @@ fn test_when_free(
     }
 }
 
-fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken: Option<String>) -> Report {
+fn told(
+    server: SocketAddr,
+    client: SocketAddr,
+    carriages: Vec<CarriedPhase>,
+    broken: Option<String>,
+) -> SpeedReport {
     let v4 = server.is_ipv4();
-    let nothing = Watched::nothing();
-    let phases = carriages.iter().flat_map(|carriage| report::phases(carriage, None, &nothing, v4)).collect();
-    let mut report = Report {
-        format: Report::FORMAT,
+    let nothing = PathObservations::nothing();
+    let phases =
+        carriages.iter().flat_map(|carriage| phase_reports::phases(carriage, None, &nothing, v4)).collect();
+    let mut report = SpeedReport {
+        format: SpeedReport::FORMAT,
         server,
         client,
         idle: None,
@@ -124,51 +134,53 @@ fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken
         broken,
         carriages,
     };
-    report::complete(&mut report);
+    phase_reports::complete(&mut report);
     report.verdicts = cause::verdicts(&report);
     report
 }
 
-/// What is asked of a server.
-fn asked(phase: &PhaseOrder) -> Result<Parameters, Iperf3Error> {
-    let direction = |way: &Way| match way {
-        Way::Up => Direction::Upload,
-        Way::Down => Direction::Download,
-        Way::Both => Direction::Both,
+/// The parameters for a phase.
+fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
+    let direction = |way: &DataDirection| match way {
+        DataDirection::Up => TestDirection::Upload,
+        DataDirection::Down => TestDirection::Download,
+        DataDirection::Both => TestDirection::Both,
     };
-    // Whole seconds are all that it knows.
+    // iperf3 knows whole seconds only.
     let time = phase.lasts.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
-    let every = Parameters { time, ..Parameters::default() };
+    let every = TestParameters { time, ..TestParameters::default() };
     match &phase.carrier {
         Carrier::Idle => Err(Iperf3Error::Carrier("idle path")),
-        Carrier::Tcp { way, streams, congestion } => Ok(Parameters {
+        Carrier::Tcp { way, streams, congestion } => Ok(TestParameters {
             direction: direction(way),
             parallel: (*streams).into(),
             congestion: congestion.clone(),
             ..every
         }),
-        Carrier::Udp { way, size, load: Load::Fixed { bits_per_s } } => Ok(Parameters {
-            transport: Transport::Udp,
+        Carrier::Udp { way, size, load: DatagramLoad::Fixed { bits_per_s } } => Ok(TestParameters {
+            transport: TestTransport::Udp,
             direction: direction(way),
             len: (*size).into(),
             rate: *bits_per_s,
             ..every
         }),
-        Carrier::Udp { load: Load::Poisson { .. }, .. } => Err(Iperf3Error::Carrier("random gaps")),
+        Carrier::Udp { load: DatagramLoad::Poisson { .. }, .. } => Err(Iperf3Error::Carrier("random gaps")),
         Carrier::Sctp { .. } => Err(Iperf3Error::Carrier("SCTP over UDP")),
-        Carrier::Udp { load: Load::Told, .. } => Err(Iperf3Error::Carrier("search for a line's capacity")),
+        Carrier::Udp { load: DatagramLoad::Told, .. } => {
+            Err(Iperf3Error::Carrier("search for a line's capacity"))
+        }
     }
 }
 
 /// A test as a phase of a measurement.
-fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
+fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPhase {
     let found = &tested.found;
-    // The threads of both directions read at their own moments; those of the longer one are told for both.
+    // The threads of both directions read at different times. The times of the stream with the most readings are used for both.
     let longest = found.streams.iter().max_by_key(|stream| stream.marks().count());
     let times: Vec<u64> =
         longest.map(|stream| stream.marks().map(|(at, _)| at).collect()).unwrap_or_default();
     let lasted = times.last().copied().unwrap_or(0);
-    let (mut near, mut far) = (Outcome::default(), Outcome::default());
+    let (mut near, mut far) = (PhaseOutcome::default(), PhaseOutcome::default());
     for (stream, number) in found.streams.iter().zip(0..) {
         let told = tested.theirs.as_ref();
         let segment = found.report.segment.unwrap_or(0);
@@ -176,10 +188,10 @@ fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
     }
     near.report = EndReport { datagrams: near.report.datagrams, ..found.report.clone() };
     far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
-    // What it sends is cut as what this end sends: the path is the same.
+    // The server is assumed to send segments of the same size, because the path is the same.
     (far.report.segment, far.report.timestamps) = (near.report.segment, near.report.timestamps);
     far.report.path_mtu = near.report.path_mtu;
-    Carriage {
+    CarriedPhase {
         phase: order.phase(number),
         span: [found.begun, found.begun + lasted],
         near,
@@ -189,30 +201,30 @@ fn carriage(tested: &Tested, order: &PhaseOrder, number: u32) -> Carriage {
     }
 }
 
-/// What both ends know of a stream. The server tells only what it comes to on the whole: of its datagrams, and of what it sends, the
-/// course is taken to be that of this end.
+/// Adds the counts of a stream at both ends. The server reports totals only. For its datagrams, and for data that it sends, the course
+/// over time is assumed to be that of this end.
 fn tell(
-    (stream, number, times): (&FoundStream, u16, &[u64]),
-    [near, far]: [&mut Outcome; 2],
-    told: Option<&Results>,
+    (stream, number, times): (&StreamFindings, u16, &[u64]),
+    [near, far]: [&mut PhaseOutcome; 2],
+    told: Option<&TestResults>,
     segment: u32,
 ) {
-    let marks: Vec<Mark> = stream.marks().map(|(_, mark)| mark).collect();
+    let marks: Vec<StreamMark> = stream.marks().map(|(_, mark)| mark).collect();
     let told = told.and_then(|told| told.stream(stream.id));
     let ours = stream.end();
     let scale = |value: u64, theirs: u64, ours: u64| {
         if ours == 0 { 0 } else { (value as f64 * (theirs as f64 / ours as f64)).round() as u64 }
     };
     let is_udp = ours.udp.packets > 0;
-    // What the server sent again is known in segments, and on the whole.
+    // Retransmissions of the server are known as a total in segments.
     let again = told.and_then(|told| told.retransmits).map(|count| count.saturating_mul(u64::from(segment)));
-    // What came over connections when the time was over had been underway: the last reading is of no time of its own.
+    // Data that arrived over connections after the end was in flight: the last reading has no interval of its own.
     let readings = if is_udp { times.len() } else { times.len().saturating_sub(1) };
     for (place, at_ns) in times.iter().copied().enumerate().take(readings.max(2)).skip(1) {
         let Some(mark) = marks.get(place).or(marks.last()).copied() else { return };
         let theirs = told.map_or(0, |told| scale(mark.bytes, told.bytes, ours.bytes));
         if is_udp && stream.sends && told.is_none() {
-            // What came of them nobody has told.
+            // The server has not reported how many arrived.
             continue;
         }
         if is_udp {
@@ -224,39 +236,45 @@ fn tell(
             };
             let expected = mark.udp.packets;
             let received = expected.saturating_sub(lost);
-            // How the server's changed meanwhile it keeps to itself.
+            // The server does not report its jitter over time.
             let jitter_ns = (!stream.sends).then_some((mark.udp.jitter * 1e9).round() as u64);
-            to.heard.push(Heard {
+            to.heard.push(DatagramCounts {
                 at_ns,
                 received,
                 dropped: (!stream.sends).then_some(mark.dropped),
                 expected,
                 bytes,
                 jitter_ns,
-                ..Heard::default()
+                ..DatagramCounts::default()
             });
         } else {
-            let of = |received, sent| Counted { at_ns, stream: number, received, sent, ..Counted::default() };
+            let of = |received, sent| ConnectionCounts {
+                at_ns,
+                stream: number,
+                received,
+                sent,
+                ..ConnectionCounts::default()
+            };
             if stream.sends {
-                near.counted.push(Counted {
+                near.counted.push(ConnectionCounts {
                     at_ns,
                     stream: number,
                     received: 0,
                     sent: mark.bytes,
                     ..mark.kernel
                 });
-                // What has arrived there is told in the end only; what was acknowledged is on its way no more.
+                // The server reports received bytes only at the end, so acknowledged bytes are used.
                 far.counted.push(of(mark.acknowledged, 0));
             } else {
-                let Counted { segments, has_hole, .. } = mark.kernel;
-                near.counted.push(Counted { segments, has_hole, ..of(mark.bytes, 0) });
-                // Of the connection at the server this end's kernel knows the round trip.
-                let Counted { srtt_ns, min_rtt_ns, .. } = mark.kernel;
+                let ConnectionCounts { segments, has_hole, .. } = mark.kernel;
+                near.counted.push(ConnectionCounts { segments, has_hole, ..of(mark.bytes, 0) });
+                // The kernel of this end knows the round-trip time of the connection.
+                let ConnectionCounts { srtt_ns, min_rtt_ns, .. } = mark.kernel;
                 let sent_again = again.map(|again| scale(mark.bytes, again, ours.bytes));
-                // What has arrived here has left there, and so has what was sent again.
+                // The server has transmitted the received bytes and the retransmissions.
                 let transmitted = sent_again.map(|again| mark.bytes.saturating_add(again));
                 let of_far = of(0, theirs);
-                far.counted.push(Counted { srtt_ns, min_rtt_ns, transmitted, sent_again, ..of_far });
+                far.counted.push(ConnectionCounts { srtt_ns, min_rtt_ns, transmitted, sent_again, ..of_far });
             }
         }
     }
@@ -279,7 +297,7 @@ fn tell(
         all.received += came.saturating_sub(lost);
         all.lost += lost;
         all.jitter_s = jitter_s;
-        // A server tells nothing of what came late or twice, nor of what its socket had no room for.
+        // A server reports neither late nor duplicate datagrams, nor drops of its socket.
         if let Some(last) = marks.last().filter(|_| !stream.sends) {
             *all.dropped.get_or_insert_default() += last.dropped;
             *all.duplicated.get_or_insert_default() += last.twice;
@@ -288,25 +306,24 @@ fn tell(
     }
 }
 
-impl Carriage {
-    /// A phase of a measurement by netrig's own protocol as `iperf3 -c -J` would print it: what reads the one reads the other.
-    /// Nothing of one that carried nothing.
-    pub fn document(&self, host: &str, server: SocketAddr, client: SocketAddr) -> Option<Document> {
+impl CarriedPhase {
+    /// A phase by netrig's own protocol as the document that `iperf3 -c -J` would print. `None` for an idle phase.
+    pub fn document(&self, host: &str, server: SocketAddr, client: SocketAddr) -> Option<TestDocument> {
         let way = self.phase.way()?;
         let asked = self.asked(way);
-        let role = Role::Client { host: host.to_owned(), port: server.port() };
+        let role = TestRole::Client { host: host.to_owned(), port: server.port() };
         let mut start = flows::start(role, format!("phase-{}", self.phase.number), asked);
         let report = &self.near.report;
         start.mss = report.segment.or(self.far.report.segment).unwrap_or(0);
         [start.send_buffer, start.receive_buffer] = report.buffers_in_32_bits();
-        let halves = [(Way::Up, true), (Way::Down, false)];
-        let halves = halves.into_iter().filter(|(half, _)| way == *half || way == Way::Both);
+        let halves = [(DataDirection::Up, true), (DataDirection::Down, false)];
+        let halves = halves.into_iter().filter(|(half, _)| way == *half || way == DataDirection::Both);
         let streams = halves.flat_map(|(_, sends)| self.streams(sends));
         let streams = streams.zip(0..).map(|(readings, nth)| StreamReadings {
-            path: Path { socket: 4 + stream_id(nth), local: client, remote: server },
+            path: StreamPath { socket: 4 + stream_id(nth), local: client, remote: server },
             ..readings
         });
-        Some(Document {
+        Some(TestDocument {
             start,
             streams: streams.collect(),
             cpu: cpu(report, self.phase.lasts()),
@@ -318,12 +335,12 @@ impl Carriage {
         })
     }
 
-    fn asked(&self, way: Way) -> Parameters {
+    fn asked(&self, way: DataDirection) -> TestParameters {
         let lasts = self.phase.lasts();
         let order = PhaseOrder { carrier: self.phase.carrier.clone(), lasts, every: self.phase.every() };
-        // A search and random gaps are datagrams too, at the rate that they had.
+        // A search and random gaps become datagrams.
         asked(&order).unwrap_or_else(|_| {
-            let load = Load::Fixed { bits_per_s: 0 };
+            let load = DatagramLoad::Fixed { bits_per_s: 0 };
             let size = if let Carrier::Udp { size, .. } = self.phase.carrier { size } else { 0 };
             asked(&PhaseOrder { carrier: Carrier::Udp { way, size, load }, ..order }).unwrap_or_default()
         })
@@ -340,19 +357,19 @@ impl Carriage {
     }
 }
 
-const PATH: Path = Path {
+const PATH: StreamPath = StreamPath {
     socket: 0,
     local: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
     remote: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
 };
 
-fn stream(near: &Outcome, far: &Outcome, sends: bool, number: u16) -> StreamReadings {
-    let bytes = |counted: &Counted, sends: bool| if sends { counted.sent } else { counted.received };
-    let of = |outcome: &'_ Outcome| -> Vec<Counted> {
+fn stream(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, number: u16) -> StreamReadings {
+    let bytes = |counted: &ConnectionCounts, sends: bool| if sends { counted.sent } else { counted.received };
+    let of = |outcome: &'_ PhaseOutcome| -> Vec<ConnectionCounts> {
         outcome.counted.iter().filter(|counted| counted.stream == number).copied().collect()
     };
     let segment = u64::from(near.report.segment.unwrap_or(1).max(1));
-    let (mut before, mut intervals) = (Counted::default(), Vec::new());
+    let (mut before, mut intervals) = (ConnectionCounts::default(), Vec::new());
     for now in of(near) {
         let tcp = TcpReadings {
             retransmits: now.sent_again.unwrap_or(0).saturating_sub(before.sent_again.unwrap_or(0)) / segment,
@@ -362,20 +379,20 @@ fn stream(near: &Outcome, far: &Outcome, sends: bool, number: u16) -> StreamRead
             path_mtu: near.report.path_mtu.unwrap_or(0).into(),
             ..TcpReadings::default()
         };
-        intervals.push(Interval {
+        intervals.push(StreamInterval {
             start: before.at_ns as f64 * 1e-9,
             end: now.at_ns as f64 * 1e-9,
             bytes: bytes(&now, sends).saturating_sub(bytes(&before, sends)),
             tcp: sends.then_some(tcp),
-            ..Interval::default()
+            ..StreamInterval::default()
         });
         before = now;
     }
-    let end = |outcome: &Outcome, sends: bool| {
+    let end = |outcome: &PhaseOutcome, sends: bool| {
         let all = of(outcome);
         let (last, again) = (all.last()?, all.iter().filter_map(|counted| counted.sent_again).max());
         let again = again.unwrap_or(0) / u64::from(outcome.report.segment.unwrap_or(1).max(1));
-        Some(End {
+        Some(StreamTotals {
             seconds: last.at_ns as f64 * 1e-9,
             bytes: bytes(last, sends),
             retransmits: sends.then_some(again),
@@ -385,14 +402,14 @@ fn stream(near: &Outcome, far: &Outcome, sends: bool, number: u16) -> StreamRead
     StreamReadings { path: PATH, sends, intervals, local: end(near, sends), remote: end(far, !sends) }
 }
 
-fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamReadings {
+fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) -> StreamReadings {
     let (sender, receiver) = if sends { (near, far) } else { (far, near) };
-    let (mut before, mut intervals) = (Heard::default(), Vec::new());
+    let (mut before, mut intervals) = (DatagramCounts::default(), Vec::new());
     for now in &receiver.heard {
-        // What a server has told that was broken off is any number.
+        // The numbers of an aborted server may be any.
         let expected = now.expected.saturating_sub(before.expected);
         let came = now.received.saturating_sub(before.received);
-        intervals.push(Interval {
+        intervals.push(StreamInterval {
             start: before.at_ns as f64 * 1e-9,
             end: now.at_ns as f64 * 1e-9,
             bytes: if sends { expected.saturating_mul(size) } else { now.bytes.saturating_sub(before.bytes) },
@@ -402,13 +419,13 @@ fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamRea
                 jitter: now.jitter_ns.map_or(0.0, |ns| ns as f64 * 1e-9),
                 ..UdpReadings::default()
             },
-            ..Interval::default()
+            ..StreamInterval::default()
         });
         before = *now;
     }
     let [sent, came] = [sender, receiver].map(|end| end.report.datagrams.unwrap_or_default());
     let seconds = before.at_ns as f64 * 1e-9;
-    let sent_end = End {
+    let sent_end = StreamTotals {
         seconds,
         bytes: sent.sent.saturating_mul(size),
         retransmits: None,
@@ -421,13 +438,13 @@ fn datagrams(near: &Outcome, far: &Outcome, sends: bool, size: u64) -> StreamRea
         out_of_order: came.reordered.unwrap_or(0),
         jitter: came.jitter_s.unwrap_or(0.0),
     };
-    let came_end = End { seconds, bytes: before.bytes, retransmits: None, udp };
+    let came_end = StreamTotals { seconds, bytes: before.bytes, retransmits: None, udp };
     let (local, remote) = if sends { (sent_end, came_end) } else { (came_end, sent_end) };
     StreamReadings { path: PATH, sends, intervals, local: Some(local), remote: Some(remote) }
 }
 
 /// What carrying took of one processor, per cent. Nearly all of that is the kernel's; how much is not is not known.
-fn cpu(report: &EndReport, lasts: Duration) -> Cpu {
+fn cpu(report: &EndReport, lasts: Duration) -> CpuUse {
     let total = 100.0 * report.ran_ns as f64 / lasts.as_nanos().max(1) as f64;
-    Cpu { total, user: 0.0, system: total }
+    CpuUse { total, user: 0.0, system: total }
 }

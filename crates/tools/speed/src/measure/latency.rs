@@ -1,4 +1,4 @@
-//! How long the path takes, while it is idle and while it carries: datagrams of a flow of their own that come back.
+//! Round-trip times of the path, idle and under load, from echo datagrams.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,62 +12,69 @@ use netrig_core::Duration;
 use netrig_host::socket::Buffers;
 use netrig_host::{become_real_time, monotonic_nanos, realtime_nanos};
 
-use crate::meter::Round;
-use crate::protocol::{ECHO_LEN, Echo, Preamble, Token};
+use crate::meter::EchoRound;
+use crate::protocol::{ECHO_LEN, EchoDatagram, Preamble, SessionToken};
 
-/// One that has not come back after so long is lost.
+/// An echo without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// At the end those that are underway are waited for so long at least.
+/// The shortest wait for echoes in flight at the end.
 const STRAGGLERS: Duration = Duration::from_millis(200);
 
-/// Share of what a direction carries that echoes may take, and the longest between two of them all the same: fewer would tell
-/// nothing of a phase of seconds.
+/// Share of the capacity of a direction that echoes may use.
 const SHARE: f64 = 0.02;
+
+/// The longest interval between echoes: with a longer one, a phase of some seconds has too few samples.
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// An echo with its headers of UDP and IPv6, bits.
+/// The length of an echo with its UDP and IPv6 headers, bits.
 const BITS: f64 = (ECHO_LEN + 48) as f64 * 8.0;
 
-/// Echoes that go on until somebody wants to know what became of them.
+/// A thread that sends echoes until [`end`](Self::end).
 #[derive(Debug)]
 pub struct Latency {
     stop: Arc<AtomicBool>,
-    gaps: Arc<Gaps>,
-    thread: JoinHandle<io::Result<Vec<Round>>>,
+    gaps: Arc<EchoGaps>,
+    thread: JoinHandle<io::Result<Vec<EchoRound>>>,
 }
 
-/// Time between two echoes, ns: what was ordered, and what each direction has room for.
+/// The interval between echoes, ns: the ordered one, and the shortest that each direction has room for.
 #[derive(Debug)]
-struct Gaps {
+struct EchoGaps {
     every: u64,
     room: [AtomicU64; 2],
 }
 
-impl Gaps {
+impl EchoGaps {
     fn now(&self) -> u64 {
         self.room.iter().map(|gap| gap.load(Ordering::Relaxed)).fold(self.every, u64::max)
     }
 }
 
 impl Latency {
-    /// Begins to send an echo every so often, or as often as there is room, from `local`, an address of this host, to the server.
+    /// Starts to send echoes from `local`, an address of this host, to the server. The interval is `every`, or longer if the path has
+    /// no room.
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
-    pub fn begin(local: SocketAddr, server: SocketAddr, token: Token, every: Duration) -> io::Result<Self> {
+    pub fn begin(
+        local: SocketAddr,
+        server: SocketAddr,
+        token: SessionToken,
+        every: Duration,
+    ) -> io::Result<Self> {
         let socket = StampedSocket::new(
             datagram_socket(local, server, Buffers::default()).map_err(io::Error::other)?,
         )?;
         let stop = Arc::new(AtomicBool::new(false));
-        let gaps = Arc::new(Gaps { every: every.as_nanos(), room: Default::default() });
+        let gaps = Arc::new(EchoGaps { every: every.as_nanos(), room: Default::default() });
         let (until, apart) = (Arc::clone(&stop), Arc::clone(&gaps));
         let thread = std::thread::Builder::new().name("speed-latency".to_owned());
-        let thread = thread.spawn(move || Rounds::new(socket, token).go(&apart, &until))?;
+        let thread = thread.spawn(move || EchoSender::new(socket, token).go(&apart, &until))?;
         Ok(Self { stop, gaps, thread })
     }
 
-    /// The directions carry so much, down and up, bit/s: echoes take a small share of each.
+    /// Sets the capacity of each direction, down and up, bit/s. Echoes use a small share of it.
     pub fn carries(&self, bits_per_s: [f64; 2]) {
         for (room, bits_per_s) in self.gaps.room.iter().zip(bits_per_s) {
             let gap = (BITS / (SHARE * bits_per_s) * 1e9).min(LONGEST.as_nanos() as f64);
@@ -75,39 +82,39 @@ impl Latency {
         }
     }
 
-    /// Nothing else is on the path: there is room for all of them.
+    /// The path is idle: the ordered interval applies.
     pub fn idles(&self) {
         self.carries([f64::INFINITY; 2]);
     }
 
-    /// Ends it; every echo in the order of sending. The session must last until then, for its server answers them.
+    /// Stops and returns all echoes in the order of sending. The session must last until then, because its server answers the echoes.
     ///
     /// # Errors
-    /// What the kernel answered.
-    pub fn end(self) -> io::Result<Vec<Round>> {
+    /// The error of the kernel.
+    pub fn end(self) -> io::Result<Vec<EchoRound>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the echoes has panicked")))
     }
 }
 
-struct Rounds {
+struct EchoSender {
     socket: StampedSocket,
-    token: Token,
-    /// When the echoes that are underway were sent: by `CLOCK_MONOTONIC`, and since 1970.
+    token: SessionToken,
+    /// Sending times of the echoes in flight: ns of `CLOCK_MONOTONIC`, and ns since 1970.
     underway: BTreeMap<u64, [u64; 2]>,
-    done: BTreeMap<u64, Round>,
+    done: BTreeMap<u64, EchoRound>,
     next: u64,
-    /// One has come back.
+    /// Whether an echo has come back.
     answered: bool,
 }
 
-impl Rounds {
-    const fn new(socket: StampedSocket, token: Token) -> Self {
+impl EchoSender {
+    const fn new(socket: StampedSocket, token: SessionToken) -> Self {
         Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0, answered: false }
     }
 
-    fn go(mut self, gaps: &Gaps, stop: &AtomicBool) -> io::Result<Vec<Round>> {
-        // Where it may not, an echo is late by what other threads take, and its stamps tell of that.
+    fn go(mut self, gaps: &EchoGaps, stop: &AtomicBool) -> io::Result<Vec<EchoRound>> {
+        // Without real-time priority, other threads delay echoes. The time stamps include that delay.
         let _ = become_real_time();
         let mut due = monotonic_nanos();
         while !stop.load(Ordering::Relaxed) {
@@ -120,13 +127,14 @@ impl Rounds {
         }
         self.wait_for_stragglers()?;
         let lost = self.underway.into_iter();
-        self.done
-            .extend(lost.map(|(number, [sent, _])| (number, Round { sent, took_ns: None, moments: None })));
+        self.done.extend(
+            lost.map(|(number, [sent, _])| (number, EchoRound { sent, took_ns: None, moments: None })),
+        );
         Ok(self.done.into_values().collect())
     }
 
-    /// Until none is underway, and no longer than three times the longest that came back: who left those that are late away would
-    /// tell of a path that is better than it is.
+    /// Waits for the echoes in flight, at most three times the longest round-trip time. Without late echoes the path would look better
+    /// than it is.
     fn wait_for_stragglers(&mut self) -> io::Result<()> {
         let longest = self.done.values().filter_map(|round| round.took_ns).max().unwrap_or(0);
         let most = Duration::from_nanos(longest.saturating_mul(3)).clamp(STRAGGLERS, PATIENCE);
@@ -142,7 +150,7 @@ impl Rounds {
 
     fn send(&mut self, now: u64) -> io::Result<()> {
         let preamble = Preamble { token: self.token, phase: 0, stream: 0 };
-        let echo = Echo { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
+        let echo = EchoDatagram { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
         let since_1970 = realtime_nanos();
         self.socket.send(&echo.encode())?;
         self.underway.insert(self.next, [now, since_1970]);
@@ -152,7 +160,7 @@ impl Rounds {
             && now - sent > PATIENCE.as_nanos()
         {
             self.underway.remove(&number);
-            self.done.insert(number, Round { sent, took_ns: None, moments: None });
+            self.done.insert(number, EchoRound { sent, took_ns: None, moments: None });
         }
         Ok(())
     }
@@ -161,13 +169,13 @@ impl Rounds {
         let Self { token, underway, done, answered, .. } = self;
         let token = *token;
         self.socket.receive(within, |datagram| {
-            let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
+            let echo = EchoDatagram::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             let Some((echo, sent)) = echo.and_then(|echo| Some((echo, underway.remove(&echo.number)?)))
             else {
                 return;
             };
             if !std::mem::replace(answered, true) {
-                // By those before it the server has learnt from where they come: they were never to come back.
+                // From the echoes before it the server learned the source address. It answers none of them.
                 underway.retain(|number, _| *number > echo.number);
             }
             done.insert(echo.number, round(&echo, sent, [datagram.at, datagram.since_1970]));
@@ -175,11 +183,11 @@ impl Rounds {
     }
 }
 
-/// What became of an echo that is back: when it was sent and when it came, by `CLOCK_MONOTONIC` and since 1970.
-fn round(echo: &Echo, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> Round {
+/// The result of an answered echo. Its sending and its return are given in ns of `CLOCK_MONOTONIC` and in ns since 1970.
+fn round(echo: &EchoDatagram, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> EchoRound {
     let [there, left] = echo.there_ns;
     let kept = left.saturating_sub(there);
-    Round {
+    EchoRound {
         sent,
         took_ns: Some(back.saturating_sub(sent).saturating_sub(kept)),
         moments: Some([sent_1970, there, left, back_1970]),
@@ -194,7 +202,8 @@ mod tests {
     fn echoes_take_a_small_share_of_a_slow_line() {
         let bind =
             || std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap();
-        let latency = Latency::begin(bind(), bind(), Token([0; 16]), Duration::from_millis(20)).unwrap();
+        let latency =
+            Latency::begin(bind(), bind(), SessionToken([0; 16]), Duration::from_millis(20)).unwrap();
         let gap_ms = || latency.gaps.now() as f64 * 1e-6;
         assert_eq!(gap_ms(), 20.0);
         latency.carries([1e9; 2]);
@@ -212,18 +221,19 @@ mod tests {
     fn what_nobody_answers_is_lost() {
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (local, server) = ("127.0.0.1:0".parse().unwrap(), nobody.local_addr().unwrap());
-        let latency = Latency::begin(local, server, Token([0; 16]), Duration::from_millis(10)).unwrap();
+        let latency =
+            Latency::begin(local, server, SessionToken([0; 16]), Duration::from_millis(10)).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
         let rounds = latency.end().unwrap();
         assert!(!rounds.is_empty() && rounds.iter().all(|round| round.took_ns.is_none()), "{rounds:?}");
     }
 
-    /// What the server keeps an echo for is not the path's, whatever its clock says.
+    /// The time for which the server holds an echo is not part of the round trip.
     #[test]
     fn a_round_is_the_paths() {
-        let preamble = Preamble { token: Token([0; 16]), phase: 0, stream: 0 };
+        let preamble = Preamble { token: SessionToken([0; 16]), phase: 0, stream: 0 };
         let hour = 3_600_000_000_000;
-        let echo = Echo { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
+        let echo = EchoDatagram { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
         let round = round(&echo, [1000, 71_000], [11_000, 81_000]);
         assert_eq!(round.took_ns, Some(5000));
         assert_eq!(round.moments, Some([71_000, hour + 4000, hour + 9000, 81_000]));

@@ -1,78 +1,55 @@
-//! A whole measurement: the idle path, then one task after the other, with the path's delay watched all the time.
+//! A whole measurement: the idle path, then the tasks in order. Delays are measured all the time.
 
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Duration, Rate};
 use netrig_host::monotonic_nanos;
 
-use super::beside::Beside;
-use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};
+use super::beside::PathObserver;
+use super::call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, SpeedCall};
 use super::error::SpeedError;
-use super::report::{self, Report};
+use super::phase_reports;
+use super::progress::{MeasureProgress, tell};
+use super::report::SpeedReport;
 use super::searching::{SearchTask, Searching};
-use crate::carry::Live;
 use crate::cause;
-use crate::protocol::{Carrier, Way};
-use crate::search::Found;
+use crate::protocol::{Carrier, DataDirection};
+use crate::search::FoundCapacity;
 
-/// What is to be measured.
+/// An order for a measurement.
 #[derive(Clone, Debug)]
 pub struct MeasureOrder {
-    /// Of whom.
+    /// The server and the options of the session.
     pub call: CallOrder,
-    /// For how long the idle path is watched first; zero if it is not.
+    /// Duration of the idle phase before the tasks. Zero for none.
     pub idle: Duration,
-    /// What is done after that, one after the other.
-    pub tasks: Vec<Task>,
-    /// For how long the path is watched when all has been carried; zero if it is not.
+    /// The tasks, in order.
+    pub tasks: Vec<MeasureTask>,
+    /// Duration of the idle phase after the tasks. Zero for none.
     pub after: Duration,
-    /// Time between two echoes.
+    /// Interval between echoes.
     pub echo_every: Duration,
-    /// New connections are made while others carry, so that it is known how the path responds: they take up to a twentieth of
-    /// it.
+    /// Whether responsiveness is measured with new connections under load. They use up to a twentieth of the line.
     pub responsive: bool,
 }
 
-/// One of the things that a measurement does.
+/// A task of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// It carries as ordered.
+pub enum MeasureTask {
+    /// Carries a phase.
     Carry(PhaseOrder),
-    /// It searches for what the line carries.
+    /// Searches for the capacity of the line.
     Search(SearchTask),
 }
 
-/// What becomes known while it goes on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Progress {
-    /// Others are served first.
-    Waits {
-        /// How many stand before us.
-        before: usize,
-        /// How many wait.
-        of: usize,
-    },
-    /// The next task, by its place.
-    Task(usize),
-    /// So much has arrived at the end that receives.
-    Arrived {
-        /// Which way.
-        way: Way,
-        /// Since the phase began, s.
-        at_s: f64,
-        /// Bytes.
-        bytes: u64,
-    },
+/// A finished task. `found` is the result of a search and whether the search finished.
+struct CompletedTask {
+    carriage: CarriedPhase,
+    found: Option<(FoundCapacity, bool)>,
 }
 
-/// A task that was carried out, and what its search has found.
-struct Done {
-    carriage: Carriage,
-    found: Option<(Found, bool)>,
-}
-
-impl Done {
-    /// Whether data has arrived of it.
+impl CompletedTask {
+    /// Whether any data arrived.
     fn has_carried(&self) -> bool {
         let ends = || [&self.carriage.near, &self.carriage.far].into_iter();
         let streams = ends().flat_map(|end| &end.counted).map(|counted| counted.received);
@@ -82,56 +59,58 @@ impl Done {
 }
 
 impl MeasureOrder {
-    /// How much longer each of its phases of connections may last than was asked for, in a session that may last so long and
-    /// that has to last as long as [`least`](Self::least): searches come first.
+    /// The time by which each phase of connections may be extended in a session that may last `lasts`. [`least`](Self::least) and the
+    /// searches are subtracted first.
     fn to_spare(&self, lasts: Duration) -> Duration {
-        let search = |task: &Task| if let Task::Search(search) = task { search.lasts.as_nanos() } else { 0 };
+        let search = |task: &MeasureTask| {
+            if let MeasureTask::Search(search) = task { search.lasts.as_nanos() } else { 0 }
+        };
         let searches = self.tasks.iter().map(search).fold(0, u64::saturating_add);
-        let adapt = |task: &&Task| matches!(task, Task::Carry(phase) if phase.carrier.adapts());
+        let adapt = |task: &&MeasureTask| matches!(task, MeasureTask::Carry(phase) if phase.carrier.adapts());
         let phases = self.tasks.iter().filter(adapt).count().max(1) as u64;
         let taken = self.least().as_nanos().saturating_add(searches);
         Duration::from_nanos(lasts.as_nanos().saturating_sub(taken) / phases)
     }
 
-    /// The time that it takes at least; a search ends when it has found.
+    /// The shortest duration of the measurement. Searches count as zero, because they may end at once.
     fn least(&self) -> Duration {
-        let carried = |task: &Task| match task {
-            Task::Carry(phase) => phase.lasts.as_nanos(),
-            Task::Search(_) => 0,
+        let carried = |task: &MeasureTask| match task {
+            MeasureTask::Carry(phase) => phase.lasts.as_nanos(),
+            MeasureTask::Search(_) => 0,
         };
         let tasks = self.tasks.iter().map(carried).fold(0, u64::saturating_add);
         Duration::from_nanos(tasks.saturating_add(self.idle.as_nanos()).saturating_add(self.after.as_nanos()))
     }
 }
 
-/// Calls the server, and measures what was ordered.
+/// Opens a session at the server and measures.
 ///
 /// # Errors
-/// If nothing could be measured. What was measured before something broke is told as partial.
+/// If nothing could be measured. If the measurement failed later, the report is partial.
 pub fn measure(
     order: MeasureOrder,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, SpeedError> {
-    let mut call = Call::connect(order.call.clone(), cancel, &mut |before, of| {
-        progress(Progress::Waits { before, of })
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<SpeedReport, SpeedError> {
+    let mut call = SpeedCall::connect(order.call.clone(), cancel, &mut |before, of| {
+        progress(MeasureProgress::Waits { before, of })
     })?;
     let [client, server] = call.ends();
-    // Some of what it may take has gone when it hears of it.
+    // The budget has started before the client receives it.
     let (needs, lasts) = (order.least(), Duration::from_millis(call.budget().lasts_ns.div_ceil(1_000_000)));
     if needs > lasts {
         return Err(SpeedError::TooLong { needs, lasts });
     }
     let spare = order.to_spare(lasts);
     let held_to = call.budget().bits_per_s.map(|most| most as f64);
-    let beside = Beside::begin(&call, &order.call, order.echo_every, order.responsive);
+    let beside = PathObserver::begin(&call, &order.call, order.echo_every, order.responsive);
     let beside = beside.map_err(SpeedError::Carrying)?;
     let mut done = Vec::new();
     let carried = carry_all(&mut call, (&order, spare), &beside, cancel, progress, &mut done);
     let watched = beside.end().map_err(SpeedError::Carrying)?;
     let broken = match carried {
-        // Nothing but the idle path at most: there is no measurement to tell of.
-        Err(error) if !done.iter().any(Done::has_carried) => return Err(error),
+        // At most the idle path was measured, which is no result.
+        Err(error) if !done.iter().any(CompletedTask::has_carried) => return Err(error),
         Err(error) => Some(error.to_string()),
         Ok(()) => {
             call.hang_up();
@@ -139,18 +118,19 @@ pub fn measure(
         }
     };
     let partial = broken.is_some() || done.iter().any(|done| done.carriage.cut_short);
-    let idle = |at: Option<&Done>| {
+    let idle = |at: Option<&CompletedTask>| {
         at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
     };
-    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[Done]>::last)));
-    let phases = |done: &Done| report::phases(&done.carriage, done.found, &watched, server.is_ipv4());
-    let mut report = Report {
-        format: Report::FORMAT,
+    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[CompletedTask]>::last)));
+    let reports =
+        |done: &CompletedTask| phase_reports::phases(&done.carriage, done.found, &watched, server.is_ipv4());
+    let mut report = SpeedReport {
+        format: SpeedReport::FORMAT,
         server,
         client,
         idle: before.and_then(|span| watched.delays(span, 0.0)),
         idle_ways: before.and_then(|span| watched.ways(span, 0.0)),
-        phases: done.iter().flat_map(phases).collect(),
+        phases: done.iter().flat_map(reports).collect(),
         after: after.and_then(|span| watched.delays(span, 0.0)),
         after_ways: after.and_then(|span| watched.ways(span, 0.0)),
         no_ways: watched.no_ways(),
@@ -160,41 +140,41 @@ pub fn measure(
         broken,
         carriages: Vec::new(),
     };
-    report::complete(&mut report);
+    phase_reports::complete(&mut report);
     report.verdicts = cause::verdicts(&report);
     report.carriages = done.into_iter().map(|done| done.carriage).collect();
     Ok(report)
 }
 
-/// Carries out one task after the other, between two times in which the path is idle, until one is cut short.
+/// Runs the tasks in order, between two idle phases, until one is cut short.
 fn carry_all(
-    call: &mut Call,
+    call: &mut SpeedCall,
     (order, spare): (&MeasureOrder, Duration),
-    beside: &Beside,
+    beside: &PathObserver,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-    done: &mut Vec<Done>,
+    progress: &mut dyn FnMut(MeasureProgress),
+    done: &mut Vec<CompletedTask>,
 ) -> Result<(), SpeedError> {
     if !order.idle.is_zero() {
         let carriage = call.carry(PhaseOrder::idle(order.idle), cancel, &mut |_| {})?;
-        done.push(Done { carriage, found: None });
+        done.push(CompletedTask { carriage, found: None });
     }
     for (place, task) in order.tasks.iter().enumerate() {
-        progress(Progress::Task(place));
-        for way in [Way::Down, Way::Up] {
+        progress(MeasureProgress::Task(place));
+        for way in [DataDirection::Down, DataDirection::Up] {
             if let Some(bits_per_s) = known(done, way) {
                 beside.knows(way, bits_per_s);
             }
         }
         done.push(match task {
-            Task::Carry(phase) => match carry(call, (phase, spare), beside, cancel, progress) {
+            MeasureTask::Carry(phase) => match carry(call, (phase, spare), beside, cancel, progress) {
                 Ok(carried) => carried,
                 Err(error) => {
-                    done.extend(call.take_broken().map(|carriage| Done { carriage, found: None }));
+                    done.extend(call.take_broken().map(|carriage| CompletedTask { carriage, found: None }));
                     return Err(error);
                 }
             },
-            Task::Search(task) => {
+            MeasureTask::Search(task) => {
                 let known = known(done, task.way);
                 let searched = search(call, *task, known, cancel, progress);
                 beside.pause();
@@ -207,33 +187,33 @@ fn carry_all(
     }
     if !order.after.is_zero() {
         let carriage = call.carry(PhaseOrder::idle(order.after), cancel, &mut |_| {})?;
-        done.push(Done { carriage, found: None });
+        done.push(CompletedTask { carriage, found: None });
     }
     Ok(())
 }
 
-/// Carries a phase; of connections for longer, by what there is to spare, where too little arrives.
+/// Carries a phase. A phase of connections is extended by up to `spare` if too little data arrives.
 fn carry(
-    call: &mut Call,
+    call: &mut SpeedCall,
     (phase, spare): (&PhaseOrder, Duration),
-    beside: &Beside,
+    beside: &PathObserver,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Done, SpeedError> {
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<CompletedTask, SpeedError> {
     let way = phase.carrier.way();
-    // Datagrams of a rate that somebody chose are no load of connections.
+    // Datagrams at a fixed rate are not the load that responsiveness is defined for.
     let is_load = phase.carrier.adapts();
     let mut arrived = 0;
     let longer = longer(phase, spare);
     let mut begun = None;
     let carriage = call.carry(longer.clone(), cancel, &mut |mut news| {
-        if let News::Tick(steering) = &mut news {
+        if let PhaseEvent::Tick(steering) = &mut news {
             let now = monotonic_nanos();
             let went_on = now - *begun.get_or_insert(now);
             steering.enough = went_on >= phase.lasts.as_nanos() && arrived >= ENOUGH_BYTES;
         }
         tell(way, &news, &mut |told| {
-            if let Progress::Arrived { bytes, .. } = told {
+            if let MeasureProgress::Arrived { bytes, .. } = told {
                 arrived = bytes;
             }
             if is_load {
@@ -246,17 +226,17 @@ fn carry(
     let mut carriage = carriage?;
     let lasted = Duration::from_nanos(carriage.span[1].saturating_sub(carriage.span[0]));
     carriage.phase.lasts_ns = lasted.clamp(phase.lasts, longer.lasts).as_nanos();
-    Ok(Done { carriage, found: None })
+    Ok(CompletedTask { carriage, found: None })
 }
 
-/// Bytes that have to arrive before a phase of connections ends at the time that was asked for: a hundred full segments. Of fewer
-/// little can be told: over a line of 128 kbit/s each takes 94 ms.
+/// Bytes that must arrive before a phase of connections ends at the ordered time: a hundred full segments. Fewer say little: at
+/// 128 kbit/s each takes 94 ms.
 const ENOUGH_BYTES: u64 = 144_800;
 
-/// A phase is made no more than so many times as long as was asked for.
+/// The longest extension of a phase, as a multiple of the ordered time.
 const MOST_LONGER: u64 = 4;
 
-/// What is ordered of a phase of which too little may arrive in the time that was asked for.
+/// The order of a phase with its longest extension.
 fn longer(phase: &PhaseOrder, spare: Duration) -> PhaseOrder {
     let lasts = (phase.lasts * MOST_LONGER).min(phase.lasts + spare);
     let longer = PhaseOrder { lasts, ..phase.clone() };
@@ -264,12 +244,12 @@ fn longer(phase: &PhaseOrder, spare: Duration) -> PhaseOrder {
 }
 
 fn search(
-    call: &mut Call,
+    call: &mut SpeedCall,
     task: SearchTask,
     known: Option<f64>,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Done, SpeedError> {
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<CompletedTask, SpeedError> {
     let held_to = call.budget().bits_per_s.map(Rate::from_bits_per_s);
     let task = SearchTask { most: held_to.map_or(task.most, |most| most.min(task.most)), ..task };
     let size = task.payload(call.path_mtu(), call.ends()[1].is_ipv4(), known);
@@ -279,30 +259,16 @@ fn search(
         searching.watch(&mut news);
         tell(Some(task.way), &news, progress);
     })?;
-    Ok(Done { carriage, found: Some(searching.end()) })
+    Ok(CompletedTask { carriage, found: Some(searching.end()) })
 }
 
-/// What connections have carried that way before, payload bits per second.
-fn known(done: &[Done], way: Way) -> Option<f64> {
+/// The last rate of connections in that direction, payload bits per second.
+fn known(done: &[CompletedTask], way: DataDirection) -> Option<f64> {
     let carried = done
         .iter()
         .rev()
         .find(|done| done.carriage.phase.carrier.adapts() && done.carriage.phase.way() == Some(way))?;
     Some(carried.carriage.course(way).throughput()?.bits_per_s)
-}
-
-/// What of the news is progress: that of the end which receives.
-fn tell(way: Option<Way>, news: &News<'_>, progress: &mut dyn FnMut(Progress)) {
-    let (way, live) = match (way, news) {
-        (Some(Way::Down | Way::Both), News::Near(live)) => (Way::Down, live),
-        (Some(Way::Up), News::Far(live)) => (Way::Up, live),
-        _ => return,
-    };
-    let (at_ns, bytes) = match live {
-        Live::Bytes { at_ns, received, .. } => (*at_ns, *received),
-        Live::Datagrams(heard) => (heard.at_ns, heard.bytes),
-    };
-    progress(Progress::Arrived { way, at_s: at_ns as f64 * 1e-9, bytes });
 }
 
 #[cfg(test)]
@@ -316,14 +282,14 @@ mod tests {
             let every = Duration::from_millis(100);
             PhaseOrder { carrier, lasts: second * 3, every }
         };
-        let tcp = || phase(Carrier::Tcp { way: Way::Down, streams: 4, congestion: None });
+        let tcp = || phase(Carrier::Tcp { way: DataDirection::Down, streams: 4, congestion: None });
         let lasts = |phase: PhaseOrder, spare| longer(&phase, spare).lasts;
         assert_eq!(lasts(tcp(), second * 60), second * 12);
         assert_eq!(lasts(tcp(), second * 2), second * 5);
         assert_eq!(lasts(tcp(), Duration::ZERO), second * 3);
         assert_eq!(lasts(phase(Carrier::Idle), second * 60), second * 3);
-        // So many readings of so many connections no server would make.
-        let many = Carrier::Tcp { way: Way::Down, streams: 128, congestion: None };
+        // The extended phase would exceed the limit of readings.
+        let many = Carrier::Tcp { way: DataDirection::Down, streams: 128, congestion: None };
         let many = PhaseOrder { lasts: second * 30, ..phase(many) };
         assert_eq!(lasts(many, second * 600), second * 30);
     }

@@ -1,4 +1,4 @@
-//! The client: calls a server, carries phases, and watches the path's delay meanwhile.
+//! The client: opens a session at a server, carries phases, and measures the delay of the path during them.
 
 mod beside;
 mod call;
@@ -6,15 +6,18 @@ mod error;
 mod iperf3;
 mod latency;
 mod measurement;
+mod phase_reports;
 mod probing;
+mod progress;
 mod report;
 mod searching;
 
-pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering, server_name};
+pub use call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, PhaseSteering, SpeedCall, server_name};
 pub use error::SpeedError;
 pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;
-pub use measurement::{MeasureOrder, Progress, Task, measure};
+pub use measurement::{MeasureOrder, MeasureTask, measure};
 pub use probing::Probing;
-pub use report::{Capacity, PhaseReport, Report};
+pub use progress::MeasureProgress;
+pub use report::{LineCapacity, PhaseReport, SpeedReport};
 pub use searching::SearchTask;

@@ -1,4 +1,4 @@
-//! Probes on connections of their own, while others carry the load.
+//! Responsiveness probes on separate connections during a load.
 
 use std::io;
 use std::net::TcpStream;
@@ -12,39 +12,40 @@ use netrig_host::{monotonic_nanos, random};
 
 use super::call::CallOrder;
 use crate::protocol::greeting::{answer_server, hear_server};
-use crate::protocol::{MOST_PROBES, Way};
-use crate::responsiveness::Foreign;
-use crate::talk::Talk;
+use crate::protocol::{DataDirection, MOST_PROBES};
+use crate::responsiveness::ForeignProbe;
+use crate::talk::ControlConnection;
 
-/// MPS and ID of the draft: 100 probes in 5 s, half of them on connections of their own.
+/// MPS and ID of the draft: 100 probes in 5 s, half of them on separate connections.
 const SHORTEST_GAP_NS: u64 = 100_000_000;
 
-/// Bytes that such a probe takes in the direction that is full, as the draft reckons, and what of it goes up by netrig's own: ten
-/// packets of TCP, TLS 1.3 and the greeting.
+/// Bytes of a probe in the loaded direction, as the draft assumes.
 const PROBE_BYTES: f64 = 5000.0;
+
+/// Bytes that netrig's own probe sends up: ten packets of TCP, TLS 1.3 and the greeting.
 const UP_BYTES: f64 = 1200.0;
 
-/// PTC of the draft: the share of what the path carries that probes may take.
+/// PTC of the draft: the share of the capacity that probes may use.
 const SHARE: f64 = 0.05;
 
-/// How long a part of a probe may take.
+/// Time limit of each part of a probe.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
-/// How often it looks whether it is to end.
+/// Longest sleep before the stop flag is checked.
 const LOOK: StdDuration = StdDuration::from_millis(20);
 
-/// Probes that go on until somebody wants to know what became of them. None is begun before it is known what the path carries,
-/// so that they take no more of it than they may.
+/// A thread that sends probes until [`end`](Self::end). It starts no probe until the capacity of the path is known, so that probes do
+/// not exceed their share.
 #[derive(Debug)]
 pub struct Probing {
     stop: Arc<AtomicBool>,
-    /// Between the beginnings of two, ns; nothing begins while it is zero.
+    /// Time between the starts of two probes, ns. While it is zero, none starts.
     gap: Arc<AtomicU64>,
-    thread: JoinHandle<Vec<Foreign>>,
+    thread: JoinHandle<Vec<ForeignProbe>>,
 }
 
 impl Probing {
-    /// Gets ready.
+    /// Starts the thread.
     ///
     /// # Errors
     /// If the kernel refuses a thread.
@@ -56,82 +57,82 @@ impl Probing {
         Ok(Self { stop, gap, thread })
     }
 
-    /// The path is full that way, and carries so much down and up, bit/s; while it carries nothing no probe is begun.
-    pub fn carries(&self, full: Way, [down, up]: [f64; 2]) {
-        let goes_up = if full == Way::Down { UP_BYTES } else { PROBE_BYTES };
+    /// Sets the loaded direction and the capacity down and up, bit/s. If either capacity is zero, no probe starts.
+    pub fn carries(&self, full: DataDirection, [down, up]: [f64; 2]) {
+        let goes_up = if full == DataDirection::Down { UP_BYTES } else { PROBE_BYTES };
         let gap = |bytes: f64, bits_per_s: f64| bytes * 8.0 / (SHARE * bits_per_s) * 1e9;
         let gap = gap(PROBE_BYTES, down).max(gap(goes_up, up));
         let gap = if down > 0.0 && up > 0.0 { (gap as u64).max(SHORTEST_GAP_NS) } else { 0 };
         self.gap.store(gap, Ordering::Relaxed);
     }
 
-    /// Nothing fills the path any more: no probe is begun.
+    /// The load has ended: no probe starts.
     pub fn pause(&self) {
         self.gap.store(0, Ordering::Relaxed);
     }
 
-    /// Ends it; all probes in the order in which they were begun. Those that are underway are not waited for, and are neither
-    /// here nor lost.
+    /// Stops and returns the finished probes in the order of their starts. Probes in flight are omitted and do not count as lost.
     ///
     /// # Errors
     /// If its thread has panicked.
-    pub fn end(self) -> io::Result<Vec<Foreign>> {
+    pub fn end(self) -> io::Result<Vec<ForeignProbe>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| io::Error::other("the thread of the probes has panicked"))
     }
 }
 
-fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign> {
+fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<ForeignProbe> {
     let (told, came) = channel();
     let underway = Arc::new(AtomicUsize::new(0));
     let mut next = monotonic_nanos();
     while !stop.load(Ordering::Relaxed) {
         let (now, gap) = (monotonic_nanos(), gap.load(Ordering::Relaxed));
-        // Of a path that takes longer, fewer are begun.
+        // On a slow path, fewer probes start.
         if gap > 0 && now >= next && underway.load(Ordering::Relaxed) < MOST_PROBES {
             launch(order, &told, &underway);
             next = following(next, gap, now);
         }
-        // A gap may change meanwhile.
+        // The gap may change during the sleep.
         let left = StdDuration::from_nanos(next.saturating_sub(now));
         std::thread::sleep(left.clamp(StdDuration::from_millis(1), LOOK));
     }
-    let mut probes: Vec<Foreign> = came.try_iter().collect();
+    let mut probes: Vec<ForeignProbe> = came.try_iter().collect();
     probes.sort_by_key(|probe| probe.begun);
     probes
 }
 
-/// When the probe after one is due that was due then and was begun now: a thread that was kept away begins none for what it missed.
+/// The due time of the next probe, after one that was due at `due` and started at `now`. A late thread skips the probes that it
+/// missed.
 const fn following(due: u64, gap: u64, now: u64) -> u64 {
     if now < due + gap { due + gap } else { now + gap }
 }
 
-/// Begins a probe on a thread of its own: the next does not wait for it.
-fn launch(order: &Arc<CallOrder>, told: &Sender<Foreign>, underway: &Arc<AtomicUsize>) {
+/// Starts a probe on a thread of its own, so that the next one does not wait for it.
+fn launch(order: &Arc<CallOrder>, told: &Sender<ForeignProbe>, underway: &Arc<AtomicUsize>) {
     underway.fetch_add(1, Ordering::Relaxed);
     let (order, told, done) = (Arc::clone(order), told.clone(), Arc::clone(underway));
     let probe = move || {
         let begun = monotonic_nanos();
         let parts_ns = probe(&order).ok();
         done.fetch_sub(1, Ordering::Relaxed);
-        // Who does not wait any longer does not want it.
-        let _ = told.send(Foreign { begun, parts_ns });
+        // If the receiver is gone, the result is not needed.
+        let _ = told.send(ForeignProbe { begun, parts_ns });
     };
     if std::thread::Builder::new().name("speed-probe".to_owned()).spawn(probe).is_err() {
-        // A host that has no thread left begins none.
+        // If the host has no thread left, the probe is skipped.
         underway.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Opens a connection, secures it, and asks: how long each takes, ns.
+/// Durations of the TCP handshake, the TLS handshake and the greeting, ns.
 fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
     let begun = monotonic_nanos();
     let socket = TcpStream::connect_timeout(&order.server, PATIENCE)?;
     let stands = monotonic_nanos();
-    let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())?;
+    let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone())?;
     let secured = monotonic_nanos();
     let binding = talk.binding()?;
-    // The server greets first, for whoever has come; what is measured is what is asked of it then.
+    // The server greets every connection first. The measured part is the request after that.
     let greeted = hear_server(&mut talk).map_err(io::Error::other)?;
     let nonce = random()?;
     let asked = monotonic_nanos();
@@ -169,13 +170,13 @@ mod tests {
             probing.carries(full, carried);
             probing.gap.load(Ordering::Relaxed)
         };
-        // 5 % of 1 Mbit/s are 1.25 probes of 40 kbit in a second; of 1 Gbit/s there are no more than ten.
-        assert_eq!(gap(Way::Up, [1e9, 1e6]), 800_000_000);
-        assert_eq!(gap(Way::Down, [1e9, 1e9]), 100_000_000);
-        // The way back is not filled by them either: 9600 bits of each go up, of 250 kbit/s.
-        assert_eq!(gap(Way::Down, [10e6, 250e3]), 768_000_000);
-        assert_eq!(gap(Way::Both, [0.0, 1e6]), 0);
-        gap(Way::Up, [1e9, 1e6]);
+        // 5 % of 1 Mbit/s are 1.25 probes of 40 kbit per second. At 1 Gbit/s the limit is ten probes per second.
+        assert_eq!(gap(DataDirection::Up, [1e9, 1e6]), 800_000_000);
+        assert_eq!(gap(DataDirection::Down, [1e9, 1e9]), 100_000_000);
+        // Probes do not fill the other direction either: each sends 9600 bits up, on a line of 250 kbit/s.
+        assert_eq!(gap(DataDirection::Down, [10e6, 250e3]), 768_000_000);
+        assert_eq!(gap(DataDirection::Both, [0.0, 1e6]), 0);
+        gap(DataDirection::Up, [1e9, 1e6]);
         probing.pause();
         assert_eq!(probing.gap.load(Ordering::Relaxed), 0);
         probing.end().unwrap();
@@ -192,7 +193,7 @@ mod tests {
     fn who_is_not_there_is_a_probe_without_end() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let probing = Probing::begin(order(free)).unwrap();
-        probing.carries(Way::Down, [1e9; 2]);
+        probing.carries(DataDirection::Down, [1e9; 2]);
         std::thread::sleep(StdDuration::from_millis(350));
         let probes = probing.end().unwrap();
         assert!(!probes.is_empty() && probes.iter().all(|probe| probe.parts_ns.is_none()), "{probes:?}");

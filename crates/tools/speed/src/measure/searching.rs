@@ -1,81 +1,80 @@
-//! A search for what the line carries, on a phase of datagrams whose rate the client tells.
+//! A capacity search in a phase of datagrams whose rate the client steers.
 
 use netrig_core::{Duration, Rate};
 
-use super::call::{News, PhaseOrder};
-use crate::carry::Live;
-use crate::protocol::{Carrier, Load, PhaseError, Way};
-use crate::search::{Found, Search, SearchOrder, Stage};
+use super::call::{PhaseEvent, PhaseOrder};
+use crate::carry::LiveReading;
+use crate::protocol::{Carrier, DataDirection, DatagramLoad, PhaseError};
+use crate::search::{FoundCapacity, LineSearch, SearchOrder, SearchStage};
 
-/// Time between two readings of the receiver, and the most where a line is slow.
+/// Interval between readings of the receiver, and the longest one on a slow line.
 const EVERY: Duration = Duration::from_millis(50);
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// Share of the line that the answers to readings may take: a reading comes on the control connection, and its
-/// acknowledgement, an IP packet of so many bits, goes the way of the datagrams.
+/// Share of the line for the acknowledgements of readings. A reading arrives on the control connection, and its acknowledgement, an
+/// IP packet of `ANSWER_BITS`, goes in the direction of the datagrams.
 const ANSWERS: f64 = 0.0025;
 const ANSWER_BITS: f64 = 8.0 * 72.0;
 
-/// What it begins with where nothing is known of the line, datagrams per second.
+/// The first rate without knowledge of the line, datagrams per second.
 const FIRST: f64 = 50.0;
 
-/// Where something is known it begins with this share of it.
+/// The first rate as a share of a known rate.
 const SHARE: f64 = 0.5;
 
-/// So many of them fill the line in a second, if the shortest do: where it is slow they are shorter, so that seconds tell enough of
-/// it. They are as long as may be for that: what a line spends on each packet, and fills up in cells, is then that of the packets
-/// of connections.
+/// Datagrams per second that fill the line, as long as the shortest suffice. On a slow line datagrams are shorter, so that some
+/// seconds have enough of them. Otherwise they are as long as possible, so that the overhead per packet and the padding of cells
+/// equal those of connections.
 const PER_S: f64 = 100.0;
 
-/// Payload of the shortest, bytes.
+/// Shortest payload, bytes.
 const SHORTEST: u32 = 64;
 
-/// Payload of datagrams where the path would carry longer ones, bytes: more of them would only hide what one costs.
+/// Longest payload, bytes, even if the path carries more.
 const LONGEST: u32 = 8972;
 
-/// What is to be searched for.
+/// An order for a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchTask {
-    /// Which way: up or down.
-    pub way: Way,
-    /// Payload of each datagram, bytes; as long as the path carries if not given.
+    /// The direction: up or down.
+    pub way: DataDirection,
+    /// Payload of each datagram, bytes. By default as long as the path carries.
     pub size: Option<u16>,
-    /// The most that may be sent, payload bits per second.
+    /// The highest sending rate, payload bits per second.
     pub most: Rate,
-    /// For how long what arrives is counted, at least.
+    /// The shortest time of counting on the saturated line.
     pub counts: Duration,
-    /// For how long it is seen what is lost a little below.
+    /// The time of measuring the loss below the capacity.
     pub beneath: Duration,
-    /// For how long it may go on in all.
+    /// The time limit of the search.
     pub lasts: Duration,
 }
 
-/// A search that goes on.
+/// A running search.
 pub(super) struct Searching {
     task: SearchTask,
     size: u16,
     every: Duration,
-    search: Search,
-    /// What was told to the sender last, payload bits per second.
+    search: LineSearch,
+    /// The rate that was last sent to the sender, payload bits per second.
     told: Option<Rate>,
 }
 
 impl SearchTask {
-    /// Whether a server would carry it.
+    /// Checks the order as a server does.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the order.
     pub fn check(&self) -> Result<(), PhaseError> {
         self.phase(self.size.unwrap_or(SHORTEST as u16), EVERY).check()
     }
 
     fn phase(&self, size: u16, every: Duration) -> PhaseOrder {
-        let carrier = Carrier::Udp { way: self.way, size, load: Load::Told };
+        let carrier = Carrier::Udp { way: self.way, size, load: DatagramLoad::Told };
         PhaseOrder { carrier, lasts: self.lasts, every }
     }
 
-    /// The payload of its datagrams on a path that carries IP packets of so many bytes, and so many bits of payload per second
-    /// at least, if that is known.
+    /// The payload of the datagrams for a path MTU and a rate that the path is known to carry, payload bits per second.
     pub(super) fn payload(&self, path_mtu: Option<u32>, v4: bool, known: Option<f64>) -> u16 {
         let headers = if v4 { 28 } else { 48 };
         let fits = path_mtu.map_or(1200, |mtu| mtu.saturating_sub(headers).clamp(SHORTEST, LONGEST));
@@ -85,7 +84,7 @@ impl SearchTask {
 }
 
 impl Searching {
-    /// Begins now, with datagrams of `size` bytes; `known` is what the line has carried at least, payload bits per second.
+    /// A search with datagrams of `size` bytes. `known` is a rate that the line has carried, payload bits per second.
     pub fn new(task: SearchTask, size: u16, known: Option<f64>, round_trip: Duration) -> Self {
         let bits = 8.0 * f64::from(size);
         let order = SearchOrder {
@@ -96,40 +95,40 @@ impl Searching {
             known: known.map(|known| known / bits),
             round_trip,
         };
-        let search = Search::new(order);
+        let search = LineSearch::new(order);
         Self { task, size, every: known.map_or(EVERY, apart), search, told: None }
     }
 
-    /// The phase that carries it.
+    /// The phase of the search.
     pub fn phase(&self) -> PhaseOrder {
         self.task.phase(self.size, self.every)
     }
 
-    /// Hears what the receiver has counted, and steers the sender.
-    pub fn watch(&mut self, news: &mut News<'_>) {
+    /// Takes the counts of the receiver and steers the sender.
+    pub fn watch(&mut self, news: &mut PhaseEvent<'_>) {
         match (news, self.task.way) {
-            (News::Near(Live::Datagrams(heard)), Way::Down)
-            | (News::Far(Live::Datagrams(heard)), Way::Up) => {
+            (PhaseEvent::Near(LiveReading::Datagrams(heard)), DataDirection::Down)
+            | (PhaseEvent::Far(LiveReading::Datagrams(heard)), DataDirection::Up) => {
                 self.search.heard((&*heard).into());
             }
-            (News::Tick(steering), _) => {
+            (PhaseEvent::Tick(steering), _) => {
                 let bits_per_s = self.search.rate() * 8.0 * f64::from(self.size);
                 let rate = Rate::from_bits_per_s(bits_per_s.round() as u64);
                 steering.rate = (self.told != Some(rate)).then_some(rate);
                 self.told = Some(rate);
-                steering.enough = self.search.stage() == Stage::Over;
+                steering.enough = self.search.stage() == SearchStage::Over;
             }
             _ => {}
         }
     }
 
-    /// What was found, and whether the search came to its end.
-    pub fn end(self) -> (Found, bool) {
-        (*self.search.found(), self.search.stage() == Stage::Over)
+    /// The result, and whether the search finished.
+    pub fn end(self) -> (FoundCapacity, bool) {
+        (*self.search.found(), self.search.stage() == SearchStage::Over)
     }
 }
 
-/// Time between two readings on a line that carries so much, bit/s.
+/// Interval between readings on a line with a known rate, bit/s.
 fn apart(known: f64) -> Duration {
     let answered = ANSWER_BITS / (ANSWERS * known.max(1.0));
     Duration::from_secs_f64(answered.clamp(EVERY.as_secs_f64(), SELDOM.as_secs_f64()))
@@ -142,7 +141,7 @@ mod tests {
     #[test]
     fn datagrams_are_as_long_as_the_path_carries() {
         let task = SearchTask {
-            way: Way::Up,
+            way: DataDirection::Up,
             size: None,
             most: Rate::from_bits_per_s(1_000_000_000),
             counts: Duration::from_secs(1),
@@ -158,7 +157,7 @@ mod tests {
     #[test]
     fn datagrams_of_a_slow_line_are_short() {
         let task = SearchTask {
-            way: Way::Up,
+            way: DataDirection::Up,
             size: None,
             most: Rate::from_bits_per_s(1_000_000_000),
             counts: Duration::from_secs(1),

@@ -1,49 +1,49 @@
-//! What the kernel of the end that sends told of its connections.
+//! Kernel counters of the sender's connections.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::Counted;
+use crate::protocol::ConnectionCounts;
 
-/// What connections did after the warm-up, all of one phase together; the means are of readings. What the end that sends has not
-/// told is nothing: servers of iperf3 keep what their kernels count to themselves.
+/// All connections of a phase after the warm-up. Means are over readings. A value that the sender does not report is absent: servers
+/// of iperf3 report no kernel counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Connections {
-    /// Share of the time in which there was something to send, or sent and not acknowledged, of the mean connection.
+pub struct ConnectionSummary {
+    /// Share of the time with unsent or unacknowledged data, mean over connections.
     pub busy: Option<f64>,
-    /// Share of the time in which the other end's window let no more through, of the mean connection.
+    /// Share of the time in which the receive window of the peer limited the sender, mean over connections.
     pub window_limited: Option<f64>,
-    /// Share of the time in which the send buffer held no more, of the mean connection.
+    /// Share of the time in which the send buffer limited the sender, mean over connections.
     pub buffer_limited: Option<f64>,
-    /// Share of the bytes that the kernel transmitted that it had transmitted before (RFC 6349 section 4.2), warm-up included;
-    /// nothing of an end that does not tell.
+    /// Share of the transmitted bytes that were retransmissions (RFC 6349 section 4.2), including the warm-up. Absent if the sender does
+    /// not report it.
     pub sent_again: Option<f64>,
-    /// Bytes that were sent again, warm-up included.
+    /// Retransmitted bytes, including the warm-up.
     pub bytes_again: Option<u64>,
-    /// Bytes given to the kernel, warm-up included.
+    /// Bytes given to the kernel, including the warm-up.
     pub bytes_sent: u64,
     /// Mean congestion window of a connection, bytes.
     pub cwnd: Option<f64>,
-    /// Mean of the window that the other end offers a connection, bytes.
+    /// Mean receive window of the peer per connection, bytes.
     pub window: Option<f64>,
-    /// Mean round trip, s; nothing if the kernel measured none.
+    /// Mean round-trip time, s. Absent if the kernel measured none.
     pub round_trip_s: Option<f64>,
-    /// Shortest round trip, s.
+    /// Shortest round-trip time, s.
     pub least_round_trip_s: Option<f64>,
 }
 
-impl Connections {
-    /// From the readings after so many seconds; nothing if there are not two of any connection.
-    pub fn of(counted: &[Counted], from_s: f64) -> Option<Self> {
+impl ConnectionSummary {
+    /// From the readings after `from_s` seconds. `None` if no connection has two of them.
+    pub fn of(counted: &[ConnectionCounts], from_s: f64) -> Option<Self> {
         let streams = counted.iter().map(|counted| counted.stream).max()?;
-        let kept = |counted: &&Counted| counted.at_ns as f64 * 1e-9 >= from_s;
+        let kept = |counted: &&ConnectionCounts| counted.at_ns as f64 * 1e-9 >= from_s;
         let mut all = Self::default();
         let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
         let mut transmitted: Option<u64> = None;
         for stream in 0..=streams {
             let readings = || counted.iter().filter(|counted| counted.stream == stream);
             let (Some(first), Some(last)) = (readings().find(kept), readings().next_back()) else { continue };
-            // Where each way has connections of its own those of the other way say nothing of this one.
+            // A connection that only receives belongs to the other direction.
             if last.sent == 0 {
                 continue;
             }
@@ -57,17 +57,17 @@ impl Connections {
                 add(transmitted.get_or_insert(0), last.transmitted.unwrap_or(0));
             }
         }
-        let mean = |of: &dyn Fn(&Counted) -> Option<f64>| {
-            let carry = |counted: &&Counted| kept(counted) && counted.sent > 0;
+        let mean = |of: &dyn Fn(&ConnectionCounts) -> Option<f64>| {
+            let carry = |counted: &&ConnectionCounts| kept(counted) && counted.sent > 0;
             let values: Vec<f64> = counted.iter().filter(carry).filter_map(of).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let share = |part: u64, of: u64| if of == 0 { 0.0 } else { (part as f64 / of as f64).min(1.0) };
         (took_ns > 0).then_some(())?;
-        // A kernel that tells has counted a connection that carried something as busy.
+        // If the kernel counts busy time, a connection that carried data has some.
         let told = |part: u64| (busy_ns > 0).then(|| share(part, took_ns));
         [all.busy, all.window_limited, all.buffer_limited] = [busy_ns, window_ns, buffer_ns].map(told);
-        // What was given to the kernel may wait there for minutes, and what is sent again may have been lost in the warm-up.
+        // Data may wait in the kernel for minutes, and a retransmitted segment may have been lost in the warm-up.
         let transmitted = transmitted.filter(|transmitted| *transmitted > 0);
         all.sent_again =
             all.bytes_again.zip(transmitted).map(|(again, transmitted)| share(again, transmitted));
@@ -81,7 +81,7 @@ impl Connections {
     }
 }
 
-/// Counts of another end may be anything.
+/// Saturating, because the counts of a peer may be any number.
 const fn add(all: &mut u64, more: u64) {
     *all = all.saturating_add(more);
 }
@@ -92,8 +92,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn counted(at_ms: u64, stream: u16, limited_ms: [u64; 2], sent: [u64; 2]) -> Counted {
-        Counted {
+    fn counted(at_ms: u64, stream: u16, limited_ms: [u64; 2], sent: [u64; 2]) -> ConnectionCounts {
+        ConnectionCounts {
             at_ns: at_ms * MS,
             stream,
             sent: sent[0],
@@ -106,12 +106,11 @@ mod tests {
             window: 65_536,
             srtt_ns: Some(20 * MS),
             min_rtt_ns: Some((10 + u64::from(stream)) * MS),
-            ..Counted::default()
+            ..ConnectionCounts::default()
         }
     }
 
-    /// Two connections for 900 ms after a warm-up of 100 ms: one waits for a window for a third of it, both send one byte in
-    /// ten again.
+    /// Two connections for 900 ms after a warm-up of 100 ms. One is window-limited for a third of it, both retransmit one byte in ten.
     #[test]
     fn shares_are_of_the_time_after_the_warm_up() {
         let readings = [
@@ -122,7 +121,7 @@ mod tests {
             counted(1000, 0, [400, 90], [10_000, 1500]),
             counted(1000, 1, [300, 90], [10_000, 1000]),
         ];
-        let told = Connections::of(&readings, 0.1).unwrap();
+        let told = ConnectionSummary::of(&readings, 0.1).unwrap();
         let near =
             |told: Option<f64>, wanted: f64| told.is_some_and(|told| (told / wanted - 1.0).abs() < 1e-9);
         assert!(near(told.busy, 0.5) && near(told.window_limited, 1.0 / 3.0), "{told:?}");
@@ -130,30 +129,31 @@ mod tests {
         assert!(near(told.sent_again, 1.0 / 9.0), "{told:?}");
         assert_eq!((told.bytes_sent, told.bytes_again), (20_000, Some(2500)));
         assert!(near(told.cwnd, 15_000.0) && told.least_round_trip_s == Some(0.01), "{told:?}");
-        // Of an end that tells no more than bytes nothing is said that it did not tell.
-        let bytes = |at_ms, sent| Counted { at_ns: at_ms * MS, sent, ..Counted::default() };
-        let told = Connections::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
+        // If an end reports only bytes, all other values are absent.
+        let bytes = |at_ms, sent| ConnectionCounts { at_ns: at_ms * MS, sent, ..ConnectionCounts::default() };
+        let told = ConnectionSummary::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
         assert_eq!((told.busy, told.window_limited, told.cwnd, told.bytes_sent), (None, None, None, 10_000));
         assert_eq!((told.sent_again, told.bytes_again), (None, None));
-        // Whatever the other end says.
-        let most = |at_ms, stream| Counted {
+        // Any numbers of the peer.
+        let most = |at_ms, stream| ConnectionCounts {
             sent: u64::MAX,
             transmitted: Some(u64::MAX),
             sent_again: Some(u64::MAX),
             ..counted(at_ms, stream, [0, 0], [0, 0])
         };
-        let told = Connections::of(&[most(100, 0), most(100, 1), most(1000, 0), most(1000, 1)], 0.1).unwrap();
+        let told =
+            ConnectionSummary::of(&[most(100, 0), most(100, 1), most(1000, 0), most(1000, 1)], 0.1).unwrap();
         assert_eq!(told.bytes_sent, u64::MAX);
         assert_eq!(told.sent_again, Some(1.0));
-        assert_eq!(Connections::of(&readings[..1], 0.0), None);
-        assert_eq!(Connections::of(&[], 0.0), None);
+        assert_eq!(ConnectionSummary::of(&readings[..1], 0.0), None);
+        assert_eq!(ConnectionSummary::of(&[], 0.0), None);
     }
 
-    /// A line of 128 kbit/s: the kernel has taken 150 kB at once, which leave in ten seconds, and of the 160 kB that leave
-    /// 13.6 kB are sent again. Of what was given nothing is given after the warm-up.
+    /// A line of 128 kbit/s: the kernel takes 150 kB at once and sends them in ten seconds. Of the 160 kB sent, 13.6 kB are
+    /// retransmissions. No data is given to the kernel after the warm-up.
     #[test]
     fn shares_are_of_what_the_kernel_transmitted() {
-        let reading = |at_ms: u64| Counted {
+        let reading = |at_ms: u64| ConnectionCounts {
             sent: 150_000,
             transmitted: Some(16 * at_ms),
             sent_again: Some(16 * at_ms * 85 / 1000),
@@ -161,13 +161,13 @@ mod tests {
         };
         let readings: Vec<_> = (1..=100).map(|n| reading(n * 100)).collect();
         for warm_up_s in [0.0, 1.0, 9.0] {
-            let told = Connections::of(&readings, warm_up_s).unwrap();
+            let told = ConnectionSummary::of(&readings, warm_up_s).unwrap();
             assert!((told.sent_again.unwrap() - 0.085).abs() < 1e-4, "{told:?}");
         }
-        // A server of iperf3 tells what it sent again alone.
+        // A server of iperf3 reports only the retransmissions.
         let untold: Vec<_> =
-            readings.iter().map(|reading| Counted { transmitted: None, ..*reading }).collect();
-        let told = Connections::of(&untold, 1.0).unwrap();
+            readings.iter().map(|reading| ConnectionCounts { transmitted: None, ..*reading }).collect();
+        let told = ConnectionSummary::of(&untold, 1.0).unwrap();
         assert_eq!((told.sent_again, told.bytes_again), (None, Some(13_600)));
     }
 }

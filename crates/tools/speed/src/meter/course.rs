@@ -1,4 +1,4 @@
-//! What arrived, over time.
+//! Received data over time.
 
 use std::collections::BTreeMap;
 
@@ -6,51 +6,50 @@ use netrig_stats::warmup::{Warmup, WarmupVerdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::{Counted, Heard};
+use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// The share of a phase that is left out where it is too short to find out how long its beginning lasts.
+/// Share of a phase that is taken as the warm-up if the phase is too short to detect one.
 const BEGINNING: f64 = 0.2;
 
-/// A last interval that is shorter than this share of the one before is a part of that.
+/// A last interval shorter than this share of the one before is merged with it.
 const SHORT: f64 = 0.5;
 
-/// What is left is steady if the rates of its halves differ by no more than this share of all of it.
+/// The rest is steady if the rates of its halves differ by at most this share of the whole rate.
 const STEADY: f64 = 0.1;
 
-/// Bytes that had arrived at the ends of intervals.
+/// Bytes received by the ends of intervals.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course {
-    /// When, s since the phase began, and how many.
+pub struct ArrivalCourse {
+    /// Time, s since the phase began, and bytes.
     points: Vec<(f64, u64)>,
 }
 
-/// How fast data arrived, and how steadily.
+/// The rate of received data, and its steadiness.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Throughput {
-    /// Payload bits per second from the end of the warm-up on.
+    /// Payload bits per second after the warm-up.
     pub bits_per_s: f64,
-    /// The same from the first byte on.
+    /// Payload bits per second from the first byte on.
     pub whole_bits_per_s: f64,
-    /// The warm-up, s: what was before it is left out.
+    /// Duration of the warm-up, s. It is left out.
     pub warm_up_s: f64,
-    /// Whether what follows it is steady: its halves differ by no more than a tenth. If not, the phase was too short for what it
-    /// measured.
+    /// Whether the rate after the warm-up is steady: its halves differ by at most a tenth. If not, the phase was too short.
     pub steady: bool,
-    /// Instability: standard deviation of the intervals' rates over their mean, after the warm-up. Of connections it is of segments
-    /// as they arrive, whether something before them is missing or not.
+    /// Instability: standard deviation of the rates of the intervals divided by their mean, after the warm-up. For connections,
+    /// segments count when they arrive, in order or not.
     pub instability: f64,
-    /// The longest time in which nothing arrived, s, as fine as the intervals are.
+    /// The longest time without received data, s. Its resolution is the interval.
     pub longest_stall_s: f64,
-    /// Bytes in all.
+    /// Total bytes.
     pub bytes: u64,
-    /// For how long it was measured, s.
+    /// Duration of the measurement, s.
     pub lasted_s: f64,
 }
 
-impl Course {
-    /// Of connections, all of them together. What lies behind a hole has arrived, and can be read only once that is filled.
-    pub fn of_streams(counted: &[Counted]) -> Self {
-        let mut streams: BTreeMap<u16, Vec<&Counted>> = BTreeMap::new();
+impl ArrivalCourse {
+    /// The sum over connections. Out-of-order segments count as received before the program can read them.
+    pub fn of_streams(counted: &[ConnectionCounts]) -> Self {
+        let mut streams: BTreeMap<u16, Vec<&ConnectionCounts>> = BTreeMap::new();
         for counted in counted {
             streams.entry(counted.stream).or_default().push(counted);
         }
@@ -62,14 +61,14 @@ impl Course {
         Self::of(points)
     }
 
-    /// Of datagrams.
-    pub fn of_datagrams(heard: &[Heard]) -> Self {
+    /// From counts of datagrams.
+    pub fn of_datagrams(heard: &[DatagramCounts]) -> Self {
         Self::of(heard.iter().map(|heard| (heard.at_ns, heard.bytes)))
     }
 
     fn of(points: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut points: Vec<_> = points.into_iter().map(|(at, bytes)| (at as f64 * 1e-9, bytes)).collect();
-        // The reading at the end may come right behind one that was due: what comes in no time has no rate.
+        // The last reading may follow a regular one at once, and such a short interval has no useful rate.
         if let [.., before, due, last] = points[..]
             && last.0 - due.0 < SHORT * (due.0 - before.0)
         {
@@ -78,19 +77,19 @@ impl Course {
         Self { points }
     }
 
-    /// Bytes that had arrived, and when, s.
+    /// Time, s, and bytes received by then.
     pub fn points(&self) -> &[(f64, u64)] {
         &self.points
     }
 
-    /// The rate in each interval, payload bits per second, with when the interval ended, s.
+    /// The end of each interval, s, and its rate, payload bits per second.
     pub fn rates(&self) -> Vec<(f64, f64)> {
         let begun = (0.0, 0);
         let before = std::iter::once(&begun).chain(&self.points);
         before.zip(&self.points).filter_map(|(before, now)| Some((now.0, rate(*before, *now)?))).collect()
     }
 
-    /// What it comes to; nothing of fewer than three readings, or if nothing arrived.
+    /// The throughput. `None` for fewer than three readings, or if no data arrived.
     pub fn throughput(&self) -> Option<Throughput> {
         let (last, rates) = (*self.points.last()?, self.rates());
         if self.points.len() < 3 || last.1 == 0 {
@@ -103,7 +102,7 @@ impl Course {
         let warm_up =
             found.or_else(|_| Warmup::fixed(values.len(), (values.len() as f64 * BEGINNING).ceil() as usize));
         let warm_up = warm_up.ok()?;
-        // A phase that never becomes steady has its first half left out, and says so.
+        // If a phase never becomes steady, its first half is the warm-up and `steady` is false.
         let cut = warm_up.discard.min(values.len() / 2);
         let from = if cut == 0 { (0.0, 0) } else { *self.points.get(cut - 1)? };
         let kept = values.get(cut..)?;
@@ -124,18 +123,18 @@ impl Course {
         })
     }
 
-    /// Whether the halves of what lies between two points have the same rate, as far as a tenth of it goes.
+    /// Whether the halves of the time between two points have the same rate within a tenth of it.
     fn has_even_halves(&self, from: (f64, u64), last: (f64, u64)) -> bool {
         let middle = f64::midpoint(from.0, last.0);
         let Some(at) = self.points.iter().rev().find(|(at, _)| *at <= middle) else { return false };
         match (rate(from, *at), rate(*at, last), rate(from, last)) {
             (Some(one), Some(other), Some(all)) => (one - other).abs() <= STEADY * all,
-            // Too few to have halves.
+            // Too few points for halves.
             _ => false,
         }
     }
 
-    /// The longest time without a byte, after the first one.
+    /// The longest time without received data after the first byte.
     fn longest_stall(&self) -> f64 {
         let (mut since, mut longest) = (None, 0.0_f64);
         for (before, now) in self.points.iter().zip(self.points.iter().skip(1)) {
@@ -150,11 +149,11 @@ impl Course {
     }
 }
 
-/// Bytes of one connection that had arrived at each of its readings, and when, ns. Where there is no hole they are what was read. From
-/// such a reading to the next one they are as many as its segments were; to the end, if no such one follows, each segment has as much
-/// as those before it: most of them are full.
-fn arrived(readings: &[&Counted]) -> Vec<(u64, u64)> {
-    let mut whole = Counted::default();
+/// Time of each reading of one connection, ns, and the bytes received by then. At a reading without a hole they are the bytes read.
+/// Between two such readings they grow in proportion to the segments. After the last one each segment counts as many bytes as those
+/// before it, because most segments are full.
+fn arrived(readings: &[&ConnectionCounts]) -> Vec<(u64, u64)> {
+    let mut whole = ConnectionCounts::default();
     let mut points = Vec::with_capacity(readings.len());
     let mut rest = readings;
     while let Some(reading) = rest.first() {
@@ -164,7 +163,7 @@ fn arrived(readings: &[&Counted]) -> Vec<(u64, u64)> {
             (next.segments.saturating_sub(whole.segments), next.received.saturating_sub(whole.received))
         });
         let each = bytes as f64 / segments.max(1) as f64;
-        let came = |reading: &&Counted| {
+        let came = |reading: &&ConnectionCounts| {
             let came = (each * reading.segments.saturating_sub(whole.segments) as f64).round() as u64;
             (reading.at_ns, whole.received.saturating_add(came).max(reading.received))
         };
@@ -184,10 +183,10 @@ fn rate(from: (f64, u64), to: (f64, u64)) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Readings every 100 ms, of so many bytes each.
-    fn course(bytes: impl IntoIterator<Item = u64>) -> Course {
+    /// Readings every 100 ms with these numbers of bytes.
+    fn course(bytes: impl IntoIterator<Item = u64>) -> ArrivalCourse {
         let mut all = 0;
-        Course::of(bytes.into_iter().zip(1..).map(|(bytes, n)| {
+        ArrivalCourse::of(bytes.into_iter().zip(1..).map(|(bytes, n)| {
             all += bytes;
             (n * 100_000_000, all)
         }))
@@ -195,65 +194,81 @@ mod tests {
 
     #[test]
     fn connections_are_added_up() {
-        let counted = |at_ns, stream, received| Counted { at_ns, stream, received, ..Counted::default() };
-        let course =
-            Course::of_streams(&[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)]);
+        let counted = |at_ns, stream, received| ConnectionCounts {
+            at_ns,
+            stream,
+            received,
+            ..ConnectionCounts::default()
+        };
+        let course = ArrivalCourse::of_streams(&[
+            counted(10, 0, 5),
+            counted(10, 1, 7),
+            counted(20, 0, 6),
+            counted(20, 1, 9),
+        ]);
         assert_eq!(course.points().iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [12, 15]);
     }
 
-    /// A connection that gets a segment of 1000 bytes in each interval, of which it can read some.
-    fn reading(n: u64, readable: u64) -> Counted {
-        Counted {
+    /// A connection that receives a segment of 1000 bytes in each interval and can read `readable` of them.
+    fn reading(n: u64, readable: u64) -> ConnectionCounts {
+        ConnectionCounts {
             at_ns: n * 100_000_000,
             segments: n,
             received: readable * 1000,
             has_hole: readable < n,
-            ..Counted::default()
+            ..ConnectionCounts::default()
         }
     }
 
-    /// Of two connections the second has a hole from 300 ms on, which is filled at 700 ms.
+    /// The second of two connections has a hole from 300 ms to 700 ms.
     #[test]
     fn what_waits_for_a_hole_has_arrived() {
         let readings = (1..=10).flat_map(|n| {
             let readable = if (3..7).contains(&n) { 2 } else { n };
-            [reading(n, n), Counted { stream: 1, ..reading(n, readable) }]
+            [reading(n, n), ConnectionCounts { stream: 1, ..reading(n, readable) }]
         });
-        let course = Course::of_streams(&readings.collect::<Vec<_>>());
+        let course = ArrivalCourse::of_streams(&readings.collect::<Vec<_>>());
         assert!((1..).map(|n| n * 2000).zip(course.points()).all(|(bytes, point)| bytes == point.1));
         let told = course.throughput().unwrap();
         assert!((told.bits_per_s - 160_000.0).abs() < 100.0 && told.instability < 0.01, "{told:?}");
         assert_eq!((told.bytes, told.longest_stall_s), (20_000, 0.0));
     }
 
-    /// The last four of a hundred segments lie behind a hole when it ends; or the first four came again, and there is none.
+    /// The last four of a hundred segments are behind a hole at the end. Or the first four arrived twice, and there is no hole.
     #[test]
     fn what_still_waits_for_a_hole_at_the_end_has_arrived_and_what_comes_twice_has_not() {
-        let told = |readable: fn(u64) -> Counted| {
-            Course::of_streams(&(1..=100).map(readable).collect::<Vec<_>>()).throughput().unwrap()
+        let told = |readable: fn(u64) -> ConnectionCounts| {
+            ArrivalCourse::of_streams(&(1..=100).map(readable).collect::<Vec<_>>()).throughput().unwrap()
         };
         let hole = told(|n| reading(n, n.min(96)));
         assert_eq!(hole.bytes, 100_000);
         assert!((hole.bits_per_s - 80_000.0).abs() < 1.0, "{hole:?}");
-        let twice = told(|n| Counted { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
+        let twice = told(|n| ConnectionCounts {
+            has_hole: false,
+            ..reading(n, if n < 5 { n } else { n.max(8) - 4 })
+        });
         assert_eq!(twice.bytes, 96_000);
     }
 
-    /// Numbers of a peer that cannot be do no harm.
+    /// Impossible numbers of a peer do no harm.
     #[test]
     fn readings_that_run_backwards_are_taken_as_they_are() {
-        let of =
-            |segments, received, has_hole| Counted { segments, received, has_hole, ..Counted::default() };
+        let of = |segments, received, has_hole| ConnectionCounts {
+            segments,
+            received,
+            has_hole,
+            ..ConnectionCounts::default()
+        };
         let all =
             [of(u64::MAX, u64::MAX, true), of(9, u64::MAX, false), of(0, 3, true), of(u64::MAX, 2, true)];
-        let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| Counted { at_ns, ..of }).collect();
-        assert_eq!(Course::of_streams(&readings).points().len(), 4);
+        let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| ConnectionCounts { at_ns, ..of }).collect();
+        assert_eq!(ArrivalCourse::of_streams(&readings).points().len(), 4);
     }
 
     #[test]
     fn a_reading_right_behind_another_makes_no_interval() {
         let of = |last_ns| {
-            Course::of(
+            ArrivalCourse::of(
                 [(100, 10), (200, 20), (300, 30), (last_ns, 31)].map(|(at, bytes)| (at * 1_000_000, bytes)),
             )
         };
@@ -267,11 +282,11 @@ mod tests {
         let steady = |bytes: &[u64]| course(bytes.iter().copied()).throughput().unwrap().steady;
         assert!(steady(&[100; 20]) && steady(&[0, 90, 110, 90, 110, 90, 110, 90, 110, 90, 110]));
         assert!(!steady(&[10, 20, 30, 40, 50, 60, 70, 80, 90, 100]));
-        // Whatever their mean is, so few of so different ones say little of it.
+        // So few and different values say little about their mean.
         assert!(!steady(&[100, 100, 0, 0, 300, 0, 0, 0, 0, 250, 0, 0]));
     }
 
-    /// A connection that grows for a second and then carries 1 Mbit/s: the beginning is left out.
+    /// A connection that grows for one second and then carries 1 Mbit/s.
     #[test]
     fn the_beginning_is_left_out_and_told() {
         let growing =

@@ -1,28 +1,27 @@
-//! How long the path took.
+//! Delays of the path.
 
 use netrig_probe::ClockOffset;
 use netrig_stats::path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An echo, and what became of it.
+/// The result of an echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round {
-    /// When it was sent, ns of `CLOCK_MONOTONIC`.
+pub struct EchoRound {
+    /// Sending time, ns of `CLOCK_MONOTONIC`.
     pub sent: u64,
-    /// How long it took there and back, without the time that the server kept it, ns; nothing if it was lost.
+    /// Round-trip time without the time at the server, ns. `None` if the echo was lost.
     pub took_ns: Option<u64>,
-    /// Of one that came back: when it was sent here, came there, was sent there and came here, ns since 1970 by the clock of each
-    /// end.
+    /// For an answered echo: sent here, received there, sent there, received here, ns since 1970 by the clock of each end.
     pub moments: Option<[u64; 4]>,
 }
 
-/// By so much, ns, the two clocks of this end may seem to disagree on one echo, for they are not read at once.
+/// Tolerance between the two clocks of this end for one echo, ns, because they are not read at the same time.
 const ASIDE: u64 = 5_000_000;
 
-impl Round {
-    /// Whether no wall clock was set while the echo was underway: then its four moments tell of the same time there and back as the
-    /// clock that nobody can set.
+impl EchoRound {
+    /// Whether no wall clock was set while the echo was in flight: the four time stamps then give the same round-trip time as the
+    /// monotonic clock.
     fn is_of_one_time(&self) -> bool {
         let (Some(took), Some([sent, there, left, back])) = (self.took_ns, self.moments) else { return true };
         let told = back.wrapping_sub(sent).wrapping_sub(left.wrapping_sub(there));
@@ -30,8 +29,7 @@ impl Round {
     }
 }
 
-/// Delays of echoes: one that was lost took infinitely long, so that a quantile tells of delay and loss together (RFC 7679
-/// section 4.1).
+/// Delays of echoes. A lost echo has an infinite delay, so a quantile covers delay and loss (RFC 7679 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Delays {
     /// Echoes sent.
@@ -40,24 +38,24 @@ pub struct Delays {
     pub lost: usize,
     /// The shortest, s.
     pub least_s: Option<f64>,
-    /// Half took no longer, s; nothing if that is a lost one, as of those that follow.
+    /// Median, s. Absent if the quantile is a lost echo; the same holds for the next two.
     pub p50_s: Option<f64>,
-    /// 95 of 100 took no longer, s.
+    /// 95th percentile, s.
     pub p95_s: Option<f64>,
-    /// 99 of 100 took no longer, s.
+    /// 99th percentile, s.
     pub p99_s: Option<f64>,
-    /// The longest of those that came back, s.
+    /// The longest of the answered echoes, s.
     pub most_s: Option<f64>,
 }
 
 impl Delays {
-    /// Of these echoes, there and back, but for those under way of which a wall clock was set; nothing of none.
-    pub fn of<'a>(rounds: impl Iterator<Item = &'a Round>) -> Option<Self> {
+    /// Round-trip delays. Echoes during which a wall clock was set are left out. `None` if there are none.
+    pub fn of<'a>(rounds: impl Iterator<Item = &'a EchoRound>) -> Option<Self> {
         let told = rounds.filter(|round| round.is_of_one_time());
         Self::of_times(told.map(|round| round.took_ns.map(|nanos| nanos as f64 * 1e-9)))
     }
 
-    /// Of these times, s, of which nothing is infinitely long; nothing of none.
+    /// From times in seconds, `None` for a lost packet. `None` if there are none.
     pub fn of_times(times: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let all = path::Delays::new(times).ok().filter(|all| all.sent() > 0)?;
         let quantile = |p: f64| all.percentile(p).ok().flatten();
@@ -73,25 +71,24 @@ impl Delays {
     }
 }
 
-/// Delays in each direction, as far as the clocks of the two ends are known.
+/// Delays in each direction, within the uncertainty of the clocks of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct OneWay {
-    /// From this end to the server. An echo that was lost counts here and below, for nobody knows where it was.
+    /// From this end to the server. A lost echo counts in both directions, because the direction of the loss is not known.
     pub up: Delays,
     /// From the server to this end.
     pub down: Delays,
-    /// All of them may be wrong by so much, s, those up by as much as those down the other way; nothing where both ends read one
-    /// clock.
+    /// Largest error of the delays, s. An error up is the same error down with the opposite sign. Zero if both ends read one clock.
     pub bound_s: f64,
 }
 
 impl OneWay {
-    /// Of these echoes, by what is known of the clocks from all of a measurement ([`clocks`]).
+    /// One-way delays of these echoes, with the clock offset of the whole measurement ([`clocks`]).
     ///
     /// # Errors
-    /// Why nothing is told of single directions, in words.
+    /// Why one-way delays are not known, as a sentence.
     pub fn of<'a>(
-        rounds: impl Iterator<Item = &'a Round> + Clone,
+        rounds: impl Iterator<Item = &'a EchoRound> + Clone,
         clocks: ClockOffset,
     ) -> Result<Self, &'static str> {
         let (ahead, bound_s) = clocks.correction()?;
@@ -107,9 +104,8 @@ impl OneWay {
     }
 }
 
-/// How far the server's clock is ahead of this end's, from all echoes of a measurement: the idle path bounds it best. Ends that
-/// read one clock say so.
-pub fn clocks(rounds: &[Round], one_clock: bool) -> ClockOffset {
+/// The offset of the server's clock from this end's, from all echoes of a measurement. The echoes on the idle path bound it best.
+pub fn clocks(rounds: &[EchoRound], one_clock: bool) -> ClockOffset {
     let told = rounds.iter().filter(|round| round.is_of_one_time());
     let moments: Vec<_> = told.filter_map(|round| round.moments).collect();
     match (one_clock, moments.is_empty()) {
@@ -125,7 +121,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn delays(took_ms: impl IntoIterator<Item = Option<u64>>) -> Option<Delays> {
-        let round = |took: Option<u64>| Round { sent: 0, took_ns: took.map(|ms| ms * MS), moments: None };
+        let round = |took: Option<u64>| EchoRound { sent: 0, took_ns: took.map(|ms| ms * MS), moments: None };
         let rounds: Vec<_> = took_ms.into_iter().map(round).collect();
         Delays::of(rounds.iter())
     }
@@ -140,18 +136,18 @@ mod tests {
         assert_eq!(delays([None]).unwrap().p50_s, None);
     }
 
-    /// An echo that takes so many milliseconds up, at the server and down, over clocks that differ by an hour.
-    fn round(sent_ms: u64, [up, kept, down]: [u64; 3], ahead: u64) -> Round {
+    /// An echo with these times up, at the server and down, ms. The server's clock is ahead by `ahead`.
+    fn round(sent_ms: u64, [up, kept, down]: [u64; 3], ahead: u64) -> EchoRound {
         let sent = 1_790_000_000_000 * MS + sent_ms * MS;
         let there = sent + ahead + up * MS;
         let moments = [sent, there, there + kept * MS, sent + (up + kept + down) * MS];
-        Round { sent: sent_ms * MS, took_ns: Some((up + down) * MS), moments: Some(moments) }
+        EchoRound { sent: sent_ms * MS, took_ns: Some((up + down) * MS), moments: Some(moments) }
     }
 
     #[test]
     fn a_queue_shows_in_its_direction() {
         const HOUR: u64 = 3_600_000 * MS;
-        // Idle 2 ms up and 4 ms down, then 50 ms more up; the idle echoes bound the clocks by half of 6 ms.
+        // Idle: 2 ms up and 4 ms down. Then 50 ms more up. The idle echoes bound the clock offset by half of 6 ms.
         let idle = [round(0, [2, 1, 4], HOUR), round(20, [2, 0, 4], HOUR)];
         let loaded = [round(40, [52, 1, 4], HOUR), round(60, [52, 1, 4], HOUR)];
         let all: Vec<_> = idle.into_iter().chain(loaded).collect();
@@ -161,19 +157,19 @@ mod tests {
         assert!((before.bound_s - 0.003).abs() < 1e-6, "{before:?}");
         let added = |of: fn(&OneWay) -> Delays| of(&during).p50_s.unwrap() - of(&before).p50_s.unwrap();
         assert!((added(|ways| ways.up) - 0.05).abs() < 1e-6 && added(|ways| ways.down).abs() < 1e-6);
-        // What is told is wrong by no more than the bound.
+        // The error is within the bound.
         assert!((during.up.p50_s.unwrap() - 0.052).abs() <= during.bound_s + 1e-6);
     }
 
     #[test]
     fn ends_of_one_clock_know_each_direction() {
-        let rounds = [round(0, [2, 1, 4], 0), Round { sent: 1, took_ns: None, moments: None }];
+        let rounds = [round(0, [2, 1, 4], 0), EchoRound { sent: 1, took_ns: None, moments: None }];
         let ways = OneWay::of(rounds.iter(), clocks(&rounds, true)).unwrap();
         assert_eq!((ways.up.least_s, ways.down.least_s, ways.bound_s), (Some(0.002), Some(0.004), 0.0));
         assert_eq!((ways.up.lost, ways.down.lost), (1, 1));
     }
 
-    /// This end's clock is set by a second while one echo is underway, the server's while it keeps another, either way.
+    /// The clock of this end is set by one second while one echo is in flight, and that of the server while it holds another.
     #[test]
     fn an_echo_of_two_times_is_no_delay() {
         const STEP: u64 = 1_000 * MS;
@@ -184,7 +180,8 @@ mod tests {
                 [[sent, there, left, back.wrapping_add(step)], [sent, there, left.wrapping_add(step), back]];
             let kept = moments[1][2].saturating_sub(there);
             let took = [6 * MS, (7 * MS).saturating_sub(kept)];
-            let torn = [0, 1].map(|n| Round { sent: 1, took_ns: Some(took[n]), moments: Some(moments[n]) });
+            let torn =
+                [0, 1].map(|n| EchoRound { sent: 1, took_ns: Some(took[n]), moments: Some(moments[n]) });
             let all = [whole, torn[0], torn[1]];
             let told = Delays::of(all.iter()).unwrap();
             assert_eq!((told.sent, told.lost, told.most_s), (1, 0, Some(0.006)), "{all:?}");

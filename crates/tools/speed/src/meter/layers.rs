@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What Ethernet adds to an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12 (IEEE
-/// 802.3).
+/// Ethernet overhead of an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12 (IEEE 802.3).
 const ETHERNET: f64 = 38.0;
 
 /// The shortest IP packet that Ethernet does not pad, bytes (IEEE 802.3: 64 less header and check sequence).
@@ -17,7 +16,7 @@ const IPV6: u32 = 40;
 /// Header of UDP, bytes (RFC 768).
 const UDP: u32 = 8;
 
-/// Header of TCP, bytes (RFC 9293), and with the options for time stamps (RFC 7323).
+/// Header of TCP (RFC 9293) and its option for time stamps (RFC 7323), bytes.
 const TCP: u32 = 20;
 const TIMESTAMPS: u32 = 12;
 
@@ -25,9 +24,9 @@ const TIMESTAMPS: u32 = 12;
 const SCTP: u32 = 12;
 const DATA: u32 = 16;
 
-/// A full packet of what was carried.
+/// A full packet of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Packet {
+pub struct PacketShape {
     /// Payload, bytes.
     pub payload: u32,
     /// Header of the transport protocol, bytes.
@@ -39,39 +38,39 @@ pub struct Packet {
 /// One rate at every layer, bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Layers {
-    /// Payload: what an application gets.
+    /// Payload, as the application receives it.
     pub payload: f64,
     /// With the headers of TCP, UDP or SCTP over UDP.
     pub transport: f64,
-    /// With those of IP: what RFC 9097 and RFC 5136 call IP-layer capacity.
+    /// With the IP header: the IP-layer capacity of RFC 9097 and RFC 5136.
     pub ip: f64,
-    /// With all that Ethernet adds.
+    /// With the overhead of Ethernet.
     pub ethernet: f64,
 }
 
-impl Packet {
-    /// A datagram with so much payload.
+impl PacketShape {
+    /// A UDP datagram. `v4` selects IPv4.
     pub const fn datagram(payload: u32, v4: bool) -> Self {
         Self { payload, transport: UDP, ip: ip(v4) }
     }
 
-    /// A full packet of SCTP over UDP (RFC 6951) with one chunk of so much payload.
+    /// A full packet of SCTP over UDP (RFC 6951) with one DATA chunk.
     pub const fn chunk(payload: u32, v4: bool) -> Self {
         Self { payload, transport: UDP + SCTP + DATA, ip: ip(v4) }
     }
 
-    /// A full segment with so much payload, and time stamps (RFC 7323) or none.
+    /// A full TCP segment, with or without time stamps (RFC 7323).
     pub const fn segment(payload: u32, timestamps: bool, v4: bool) -> Self {
         let options = if timestamps { TIMESTAMPS } else { 0 };
         Self { payload, transport: TCP + options, ip: ip(v4) }
     }
 
-    /// A rate of payload, as full packets carry it.
+    /// The rates of all layers for a payload rate in full packets.
     pub fn layers(&self, payload_bits_per_s: f64) -> Layers {
         self.at(payload_bits_per_s / (8.0 * f64::from(self.payload.max(1))))
     }
 
-    /// So many of them a second.
+    /// The rates of all layers for a number of packets per second.
     pub fn at(&self, per_s: f64) -> Layers {
         let transport = f64::from(self.payload) + f64::from(self.transport);
         let ip = transport + f64::from(self.ip);
@@ -105,27 +104,27 @@ impl std::ops::Add for Layers {
 mod tests {
     use super::*;
 
-    /// Of 1 Gbit/s of Ethernet TCP gets 941 Mbit/s with time stamps, and 949 without.
+    /// On 1 Gbit/s Ethernet, TCP carries 941 Mbit/s with time stamps and 949 Mbit/s without.
     #[test]
     fn a_gigabit_is_941_megabits_of_payload() {
-        let packet = Packet::segment(1448, true, true);
+        let packet = PacketShape::segment(1448, true, true);
         assert_eq!((packet.transport, packet.ip), (32, 20));
         let layers = packet.layers(941.48e6);
         assert!((layers.ethernet / 1e9 - 1.0).abs() < 1e-4, "{layers:?}");
         assert!((layers.ip / 975.29e6 - 1.0).abs() < 1e-4, "{layers:?}");
-        let without = Packet::segment(1460, false, true).layers(949.28e6);
+        let without = PacketShape::segment(1460, false, true).layers(949.28e6);
         assert!((without.ethernet / 1e9 - 1.0).abs() < 1e-4, "{without:?}");
-        // However short the other end wants them.
-        let short = Packet::segment(488, true, true).layers(1.0);
+        // For any segment size of the peer.
+        let short = PacketShape::segment(488, true, true).layers(1.0);
         assert!((short.ip - 540.0 / 488.0).abs() < 1e-12, "{short:?}");
     }
 
     #[test]
     fn short_packets_are_padded_on_ethernet() {
-        let layers = Packet::datagram(12, true).layers(96.0);
+        let layers = PacketShape::datagram(12, true).layers(96.0);
         assert_eq!((layers.transport, layers.ip, layers.ethernet), (160.0, 320.0, 672.0));
-        let acknowledgement = Packet::segment(0, true, true).at(10.0);
+        let acknowledgement = PacketShape::segment(0, true, true).at(10.0);
         assert_eq!((acknowledgement.payload, acknowledgement.ip), (0.0, 4160.0));
-        assert_eq!(Packet::datagram(1452, false).layers(1452.0 * 8.0).ip, 1500.0 * 8.0);
+        assert_eq!(PacketShape::datagram(1452, false).layers(1452.0 * 8.0).ip, 1500.0 * 8.0);
     }
 }

@@ -1,4 +1,4 @@
-//! How long what carries the load itself took: no echoes beside it, the data's own flows.
+//! Delays of the loading flows themselves, without echoes.
 
 use std::collections::BTreeMap;
 
@@ -6,63 +6,61 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Delays;
-use crate::protocol::{Counted, Heard};
+use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// How much longer datagrams that carried the load took on their way than the shortest of the whole phase, after the warm-up.
+/// One-way delay of the loading datagrams above the shortest of the whole phase, after the warm-up.
 ///
-/// It is of differences only, so that how far the clocks of the two ends are apart is no part of it. Two limits come with that. A
-/// queue that is never empty in the phase is not seen, for the shortest waits in it, too. And clocks that do not run at the same
-/// speed add what they drift apart: at 20 ppm 0.2 ms in 10 s.
+/// It uses differences only, so the offset of the clocks cancels out. There are two limits. A queue that is never empty in the phase
+/// is not visible, because the shortest delay includes it. A clock drift adds to the delay: 20 ppm add 0.2 ms in 10 s.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct AddedDelay {
-    /// Of the one that took least, s.
+    /// Shortest, s.
     pub least_s: f64,
-    /// The mean, s.
+    /// Mean, s.
     pub mean_s: f64,
-    /// Of the one that took longest, s.
+    /// Longest, s.
     pub most_s: f64,
 }
 
-/// Round trips of connections or associations that carry the load, after the warm-up. Each reading is of a mean that its end has
-/// smoothed over the round trips before (RFC 6298: the last one counts an eighth), so that these are quantiles of readings and not
-/// of packets: what is short between two readings is flattened.
+/// Round-trip times of the loading connections or associations, after the warm-up. Each reading is the smoothed round-trip time
+/// (RFC 6298: the last sample has a weight of one eighth). These are quantiles of readings, not of packets: short peaks are flattened.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct RoundTrips {
-    /// How many readings there are, over all connections.
+    /// Number of readings over all connections.
     pub readings: usize,
-    /// Half were no longer, s.
+    /// Median, s.
     pub p50_s: f64,
-    /// 95 of 100 were no longer, s.
+    /// 95th percentile, s.
     pub p95_s: f64,
-    /// 99 of 100 were no longer, s.
+    /// 99th percentile, s.
     pub p99_s: f64,
 }
 
-/// A phase that was too short for its line, which then tells of how connections begin.
+/// A phase that was too short for its line: it shows the start of connections rather than the path under load.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct TooShort {
-    /// How long it lasted, s.
+    /// Duration, s.
     pub lasted_s: f64,
-    /// Connections that carried.
+    /// Connections that carried data.
     pub connections: usize,
-    /// Of these, those of whose data nothing was acknowledged by the end.
+    /// Connections without acknowledged data at the end.
     pub unacknowledged: usize,
-    /// What 95 of 100 round trips under load did not exceed, s; nothing if there was none.
+    /// 95th percentile of the round-trip times under load, s. Absent if there was none.
     pub round_trip_s: Option<f64>,
-    /// A phase of this length would tell of the path under load, s, as far as that is known.
+    /// Estimated duration that would suffice, s.
     pub enough_s: f64,
 }
 
-/// A phase has to be so many times as long as a round trip under load: a queue that fills needs as long as several, and
-/// half of a phase may be its beginning.
+/// The least number of round trips under load in a phase. A queue takes several round trips to fill, and half of a phase may be
+/// warm-up.
 const LEAST_ROUND_TRIPS: f64 = 5.0;
 
-/// With so many it is long enough for sure.
+/// A number of round trips that certainly suffices.
 const ENOUGH_ROUND_TRIPS: f64 = 10.0;
 
 impl TooShort {
-    /// Of what the end that sends has counted in a phase that lasted so long, s, with this warm-up; nothing if it was long enough.
-    pub fn of(sender: &[Counted], warm_up_s: f64, lasted_s: f64) -> Option<Self> {
+    /// From the counts of the sender. `None` if the phase was long enough.
+    pub fn of(sender: &[ConnectionCounts], warm_up_s: f64, lasted_s: f64) -> Option<Self> {
         let mut last = BTreeMap::new();
         for counted in sender.iter().filter(|counted| counted.sent > 0) {
             last.insert(counted.stream, counted.is_under_load());
@@ -73,7 +71,7 @@ impl TooShort {
         if unacknowledged == 0 && longest_s.is_none() {
             return None;
         }
-        // Whose data was not acknowledged has a round trip that is longer than the phase.
+        // If no data was acknowledged, the round trip is longer than the phase.
         let least_s = if unacknowledged > 0 { lasted_s } else { 0.0 };
         let enough_s = (ENOUGH_ROUND_TRIPS * longest_s.unwrap_or(0.0).max(least_s)).ceil();
         Some(Self { lasted_s, connections: last.len(), unacknowledged, round_trip_s, enough_s })
@@ -81,14 +79,14 @@ impl TooShort {
 }
 
 impl AddedDelay {
-    /// Of readings, those after so many seconds beside the least of all; nothing if none tells of times.
-    pub fn of(heard: &[Heard], from_s: f64) -> Option<Self> {
+    /// From the readings after `from_s` seconds, above the shortest delay of all readings. `None` if no reading has delays.
+    pub fn of(heard: &[DatagramCounts], from_s: f64) -> Option<Self> {
         let floor = heard.iter().filter_map(|heard| heard.passage_ns).map(|[least, ..]| least).min()?;
         let above = |passage: i64| (passage as f64 - floor as f64) * 1e-9;
         let (mut told, mut came, mut before): (Option<Self>, _, _) = (None, 0.0, 0);
         for now in heard {
             let of = now.received.saturating_sub(std::mem::replace(&mut before, now.received)) as f64;
-            // A reading is of what arrived since the one before.
+            // A reading covers the datagrams since the previous one.
             let Some(passage) = now.passage_ns.filter(|_| now.at_ns as f64 * 1e-9 > from_s && of > 0.0)
             else {
                 continue;
@@ -105,9 +103,9 @@ impl AddedDelay {
 }
 
 impl RoundTrips {
-    /// As the end that sends has read them after so many seconds; nothing if it has read none.
-    pub fn of(sender: &[Counted], from_s: f64) -> Option<Self> {
-        let kept = |counted: &&Counted| {
+    /// From the readings of the sender after `from_s` seconds. `None` if there are none.
+    pub fn of(sender: &[ConnectionCounts], from_s: f64) -> Option<Self> {
+        let kept = |counted: &&ConnectionCounts| {
             counted.sent > 0 && counted.is_under_load() && counted.at_ns as f64 * 1e-9 >= from_s
         };
         let times = sender.iter().filter(kept).filter_map(|counted| counted.srtt_ns);
@@ -122,12 +120,12 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn heard(at_ms: u64, received: u64, passage_ms: Option<[i64; 3]>) -> Heard {
+    fn heard(at_ms: u64, received: u64, passage_ms: Option<[i64; 3]>) -> DatagramCounts {
         let passage_ns = passage_ms.map(|passage| passage.map(|ms| ms * MS));
-        Heard { at_ns: at_ms * MS.unsigned_abs(), received, passage_ns, ..Heard::default() }
+        DatagramCounts { at_ns: at_ms * MS.unsigned_abs(), received, passage_ns, ..DatagramCounts::default() }
     }
 
-    /// The shortest came in the warm-up; the clocks are an hour apart, either way.
+    /// The shortest delay is in the warm-up. The clocks differ by an hour in either direction.
     #[test]
     fn a_delay_is_above_the_shortest_whatever_the_clocks_show() {
         for apart in [-3_600_000, 0, 3_600_000] {
@@ -138,7 +136,7 @@ mod tests {
                 heard(400, 50, Some([9, 14, 25].map(|ms| ms + apart))),
             ];
             let told = AddedDelay::of(&all, 0.1).unwrap();
-            // Ten took 5 ms more in the mean, thirty 9 ms.
+            // Ten datagrams had a mean of 5 ms more, thirty of 9 ms.
             for (told, ms) in [(told.least_s, 2.0), (told.mean_s, 8.0), (told.most_s, 20.0)] {
                 assert!((told * 1e3 - ms).abs() < 1e-3, "{told}, not {ms}");
             }
@@ -149,11 +147,11 @@ mod tests {
 
     #[test]
     fn round_trips_are_of_readings_of_those_that_send_after_the_warm_up() {
-        let counted = |at_ms: u64, sent, srtt_ms: Option<u64>| Counted {
+        let counted = |at_ms: u64, sent, srtt_ms: Option<u64>| ConnectionCounts {
             at_ns: at_ms * 1_000_000,
             sent,
             srtt_ns: srtt_ms.map(|ms| ms * 1_000_000),
-            ..Counted::default()
+            ..ConnectionCounts::default()
         };
         let mut all: Vec<_> = (1..=100).map(|n| counted(1000 + n, 1, Some(n))).collect();
         all.extend([counted(500, 1, Some(900)), counted(2000, 0, Some(900)), counted(2000, 1, None)]);
@@ -165,36 +163,36 @@ mod tests {
         assert_eq!(RoundTrips::of(&all, 3.0), None);
     }
 
-    /// Of a slow line the first data is acknowledged after 4 s: until then the kernel has the handshake's round trip.
+    /// On a slow line the first data is acknowledged after 4 s. Until then the kernel has the round-trip time of the handshake.
     #[test]
     fn what_the_handshake_took_is_no_round_trip_under_load() {
-        let reading = |n: u64| Counted {
+        let reading = |n: u64| ConnectionCounts {
             at_ns: n * 100_000_000,
             sent: 200_000,
             acknowledged: Some(n.saturating_sub(39) * 1448),
             srtt_ns: Some(if n < 40 { 40_000_000 } else { 500_000_000 }),
-            ..Counted::default()
+            ..ConnectionCounts::default()
         };
         let all: Vec<_> = (1..=50).map(reading).collect();
         assert_eq!(RoundTrips::of(&all[..39], 0.6), None, "no reading is under load");
         let told = RoundTrips::of(&all, 0.6).unwrap();
         assert_eq!((told.readings, told.p50_s), (11, 0.5));
         // An end that tells no acknowledgements is taken at its word.
-        let untold: Vec<_> = all.iter().map(|now| Counted { acknowledged: None, ..*now }).collect();
+        let untold: Vec<_> = all.iter().map(|now| ConnectionCounts { acknowledged: None, ..*now }).collect();
         assert_eq!(RoundTrips::of(&untold, 0.0).unwrap().readings, 50);
     }
 
     #[test]
     fn a_phase_is_too_short_until_data_is_acknowledged_and_for_long_round_trips() {
-        let reading = |stream, acknowledged, srtt_ms: u64| Counted {
+        let reading = |stream, acknowledged, srtt_ms: u64| ConnectionCounts {
             at_ns: 2_000_000_000,
             stream,
             sent: 200_000,
             acknowledged,
             srtt_ns: Some(srtt_ms * 1_000_000),
-            ..Counted::default()
+            ..ConnectionCounts::default()
         };
-        let told = |all: &[Counted]| TooShort::of(all, 0.6, 3.0);
+        let told = |all: &[ConnectionCounts]| TooShort::of(all, 0.6, 3.0);
         assert_eq!(told(&[reading(0, Some(1448), 90), reading(1, Some(2896), 90)]), None);
         assert_eq!(told(&[reading(0, None, 90)]), None, "an end that tells no acknowledgements");
         let waits = told(&[reading(0, Some(1448), 90), reading(1, Some(0), 40)]).unwrap();

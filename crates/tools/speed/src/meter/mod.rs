@@ -1,5 +1,4 @@
-//! From what both ends have counted to what is told: rates after the warm-up and at every layer, how steady they were, and what
-//! was lost.
+//! From the counts of both ends to results: rates after the warm-up and at every layer, their steadiness, delays and losses.
 
 mod connections;
 mod course;
@@ -8,9 +7,9 @@ mod layers;
 mod loaded;
 mod series;
 
-pub use connections::Connections;
-pub use course::{Course, Throughput};
-pub use delays::{Delays, OneWay, Round, clocks};
-pub use layers::{Layers, Packet};
+pub use connections::ConnectionSummary;
+pub use course::{ArrivalCourse, Throughput};
+pub use delays::{Delays, EchoRound, OneWay, clocks};
+pub use layers::{Layers, PacketShape};
 pub use loaded::{AddedDelay, RoundTrips, TooShort};
 pub use series::{ConnectionSeries, DatagramSeries, Series};

@@ -1,60 +1,60 @@
-//! What was read in a phase, reading by reading.
+//! Time series of a phase.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Course;
-use crate::protocol::{Counted, Heard};
+use super::ArrivalCourse;
+use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// What arrived one way of a phase, as columns: the values at one place of each are of the same moment.
+/// Received data of one direction of a phase, as columns: values with the same index belong to the same time.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Series {
-    /// When, s since the phase began at the end that receives.
+    /// Time, s since the phase began at the receiver.
     pub at_s: Vec<f64>,
-    /// Payload that had arrived there by then, bytes.
+    /// Payload received by then, bytes.
     pub bytes: Vec<u64>,
-    /// What the end that sends told of its connections, all of them together.
+    /// Readings of the sender's connections, all of them together.
     pub connections: Option<ConnectionSeries>,
-    /// What had become of the datagrams, at the same moments.
+    /// Readings of the datagrams, at the same times.
     pub datagrams: Option<DatagramSeries>,
 }
 
-/// Readings of the connections that send, at moments of their own: each end reads by its own clock.
+/// Readings of the sending connections. They have times of their own because each end reads its own clock.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct ConnectionSeries {
-    /// When, s since the phase began at the end that sends.
+    /// Time, s since the phase began at the sender.
     pub at_s: Vec<f64>,
-    /// The congestion windows, all of them together, bytes; nothing of an end that keeps them to itself, as of the windows.
+    /// Sum of the congestion windows, bytes. Absent if the sender does not report windows.
     pub cwnd: Vec<Option<u64>>,
-    /// The windows that the other end offers, all of them together, bytes.
+    /// Sum of the receive windows of the peer, bytes.
     pub window: Vec<Option<u64>>,
-    /// The mean of the connections' smoothed round trips, s; nothing if none has one yet.
+    /// Mean of the smoothed round-trip times, s. Absent until a connection has one.
     pub round_trip_s: Vec<Option<f64>>,
-    /// Bytes that had been sent again by then; nothing of an end that does not tell.
+    /// Bytes retransmitted by then. Absent if the sender does not report them.
     pub sent_again: Vec<Option<u64>>,
 }
 
 /// Readings of datagrams.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct DatagramSeries {
-    /// Datagrams that had arrived, each once.
+    /// Datagrams received, without duplicates.
     pub received: Vec<u64>,
-    /// Those with lower numbers than the highest that had arrived which had not; a late one is lost until it comes.
+    /// Missing datagrams with numbers below the highest received one. A late datagram is lost until it arrives.
     pub lost: Vec<u64>,
-    /// Of these, those that the receiving socket had no room for.
+    /// Lost datagrams that the kernel dropped because the receive buffer was full.
     pub dropped: Vec<Option<u64>>,
-    /// The shortest time on the way of those that arrived since the reading before, s, between the clocks of two ends, which begin
-    /// each with its own phase: only differences of these mean anything. Nothing if none arrived.
+    /// Shortest one-way delay since the previous reading, s. The clocks of both ends start with their own phase, so only differences
+    /// have a meaning. Absent if no datagram arrived.
     pub least_passage_s: Vec<Option<f64>>,
-    /// The longest, the same way.
+    /// Longest one-way delay since the previous reading, s.
     pub most_passage_s: Vec<Option<f64>>,
 }
 
 impl Series {
-    /// Of connections or associations: what the end that sends has counted of them, and what has arrived.
-    pub fn of_streams(sender: &[Counted], arrived: &Course) -> Self {
+    /// For connections or associations, from the counts of the sender and the course of received data.
+    pub fn of_streams(sender: &[ConnectionCounts], arrived: &ArrivalCourse) -> Self {
         Self {
             at_s: arrived.points().iter().map(|(at_s, _)| nanos(*at_s)).collect(),
             bytes: arrived.points().iter().map(|(_, bytes)| *bytes).collect(),
@@ -63,8 +63,8 @@ impl Series {
         }
     }
 
-    /// Of datagrams, as their receiver has heard them.
-    pub fn of_datagrams(heard: &[Heard]) -> Self {
+    /// For datagrams, from the counts of the receiver.
+    pub fn of_datagrams(heard: &[DatagramCounts]) -> Self {
         Self {
             at_s: heard.iter().map(|heard| seconds(heard.at_ns)).collect(),
             bytes: heard.iter().map(|heard| heard.bytes).collect(),
@@ -75,13 +75,13 @@ impl Series {
 }
 
 impl ConnectionSeries {
-    /// Of those that have sent something: where each way has connections of its own those of the other way say nothing of this one.
-    fn of(counted: &[Counted]) -> Option<Self> {
+    /// From connections that have sent data. A connection that only receives belongs to the other direction.
+    fn of(counted: &[ConnectionCounts]) -> Option<Self> {
         let mut sent: BTreeMap<u16, u64> = BTreeMap::new();
         for counted in counted {
             sent.insert(counted.stream, counted.sent);
         }
-        let mut moments: BTreeMap<u64, Vec<&Counted>> = BTreeMap::new();
+        let mut moments: BTreeMap<u64, Vec<&ConnectionCounts>> = BTreeMap::new();
         for counted in counted.iter().filter(|counted| sent.get(&counted.stream) > Some(&0)) {
             moments.entry(counted.at_ns).or_default().push(counted);
         }
@@ -92,9 +92,9 @@ impl ConnectionSeries {
         (!moments.is_empty()).then_some(series)
     }
 
-    fn push(&mut self, at_ns: u64, all: &[&Counted]) {
-        let sum = |of: fn(&Counted) -> u64| all.iter().copied().map(of).fold(0, u64::saturating_add);
-        // A kernel that tells has a congestion window; the other end's may be closed.
+    fn push(&mut self, at_ns: u64, all: &[&ConnectionCounts]) {
+        let sum = |of: fn(&ConnectionCounts) -> u64| all.iter().copied().map(of).fold(0, u64::saturating_add);
+        // If the kernel reports windows, the congestion window is not zero. The receive window may be.
         let cwnd = Some(sum(|counted| counted.cwnd)).filter(|bytes| *bytes > 0);
         let trips: Vec<_> = all.iter().filter_map(|counted| counted.srtt_ns).map(seconds).collect();
         self.at_s.push(seconds(at_ns));
@@ -108,10 +108,10 @@ impl ConnectionSeries {
 }
 
 impl DatagramSeries {
-    fn of(heard: &[Heard]) -> Self {
-        let counts = |of: fn(&Heard) -> u64| heard.iter().map(of).collect();
+    fn of(heard: &[DatagramCounts]) -> Self {
+        let counts = |of: fn(&DatagramCounts) -> u64| heard.iter().map(of).collect();
         let passage = |at: usize| {
-            let of = move |heard: &Heard| heard.passage_ns.map(|passage| passage[at] as f64 / 1e9);
+            let of = move |heard: &DatagramCounts| heard.passage_ns.map(|passage| passage[at] as f64 / 1e9);
             heard.iter().map(of).collect()
         };
         Self {
@@ -124,12 +124,12 @@ impl DatagramSeries {
     }
 }
 
-/// A division gives the number that has the fewest digits: these are written down.
+/// A division, because it gives the number with the fewest digits in JSON.
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A time without what is beneath a nanosecond, s.
+/// A time rounded to nanoseconds, s.
 fn nanos(seconds: f64) -> f64 {
     (seconds * 1e9).round() / 1e9
 }
@@ -140,20 +140,20 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn counted(at_ms: u64, stream: u16, sent: u64, received: u64) -> Counted {
-        Counted { at_ns: at_ms * MS, stream, sent, received, ..Counted::default() }
+    fn counted(at_ms: u64, stream: u16, sent: u64, received: u64) -> ConnectionCounts {
+        ConnectionCounts { at_ns: at_ms * MS, stream, sent, received, ..ConnectionCounts::default() }
     }
 
     #[test]
     fn connections_of_one_moment_are_one_reading() {
-        let sends = |at_ms, stream, srtt_ns| Counted {
+        let sends = |at_ms, stream, srtt_ns| ConnectionCounts {
             cwnd: 10_000,
             window: 60_000,
             sent_again: Some(100),
             srtt_ns,
             ..counted(at_ms, stream, 5000, 0)
         };
-        // The third carries the other way.
+        // The third connection carries the other direction.
         let sender = [
             sends(100, 0, Some(20 * MS)),
             sends(100, 1, None),
@@ -161,7 +161,7 @@ mod tests {
             sends(200, 0, Some(20 * MS)),
             sends(200, 1, Some(40 * MS)),
         ];
-        let arrived = Course::of_streams(&[100, 200, 300].map(|at| counted(at, 0, 0, at * 10)));
+        let arrived = ArrivalCourse::of_streams(&[100, 200, 300].map(|at| counted(at, 0, 0, at * 10)));
         let series = Series::of_streams(&sender, &arrived);
         assert_eq!((&series.at_s[..], &series.bytes[..]), (&[0.1, 0.2, 0.3][..], &[1000, 2000, 3000][..]));
         assert_eq!(series.bytes.last(), arrived.throughput().map(|told| told.bytes).as_ref());
@@ -172,7 +172,7 @@ mod tests {
             (&told.round_trip_s[..], &told.sent_again[..]),
             (&[Some(0.02), Some(0.03)][..], &[Some(200); 2][..])
         );
-        // An end that tells no more than bytes has told no windows.
+        // An end that reports only bytes has no windows.
         let told = Series::of_streams(&[counted(100, 0, 9, 0)], &arrived).connections.unwrap();
         assert_eq!((told.cwnd, told.window, told.round_trip_s), (vec![None], vec![None], vec![None]));
         assert_eq!(Series::of_streams(&[], &arrived).connections, None);
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn datagrams_are_lost_until_they_come() {
-        let heard = |at_ms, received, expected, passage_ns| Heard {
+        let heard = |at_ms, received, expected, passage_ns| DatagramCounts {
             at_ns: at_ms * MS,
             received,
             expected,
             dropped: Some(1),
             bytes: received * 500,
             passage_ns,
-            ..Heard::default()
+            ..DatagramCounts::default()
         };
         let all = [heard(50, 9, 10, Some([-2_000_000, 0, 3_000_000])), heard(100, 10, 10, None)];
         let series = Series::of_datagrams(&all);
@@ -203,7 +203,7 @@ mod tests {
         );
     }
 
-    /// What is read is written down as it was told, and no longer.
+    /// Values are written with the digits of the reading.
     #[test]
     fn times_have_no_more_digits_than_nanoseconds() {
         let text =

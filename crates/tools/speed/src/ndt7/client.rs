@@ -6,11 +6,11 @@ use data_encoding::BASE64;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_probe::web::message::{HttpError, HttpResponse};
 
-use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
+use super::frame::{self, CloseCode, FrameError, FrameItem, FrameReader, Opcode};
 use super::handshake::accept_key;
-use super::load::{Load, Loading};
+use super::load::{LoadMessage, Loading};
 use super::measurement::Measurement;
-use super::{LONGEST_RUNTIME, RUNTIME, SUBPROTOCOL, Test};
+use super::{LONGEST_RUNTIME, Ndt7Test, RUNTIME, SUBPROTOCOL};
 
 /// How long a server may take to answer the request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,23 +61,23 @@ pub enum ClientError {
 /// The client's end of a test. It is used as [`ServerSession`](super::ServerSession) is.
 #[derive(Debug)]
 pub struct ClientSession {
-    test: Test,
+    test: Ndt7Test,
     /// Of keys, which nobody must be able to guess (RFC 6455 section 10.3).
     random: Stream,
     expected: String,
     answer: Vec<u8>,
     began: Option<Instant>,
     deadline: Instant,
-    reader: Reader,
+    reader: FrameReader,
     loading: Loading,
     received: u64,
     out: Vec<u8>,
     events: VecDeque<ClientEvent>,
-    stage: Stage,
+    stage: ClientStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ClientStage {
     Asking,
     Running,
     /// This end has said that it closes, and the server has not.
@@ -87,7 +87,7 @@ enum Stage {
 
 impl ClientSession {
     /// A connection stands to a server of that name. What is random must not be known to others.
-    pub fn new(now: Instant, test: Test, host: &str, mut random: Stream) -> Self {
+    pub fn new(now: Instant, test: Ndt7Test, host: &str, mut random: Stream) -> Self {
         let key: [u8; 16] = std::array::from_fn(|_| random.below(256) as u8);
         let key = BASE64.encode(&key);
         let path = test.path();
@@ -104,27 +104,27 @@ impl ClientSession {
             answer: Vec::new(),
             began: None,
             deadline: now + PATIENCE,
-            reader: Reader::of_client(),
+            reader: FrameReader::of_client(),
             loading: Loading::new(),
             received: 0,
             out: request.into_bytes(),
             events: VecDeque::new(),
-            stage: Stage::Asking,
+            stage: ClientStage::Asking,
         }
     }
 
     /// The server has sent more.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
-        if self.stage != Stage::Asking {
+        if self.stage != ClientStage::Asking {
             return self.read(bytes);
         }
         self.answer.extend_from_slice(bytes);
         match self.answered() {
             Ok(Some(len)) => {
                 // The server ends a download, and this end an upload.
-                let lasts = if self.test == Test::Download { LONGEST_RUNTIME } else { RUNTIME };
+                let lasts = if self.test == Ndt7Test::Download { LONGEST_RUNTIME } else { RUNTIME };
                 (self.began, self.deadline) = (Some(now), now + lasts);
-                self.stage = Stage::Running;
+                self.stage = ClientStage::Running;
                 self.events.push_back(ClientEvent::Start);
                 let answer = std::mem::take(&mut self.answer);
                 self.read(&answer[len..]);
@@ -135,7 +135,7 @@ impl ClientSession {
     }
 
     fn read(&mut self, mut bytes: &[u8]) {
-        while self.stage != Stage::Over {
+        while self.stage != ClientStage::Over {
             match self.reader.read(&mut bytes) {
                 Ok(None) => return,
                 Ok(Some(item)) => self.heard(item),
@@ -160,9 +160,9 @@ impl ClientSession {
     /// The server has closed the connection.
     pub fn handle_close(&mut self) {
         match self.stage {
-            Stage::Over => {}
-            Stage::Closing => self.end(Ok(())),
-            Stage::Asking | Stage::Running => self.end(Err(ClientError::Closed)),
+            ClientStage::Over => {}
+            ClientStage::Closing => self.end(Ok(())),
+            ClientStage::Asking | ClientStage::Running => self.end(Err(ClientError::Closed)),
         }
     }
 
@@ -172,8 +172,8 @@ impl ClientSession {
             return;
         }
         match (self.stage, self.test, self.began) {
-            (Stage::Running, Test::Upload, Some(began)) => {
-                self.stage = Stage::Closing;
+            (ClientStage::Running, Ndt7Test::Upload, Some(began)) => {
+                self.stage = ClientStage::Closing;
                 self.deadline = began + LONGEST_RUNTIME;
                 let key = self.key();
                 self.send(&frame::close(CloseCode::NORMAL, "", Some(key)));
@@ -184,7 +184,7 @@ impl ClientSession {
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        (self.stage != Stage::Over).then_some(self.deadline)
+        (self.stage != ClientStage::Over).then_some(self.deadline)
     }
 
     /// What is to be sent, between two messages of load.
@@ -193,8 +193,8 @@ impl ClientSession {
     }
 
     /// The next message that loads the path, of an upload that lasts. The one before it has been sent as a whole.
-    pub fn poll_load(&mut self) -> Option<Load> {
-        let loads = self.stage == Stage::Running && self.test == Test::Upload;
+    pub fn poll_load(&mut self) -> Option<LoadMessage> {
+        let loads = self.stage == ClientStage::Running && self.test == Ndt7Test::Upload;
         loads.then(|| {
             let key = self.key();
             self.loading.next(Some(key))
@@ -209,8 +209,8 @@ impl ClientSession {
     /// Bytes of messages that were sent, or that arrived.
     pub const fn bytes(&self) -> u64 {
         match self.test {
-            Test::Upload => self.loading.sent(),
-            Test::Download => self.received,
+            Ndt7Test::Upload => self.loading.sent(),
+            Ndt7Test::Download => self.received,
         }
     }
 
@@ -218,22 +218,22 @@ impl ClientSession {
         std::array::from_fn(|_| self.random.below(256) as u8)
     }
 
-    fn heard(&mut self, item: Item) {
+    fn heard(&mut self, item: FrameItem) {
         match item {
-            Item::Binary(bytes) if self.test == Test::Download => self.received += bytes,
-            Item::Binary(_) => self.fail(CloseCode::UNSUPPORTED, ClientError::Data),
-            Item::Text(text) => {
+            FrameItem::Binary(bytes) if self.test == Ndt7Test::Download => self.received += bytes,
+            FrameItem::Binary(_) => self.fail(CloseCode::UNSUPPORTED, ClientError::Data),
+            FrameItem::Text(text) => {
                 if let Some(measurement) = Measurement::read(&text) {
                     self.events.push_back(ClientEvent::Server(measurement.into()));
                 }
             }
-            Item::Ping(payload) => {
+            FrameItem::Ping(payload) => {
                 let key = self.key();
                 self.send(&frame::message(Opcode::Pong, &payload, Some(key)));
             }
-            Item::Pong(_) => {}
-            Item::Close(code) => {
-                if self.stage == Stage::Running {
+            FrameItem::Pong(_) => {}
+            FrameItem::Close(code) => {
+                if self.stage == ClientStage::Running {
                     let key = self.key();
                     self.send(&frame::close(code.unwrap_or(CloseCode::NORMAL), "", Some(key)));
                 }
@@ -251,7 +251,7 @@ impl ClientSession {
     }
 
     fn fail(&mut self, code: CloseCode, error: ClientError) {
-        if self.stage == Stage::Running {
+        if self.stage == ClientStage::Running {
             let key = self.key();
             self.send(&frame::close(code, "", Some(key)));
         }
@@ -259,8 +259,8 @@ impl ClientSession {
     }
 
     fn end(&mut self, outcome: Result<(), ClientError>) {
-        if self.stage != Stage::Over {
-            self.stage = Stage::Over;
+        if self.stage != ClientStage::Over {
+            self.stage = ClientStage::Over;
             self.events.push_back(ClientEvent::Over(outcome));
         }
     }

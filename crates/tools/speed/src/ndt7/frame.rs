@@ -42,7 +42,7 @@ impl Opcode {
 
 /// What comes out of a stream of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum FrameItem {
     /// So many bytes of a binary message, which are not kept.
     Binary(u64),
     /// A message of text.
@@ -121,11 +121,11 @@ impl FrameError {
 
 /// Reads what comes over a WebSocket. It keeps no more than one text and one control frame.
 #[derive(Debug)]
-pub struct Reader {
+pub struct FrameReader {
     /// Whether the other end is a client, and masks.
     masked: bool,
     head: Vec<u8>,
-    frame: Option<Frame>,
+    frame: Option<PartialFrame>,
     /// The message that is not finished: its kind, and how long it is so far.
     message: Option<(Opcode, u64)>,
     text: Vec<u8>,
@@ -134,7 +134,7 @@ pub struct Reader {
 
 /// A frame whose head has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
+struct PartialFrame {
     fin: bool,
     opcode: Opcode,
     key: [u8; 4],
@@ -142,7 +142,7 @@ struct Frame {
     read: u64,
 }
 
-impl Reader {
+impl FrameReader {
     /// Of a server, which reads what a client sends.
     pub const fn of_server() -> Self {
         Self {
@@ -168,7 +168,7 @@ impl Reader {
     ///
     /// # Errors
     /// If what comes breaks the rules: nothing more can be read.
-    pub fn read(&mut self, bytes: &mut &[u8]) -> Result<Option<Item>, FrameError> {
+    pub fn read(&mut self, bytes: &mut &[u8]) -> Result<Option<FrameItem>, FrameError> {
         loop {
             if self.frame.is_none() {
                 let Some(frame) = self.read_head(bytes)? else { return Ok(None) };
@@ -195,7 +195,7 @@ impl Reader {
     }
 
     /// The head of the next frame, once it is here as a whole.
-    fn read_head(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
+    fn read_head(&mut self, bytes: &mut &[u8]) -> Result<Option<PartialFrame>, FrameError> {
         while let Some(byte) = bytes.split_off_first() {
             self.head.push(*byte);
             if let Some(frame) = parse_head(&self.head, self.masked)? {
@@ -208,7 +208,7 @@ impl Reader {
     }
 
     /// A frame begins: does it belong here?
-    fn begin(&mut self, frame: Frame) -> Result<(), FrameError> {
+    fn begin(&mut self, frame: PartialFrame) -> Result<(), FrameError> {
         if frame.opcode.is_control() {
             if !frame.fin || frame.length > LONGEST_CONTROL {
                 return Err(FrameError::Control);
@@ -231,7 +231,12 @@ impl Reader {
     }
 
     /// A part of a frame's payload, which may be its last.
-    fn part(&mut self, frame: Frame, part: &[u8], ends: bool) -> Result<Option<Item>, FrameError> {
+    fn part(
+        &mut self,
+        frame: PartialFrame,
+        part: &[u8],
+        ends: bool,
+    ) -> Result<Option<FrameItem>, FrameError> {
         let is_text = !frame.opcode.is_control() && matches!(self.message, Some((Opcode::Text, _)));
         let kept = if frame.opcode.is_control() { &mut self.control } else { &mut self.text };
         if frame.opcode.is_control() || is_text {
@@ -249,31 +254,31 @@ impl Reader {
         Ok(match (is_text, last) {
             (true, true) => {
                 let text = std::mem::take(&mut self.text);
-                Some(Item::Text(String::from_utf8(text).map_err(|_| FrameError::NotUtf8)?))
+                Some(FrameItem::Text(String::from_utf8(text).map_err(|_| FrameError::NotUtf8)?))
             }
-            (false, _) if !part.is_empty() => Some(Item::Binary(part.len() as u64)),
+            (false, _) if !part.is_empty() => Some(FrameItem::Binary(part.len() as u64)),
             _ => None,
         })
     }
 }
 
-fn control(opcode: Opcode, payload: Vec<u8>) -> Result<Item, FrameError> {
+fn control(opcode: Opcode, payload: Vec<u8>) -> Result<FrameItem, FrameError> {
     match opcode {
-        Opcode::Ping => Ok(Item::Ping(payload)),
-        Opcode::Pong => Ok(Item::Pong(payload)),
+        Opcode::Ping => Ok(FrameItem::Ping(payload)),
+        Opcode::Pong => Ok(FrameItem::Pong(payload)),
         // Section 5.5.1: a code of two bytes, and a reason as text, or nothing at all.
-        _ if payload.is_empty() => Ok(Item::Close(None)),
+        _ if payload.is_empty() => Ok(FrameItem::Close(None)),
         _ => {
             let (code, reason) = payload.split_first_chunk().ok_or(FrameError::CloseCode)?;
             let code = CloseCode(u16::from_be_bytes(*code));
             std::str::from_utf8(reason).map_err(|_| FrameError::NotUtf8)?;
-            if code.may_be_sent() { Ok(Item::Close(Some(code))) } else { Err(FrameError::CloseCode) }
+            if code.may_be_sent() { Ok(FrameItem::Close(Some(code))) } else { Err(FrameError::CloseCode) }
         }
     }
 }
 
 /// A head; nothing if it has not come as a whole.
-fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<Frame>, FrameError> {
+fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<PartialFrame>, FrameError> {
     let Some([first, second]) = bytes.first_chunk() else { return Ok(None) };
     let opcode = Opcode::from_bits(first & 0x0f).filter(|_| first & 0x70 == 0).ok_or(FrameError::Reserved)?;
     if (second & 0x80 != 0) != masked {
@@ -304,7 +309,7 @@ fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<Frame>, FrameError> {
         (true, Some(key)) => *key,
         (true, None) => return Ok(None),
     };
-    Ok(Some(Frame { fin: first & 0x80 != 0, opcode, key, length, read: 0 }))
+    Ok(Some(PartialFrame { fin: first & 0x80 != 0, opcode, key, length, read: 0 }))
 }
 
 /// What stands before the payload of a whole message. Who gives a key must mask the payload with it.

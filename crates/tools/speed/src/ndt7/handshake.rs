@@ -5,7 +5,7 @@ use netrig_host::shown;
 use netrig_probe::web::message::{HttpRequest, HttpResponse};
 use sha1::{Digest as _, Sha1};
 
-use super::{SUBPROTOCOL, Test};
+use super::{Ndt7Test, SUBPROTOCOL};
 
 /// Longest query, bytes.
 const LONGEST_QUERY: usize = 4096;
@@ -17,7 +17,7 @@ const MOST_EARLY_EXIT: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
     /// Which.
-    pub test: Test,
+    pub test: Ndt7Test,
     /// The download may end once so many bytes have arrived.
     pub early_exit: Option<u64>,
     /// What the client tells of itself.
@@ -96,7 +96,7 @@ impl Upgrade {
     /// If it asks for no test, or not as it should.
     pub fn read(request: &HttpRequest) -> Result<Self, UpgradeError> {
         let path = request.path();
-        let test = Test::of_path(path).ok_or_else(|| UpgradeError::Path(shown(path)))?;
+        let test = Ndt7Test::of_path(path).ok_or_else(|| UpgradeError::Path(shown(path)))?;
         if request.method != "GET" {
             return Err(UpgradeError::Method(shown(&request.method)));
         }
@@ -212,7 +212,7 @@ mod tests {
     fn what_the_client_tells_of_itself_is_read() {
         let asks = ASKS.replace("download", "upload?client_name=a%20b+%C3%A4&x&early_exit=250&x=2");
         let upgrade = read(&asks).unwrap();
-        assert_eq!((upgrade.test, upgrade.early_exit), (Test::Upload, Some(250_000_000)));
+        assert_eq!((upgrade.test, upgrade.early_exit), (Ndt7Test::Upload, Some(250_000_000)));
         let expected = [("client_name", "a b ä"), ("x", ""), ("early_exit", "250")];
         assert_eq!(upgrade.metadata, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }

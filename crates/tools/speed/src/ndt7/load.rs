@@ -13,7 +13,7 @@ const SHARE: u64 = 16;
 
 /// A message that loads the path: what stands before it, and how many bytes of whatever follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct LoadMessage {
     /// The frame's head.
     pub head: Vec<u8>,
     /// Bytes of the message.
@@ -38,13 +38,13 @@ impl Loading {
     }
 
     /// The next message. The one before it has been sent.
-    pub fn next(&mut self, key: Option<[u8; 4]>) -> Load {
+    pub fn next(&mut self, key: Option<[u8; 4]>) -> LoadMessage {
         self.sent += self.last;
         if self.len < LONGEST && self.len <= self.sent / SHARE {
             self.len *= 2;
         }
         self.last = self.len;
-        Load { head: frame::head(Opcode::Binary, self.len, key), len: self.len, key }
+        LoadMessage { head: frame::head(Opcode::Binary, self.len, key), len: self.len, key }
     }
 
     /// Bytes of all messages that are known to have been sent.

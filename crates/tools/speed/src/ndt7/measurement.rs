@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Test;
+use super::Ndt7Test;
 
 /// A measurement. All of it may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,10 +16,10 @@ pub struct Measurement {
     pub connection_info: Option<ConnectionInfo>,
     /// Who measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<MeasurementOrigin>,
     /// Of which test.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub test: Option<Test>,
+    pub test: Option<Ndt7Test>,
     /// What the kernel counted.
     #[serde(rename = "TCPInfo", skip_serializing_if = "Option::is_none")]
     pub tcp_info: Option<TcpInfo>,
@@ -28,7 +28,7 @@ pub struct Measurement {
 /// Who measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Origin {
+pub enum MeasurementOrigin {
     /// The client.
     Client,
     /// The server.
@@ -142,7 +142,7 @@ mod tests {
             snd_buf_limited: Some(11),
         };
         assert_eq!(read.tcp_info, Some(info));
-        assert_eq!((read.origin, read.test), (Some(Origin::Server), Some(Test::Download)));
+        assert_eq!((read.origin, read.test), (Some(MeasurementOrigin::Server), Some(Ndt7Test::Download)));
         assert_eq!(read.app_info, Some(AppInfo { elapsed_time: 1234, num_bytes: 1234 }));
         assert_eq!(Measurement::read(&read.write()), Some(read));
     }

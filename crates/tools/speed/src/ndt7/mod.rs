@@ -20,8 +20,8 @@ mod server;
 
 pub use client::{ClientError, ClientEvent, ClientSession};
 pub use handshake::{Upgrade, UpgradeError, accept_key, check_origin};
-pub use load::Load;
-pub use measurement::{AppInfo, ConnectionInfo, Measurement, Origin, TcpInfo};
+pub use load::LoadMessage;
+pub use measurement::{AppInfo, ConnectionInfo, Measurement, MeasurementOrigin, TcpInfo};
 pub use server::{ServerError, ServerEvent, ServerSession};
 
 use netrig_core::Duration;
@@ -45,14 +45,14 @@ pub const INTERVAL: Duration = Duration::from_millis(250);
 /// Which way a test goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Test {
+pub enum Ndt7Test {
     /// From the server.
     Download,
     /// To the server.
     Upload,
 }
 
-impl Test {
+impl Ndt7Test {
     /// What a client asks for.
     pub const fn path(self) -> &'static str {
         match self {

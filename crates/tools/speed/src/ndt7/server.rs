@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant};
 
-use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
-use super::load::{Load, Loading};
-use super::measurement::{AppInfo, ConnectionInfo, Measurement, Origin, TcpInfo};
-use super::{INTERVAL, LONGEST_RUNTIME, RUNTIME, Test, Upgrade};
+use super::frame::{self, CloseCode, FrameError, FrameItem, FrameReader, Opcode};
+use super::load::{LoadMessage, Loading};
+use super::measurement::{AppInfo, ConnectionInfo, Measurement, MeasurementOrigin, TcpInfo};
+use super::{INTERVAL, LONGEST_RUNTIME, Ndt7Test, RUNTIME, Upgrade};
 
 /// What is kept for a client that does not read, bytes; it is cut off then.
 const MOST_UNSENT: usize = 64 * 1024;
@@ -55,22 +55,22 @@ pub enum ServerError {
 /// is the next one asked for: [`poll_load`](Self::poll_load).
 #[derive(Debug)]
 pub struct ServerSession {
-    test: Test,
+    test: Ndt7Test,
     early_exit: Option<u64>,
     connection: ConnectionInfo,
     began: Instant,
     next_measure: Instant,
-    reader: Reader,
+    reader: FrameReader,
     loading: Loading,
     received: u64,
     texts: u32,
     out: Vec<u8>,
     events: VecDeque<ServerEvent>,
-    stage: Stage,
+    stage: ServerStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ServerStage {
     Running,
     /// This end has said that it closes, and the client has not.
     Closing,
@@ -86,19 +86,19 @@ impl ServerSession {
             connection,
             began: now,
             next_measure: now + INTERVAL,
-            reader: Reader::of_server(),
+            reader: FrameReader::of_server(),
             loading: Loading::new(),
             received: 0,
             texts: 0,
             out: Vec::new(),
             events: VecDeque::new(),
-            stage: Stage::Running,
+            stage: ServerStage::Running,
         }
     }
 
     /// The client has sent more.
     pub fn handle_bytes(&mut self, mut bytes: &[u8]) {
-        while self.stage != Stage::Over {
+        while self.stage != ServerStage::Over {
             match self.reader.read(&mut bytes) {
                 Ok(None) => return,
                 Ok(Some(item)) => self.heard(item),
@@ -110,9 +110,9 @@ impl ServerSession {
     /// The client has closed the connection.
     pub fn handle_close(&mut self) {
         match self.stage {
-            Stage::Over => {}
-            Stage::Closing => self.end(Ok(())),
-            Stage::Running => self.end(Err(ServerError::Closed)),
+            ServerStage::Over => {}
+            ServerStage::Closing => self.end(Ok(())),
+            ServerStage::Running => self.end(Err(ServerError::Closed)),
         }
     }
 
@@ -121,7 +121,7 @@ impl ServerSession {
         if self.poll_timeout().is_none_or(|deadline| now < deadline) {
             return;
         }
-        if self.stage == Stage::Closing {
+        if self.stage == ServerStage::Closing {
             // Who sends may have much on its way; it has been told that nobody listens.
             return self.end(Err(ServerError::Overtime));
         }
@@ -135,15 +135,15 @@ impl ServerSession {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Running => Some(self.next_measure.min(self.began + RUNTIME)),
-            Stage::Closing => Some(self.began + LONGEST_RUNTIME),
-            Stage::Over => None,
+            ServerStage::Running => Some(self.next_measure.min(self.began + RUNTIME)),
+            ServerStage::Closing => Some(self.began + LONGEST_RUNTIME),
+            ServerStage::Over => None,
         }
     }
 
     /// What the kernel counts now, as an answer to [`ServerEvent::Measure`]; nothing if it does not tell.
     pub fn measured(&mut self, now: Instant, tcp: Option<TcpInfo>) {
-        if self.stage != Stage::Running {
+        if self.stage != ServerStage::Running {
             return;
         }
         let elapsed = micros(now.since(self.began));
@@ -153,22 +153,22 @@ impl ServerSession {
                 num_bytes: self.bytes().try_into().unwrap_or(i64::MAX),
             }),
             connection_info: Some(self.connection.clone()),
-            origin: Some(Origin::Server),
+            origin: Some(MeasurementOrigin::Server),
             test: Some(self.test),
             tcp_info: tcp.map(|tcp| TcpInfo { elapsed_time: Some(elapsed), ..tcp }),
         };
         self.send(&frame::message(Opcode::Text, measurement.write().as_bytes(), None));
         let arrived =
             tcp.and_then(|tcp| tcp.bytes_acked).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
-        if self.test == Test::Download && self.early_exit.is_some_and(|enough| arrived >= enough) {
+        if self.test == Ndt7Test::Download && self.early_exit.is_some_and(|enough| arrived >= enough) {
             self.close();
         }
     }
 
     /// The test ends here, before its time: the client is told, and closes.
     pub fn close(&mut self) {
-        if self.stage == Stage::Running {
-            self.stage = Stage::Closing;
+        if self.stage == ServerStage::Running {
+            self.stage = ServerStage::Closing;
             self.send(&frame::close(CloseCode::NORMAL, "", None));
         }
     }
@@ -179,8 +179,9 @@ impl ServerSession {
     }
 
     /// The next message that loads the path, of a download that lasts. The one before it has been sent as a whole.
-    pub fn poll_load(&mut self) -> Option<Load> {
-        (self.stage == Stage::Running && self.test == Test::Download).then(|| self.loading.next(None))
+    pub fn poll_load(&mut self) -> Option<LoadMessage> {
+        (self.stage == ServerStage::Running && self.test == Ndt7Test::Download)
+            .then(|| self.loading.next(None))
     }
 
     /// What is to be done.
@@ -191,19 +192,19 @@ impl ServerSession {
     /// Bytes of messages that were sent, or that arrived until the test was ended.
     pub const fn bytes(&self) -> u64 {
         match self.test {
-            Test::Download => self.loading.sent(),
-            Test::Upload => self.received,
+            Ndt7Test::Download => self.loading.sent(),
+            Ndt7Test::Upload => self.received,
         }
     }
 
-    fn heard(&mut self, item: Item) {
+    fn heard(&mut self, item: FrameItem) {
         match item {
-            Item::Binary(bytes) => match (self.test, self.stage) {
-                (Test::Download, _) => self.fail(CloseCode::UNSUPPORTED, ServerError::Data),
-                (Test::Upload, Stage::Running) => self.received += bytes,
-                (Test::Upload, _) => {}
+            FrameItem::Binary(bytes) => match (self.test, self.stage) {
+                (Ndt7Test::Download, _) => self.fail(CloseCode::UNSUPPORTED, ServerError::Data),
+                (Ndt7Test::Upload, ServerStage::Running) => self.received += bytes,
+                (Ndt7Test::Upload, _) => {}
             },
-            Item::Text(text) => {
+            FrameItem::Text(text) => {
                 self.texts += 1;
                 if self.texts > MOST_TEXTS {
                     self.fail(CloseCode::POLICY, ServerError::Flood);
@@ -211,10 +212,10 @@ impl ServerSession {
                     self.events.push_back(ServerEvent::Client(measurement.into()));
                 }
             }
-            Item::Ping(payload) => self.send(&frame::message(Opcode::Pong, &payload, None)),
-            Item::Pong(_) => {}
-            Item::Close(code) => {
-                if self.stage == Stage::Running {
+            FrameItem::Ping(payload) => self.send(&frame::message(Opcode::Pong, &payload, None)),
+            FrameItem::Pong(_) => {}
+            FrameItem::Close(code) => {
+                if self.stage == ServerStage::Running {
                     self.send(&frame::close(code.unwrap_or(CloseCode::NORMAL), "", None));
                 }
                 self.end(Ok(()));
@@ -231,15 +232,15 @@ impl ServerSession {
     }
 
     fn fail(&mut self, code: CloseCode, error: ServerError) {
-        if self.stage == Stage::Running {
+        if self.stage == ServerStage::Running {
             self.send(&frame::close(code, "", None));
         }
         self.end(Err(error));
     }
 
     fn end(&mut self, outcome: Result<(), ServerError>) {
-        if self.stage != Stage::Over {
-            self.stage = Stage::Over;
+        if self.stage != ServerStage::Over {
+            self.stage = ServerStage::Over;
             self.events.push_back(ServerEvent::Over(outcome));
         }
     }

@@ -11,13 +11,13 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-fn upgrade(test: Test) -> Upgrade {
+fn upgrade(test: Ndt7Test) -> Upgrade {
     let mut client = ClientSession::new(at(0), test, "h", Seeds::new(1).stream("client"));
     let request = client.poll_transmit().unwrap();
     Upgrade::read(&HttpRequest::read(&request).unwrap().unwrap().0).unwrap()
 }
 
-fn server(test: Test) -> ServerSession {
+fn server(test: Ndt7Test) -> ServerSession {
     ServerSession::new(at(0), &upgrade(test), ConnectionInfo::default())
 }
 
@@ -29,7 +29,7 @@ fn over(server: &mut ServerSession) -> Option<Result<(), ServerError>> {
 }
 
 /// A whole test over a connection that moves a message every 50 ms, in pieces.
-fn whole_test(test: Test, piece: usize) {
+fn whole_test(test: Ndt7Test, piece: usize) {
     let mut client = ClientSession::new(at(0), test, "h", Seeds::new(1).stream("client"));
     let request = client.poll_transmit().unwrap();
     let (head, len) = HttpRequest::read(&request).unwrap().unwrap();
@@ -44,8 +44,9 @@ fn whole_test(test: Test, piece: usize) {
     for now in (0..13_000).step_by(50).map(at) {
         client.handle_timeout(now);
         server.handle_timeout(now);
-        let load =
-            |load: Load| [load.head, load.key.unwrap_or_default().repeat(load.len as usize / 4)].concat();
+        let load = |load: LoadMessage| {
+            [load.head, load.key.unwrap_or_default().repeat(load.len as usize / 4)].concat()
+        };
         let up =
             [client.poll_transmit().unwrap_or_default(), client.poll_load().map(load).unwrap_or_default()];
         up.concat().chunks(piece).for_each(|bytes| server.handle_bytes(bytes));
@@ -73,21 +74,21 @@ fn whole_test(test: Test, piece: usize) {
     assert_eq!((server_end.1, client_end.1), (Ok(()), Ok(())));
     assert!(server_end.0 <= at(10_050) && client_end.0 <= at(10_050));
     let (sent, arrived) = match test {
-        Test::Download => (server.bytes(), client.bytes()),
-        Test::Upload => (client.bytes(), server.bytes()),
+        Ndt7Test::Download => (server.bytes(), client.bytes()),
+        Ndt7Test::Upload => (client.bytes(), server.bytes()),
     };
     // The last message is not known to have been sent.
     assert!(arrived >= sent && sent > 1 << 24, "{sent} {arrived}");
     assert!((38..=40).contains(&measured.len()), "{} measurements", measured.len());
     let last = measured.last().unwrap();
-    assert_eq!((last.test, last.origin), (Some(test), Some(Origin::Server)));
+    assert_eq!((last.test, last.origin), (Some(test), Some(MeasurementOrigin::Server)));
     assert_eq!((last.tcp_info.unwrap().rtt, last.tcp_info.unwrap().elapsed_time), (Some(5), Some(9_750_000)));
     assert_eq!((server.poll_timeout(), client.poll_timeout()), (None, None));
 }
 
 #[test]
 fn an_ndt7_test_is_the_same_however_its_bytes_are_cut() {
-    for test in [Test::Download, Test::Upload] {
+    for test in [Ndt7Test::Download, Ndt7Test::Upload] {
         for piece in [1 << 12, usize::MAX] {
             whole_test(test, piece);
         }
@@ -96,7 +97,7 @@ fn an_ndt7_test_is_the_same_however_its_bytes_are_cut() {
 
 #[test]
 fn a_client_that_does_not_close_is_cut_off() {
-    let mut server = server(Test::Upload);
+    let mut server = server(Ndt7Test::Upload);
     assert_eq!(server.poll_timeout(), Some(at(250)));
     server.handle_timeout(at(10_000));
     assert_eq!(server.poll_transmit(), Some(close(CloseCode::NORMAL, "", None)));
@@ -111,14 +112,19 @@ fn a_client_that_does_not_close_is_cut_off() {
 fn a_client_that_breaks_the_rules_is_told() {
     let key = Some([1, 2, 3, 4]);
     for (test, bytes, code, error) in [
-        (Test::Download, message(Opcode::Binary, b"x", key), CloseCode::UNSUPPORTED, ServerError::Data),
+        (Ndt7Test::Download, message(Opcode::Binary, b"x", key), CloseCode::UNSUPPORTED, ServerError::Data),
         (
-            Test::Upload,
+            Ndt7Test::Upload,
             message(Opcode::Binary, b"x", None),
             CloseCode::PROTOCOL,
             frame::FrameError::Mask.into(),
         ),
-        (Test::Upload, message(Opcode::Text, b"{}", key).repeat(300), CloseCode::POLICY, ServerError::Flood),
+        (
+            Ndt7Test::Upload,
+            message(Opcode::Text, b"{}", key).repeat(300),
+            CloseCode::POLICY,
+            ServerError::Flood,
+        ),
     ] {
         let mut server = server(test);
         server.handle_bytes(&bytes);
@@ -132,7 +138,7 @@ fn a_client_that_breaks_the_rules_is_told() {
 #[test]
 fn pings_are_answered_and_not_without_end() {
     let ping = message(Opcode::Ping, &[7; 100], Some([9; 4]));
-    let mut server = server(Test::Upload);
+    let mut server = server(Ndt7Test::Upload);
     server.handle_bytes(&ping);
     assert_eq!(server.poll_transmit(), Some(message(Opcode::Pong, &[7; 100], None)));
     server.handle_bytes(&ping.repeat(1000));
@@ -142,18 +148,18 @@ fn pings_are_answered_and_not_without_end() {
 
 #[test]
 fn a_client_may_close_and_may_vanish() {
-    let mut server_end = server(Test::Upload);
+    let mut server_end = server(Ndt7Test::Upload);
     server_end.handle_bytes(&close(CloseCode(1001), "bye", Some([1; 4])));
     assert_eq!(server_end.poll_transmit(), Some(close(CloseCode(1001), "", None)));
     assert_eq!(over(&mut server_end), Some(Ok(())));
-    let mut server_end = server(Test::Upload);
+    let mut server_end = server(Ndt7Test::Upload);
     server_end.handle_close();
     assert_eq!(over(&mut server_end), Some(Err(ServerError::Closed)));
 }
 
 #[test]
 fn a_download_ends_early_if_asked() {
-    let mut upgrade = upgrade(Test::Download);
+    let mut upgrade = upgrade(Ndt7Test::Download);
     upgrade.early_exit = Some(1_000);
     let mut server = ServerSession::new(at(0), &upgrade, ConnectionInfo::default());
     let acked = |bytes| Some(TcpInfo { bytes_acked: Some(bytes), ..TcpInfo::default() });
@@ -170,7 +176,7 @@ fn a_server_that_opens_no_websocket_is_told_of() {
         (b"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", ClientError::Answer),
         (b"nonsense\r\n\r\n", ClientError::Http(HttpError::FirstLine("nonsense".into()))),
     ] {
-        let mut client = ClientSession::new(at(0), Test::Upload, "h", Seeds::new(1).stream("client"));
+        let mut client = ClientSession::new(at(0), Ndt7Test::Upload, "h", Seeds::new(1).stream("client"));
         client.handle_bytes(at(0), answer);
         assert_eq!(client.poll_event(), Some(ClientEvent::Over(Err(error))));
     }
@@ -179,7 +185,7 @@ fn a_server_that_opens_no_websocket_is_told_of() {
 proptest! {
     #[test]
     fn an_ndt7_server_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), upload in any::<bool>()) {
-        let test = if upload { Test::Upload } else { Test::Download };
+        let test = if upload { Ndt7Test::Upload } else { Ndt7Test::Download };
         let mut whole = server(test);
         whole.handle_bytes(&bytes);
         let mut single = server(test);

@@ -1,12 +1,12 @@
-//! Whether two ends read one clock.
+//! Detection of a common clock of both ends.
 
 use netrig_probe::stamp::HmacKey;
 
-use super::Token;
+use super::SessionToken;
 
-/// What tells a boot of a machine, by what names it there, from all others, to who knows the session's token and runs on it: two
-/// ends that tell the same read one clock, and who tells something else learns nothing of the machine.
-pub fn clock_mark(token: Token, boot: &str) -> Option<[u8; 32]> {
+/// A keyed digest of the boot identifier of a machine. If both ends have the same digest, they read the same clock. Otherwise it
+/// reveals nothing about the machine. The key is the session's token.
+pub fn clock_mark(token: SessionToken, boot: &str) -> Option<[u8; 32]> {
     Some(HmacKey::new(&token.0)?.digest(&[b"netrig speed clock", boot.as_bytes()]))
 }
 
@@ -16,7 +16,7 @@ mod tests {
 
     #[test]
     fn one_boot_tells_one_mark_in_one_session() {
-        let [one, other] = [1, 2].map(|octet| Token([octet; 16]));
+        let [one, other] = [1, 2].map(|octet| SessionToken([octet; 16]));
         assert!(clock_mark(one, "a").is_some());
         assert_eq!(clock_mark(one, "a"), clock_mark(one, "a"));
         assert_ne!(clock_mark(one, "a"), clock_mark(one, "b"));

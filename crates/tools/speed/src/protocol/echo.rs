@@ -1,35 +1,35 @@
-//! Datagrams that come back: how long the path takes while it is idle, and while it carries.
+//! Echo datagrams, which measure the delay of the path, idle and under load.
 
 use super::{PREAMBLE_LEN, Preamble};
 
-/// Bytes of an echo, there and back: its answer is as long as it is, so that nobody can have a server send more than they do.
+/// Length of an echo and of its answer, bytes. They are equal so that a server amplifies no traffic.
 pub const ECHO_LEN: usize = PREAMBLE_LEN + 32;
 
-/// The stream's number of datagrams that are echoes.
+/// The stream number of echoes.
 const ECHO: u32 = u32::MAX;
 
-/// A datagram that is to come back, or does.
+/// An echo request or its answer.
 ///
-/// | bytes | what |
+/// | bytes | content |
 /// |---|---|
-/// | 0–39 | the preamble, with 2³²−1 for a stream |
-/// | 40–47 | its number, big-endian, as all that follows |
-/// | 48–55 | when the client sent it, ns by its clock |
-/// | 56–63 | when the server received it, ns since 1970; zero on the way there |
-/// | 64–71 | when the server sent it back, ns since 1970; zero on the way there |
+/// | 0–39 | the preamble, with 2³²−1 as the stream |
+/// | 40–47 | the number, big-endian like all that follows |
+/// | 48–55 | sending time of the client, ns by its clock |
+/// | 56–63 | receiving time of the server, ns since 1970; zero in the request |
+/// | 64–71 | sending time of the server, ns since 1970; zero in the request |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Echo {
-    /// The session and its phase; the stream is of no meaning.
+pub struct EchoDatagram {
+    /// The session and the phase. The stream is ignored.
     pub preamble: Preamble,
-    /// Its number.
+    /// The number of the echo.
     pub number: u64,
-    /// When the client sent it, ns by its clock.
+    /// Sending time of the client, ns by its clock.
     pub sent_ns: u64,
-    /// When the server received it and sent it back, ns since 1970.
+    /// Receiving and sending times of the server, ns since 1970.
     pub there_ns: [u64; 2],
 }
 
-impl Echo {
+impl EchoDatagram {
     /// As bytes.
     pub fn encode(&self) -> [u8; ECHO_LEN] {
         let mut bytes = [0; ECHO_LEN];
@@ -42,7 +42,7 @@ impl Echo {
         bytes
     }
 
-    /// From a datagram; nothing if it is something else.
+    /// Decodes a datagram. `None` if it is no echo.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let preamble = Preamble::decode(bytes).filter(|preamble| preamble.stream == ECHO)?;
         let number = |at: usize| {
@@ -58,20 +58,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protocol::Token;
+    use crate::protocol::SessionToken;
 
     proptest! {
         #[test]
         fn echoes_survive_the_way(token: [u8; 16], phase: u32, number: u64, sent_ns: u64, there_ns: [u64; 2]) {
-            let preamble = Preamble { token: Token(token), phase, stream: ECHO };
-            let echo = Echo { preamble, number, sent_ns, there_ns };
-            prop_assert_eq!(Echo::decode(&echo.encode()), Some(echo));
-            prop_assert_eq!(Echo::decode(&echo.encode()[..ECHO_LEN - 1]), None);
+            let preamble = Preamble { token: SessionToken(token), phase, stream: ECHO };
+            let echo = EchoDatagram { preamble, number, sent_ns, there_ns };
+            prop_assert_eq!(EchoDatagram::decode(&echo.encode()), Some(echo));
+            prop_assert_eq!(EchoDatagram::decode(&echo.encode()[..ECHO_LEN - 1]), None);
         }
 
         #[test]
         fn any_bytes_are_an_echo_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Echo::decode(&bytes);
+            let _ = EchoDatagram::decode(&bytes);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The first words: both sides have the same version and, if the server has a key, the same key.
+//! The greeting: it ensures that both ends have the same version and, if the server has a key, the same key.
 //!
-//! The server greets with a nonce; the client answers with one of its own and, if the server has a key, with an HMAC over
-//! both and over what only the two ends of this TLS connection know (RFC 5705, RFC 9266): who stands between them with a
-//! certificate of his own cannot pass the proofs on. The server proves that it has the key too.
+//! The server greets with a nonce, and the client answers with its own. If the server has a key, the client adds an HMAC over both
+//! nonces and the channel binding of the TLS connection (RFC 5705, RFC 9266). A man in the middle with a certificate of its own
+//! cannot forward the proofs. The server also proves that it has the key.
 
 use std::io::{Read, Write};
 
@@ -13,55 +13,55 @@ use netrig_probe::stamp::HmacKey;
 use super::words::{FromClient, FromServer};
 use super::{Keyring, VERSION};
 
-/// What only the two ends of a TLS connection know, as [`EXPORTER`] names it.
+/// The channel binding of a TLS connection, exported with the label [`EXPORTER`].
 pub type Binding = [u8; 32];
 
-/// What nobody has said before: random.
+/// A random number that is used once.
 pub type Nonce = [u8; 32];
 
 /// The label of the exporter (RFC 9266 section 2).
 pub const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";
 
-/// The longest word of a greeting, and of a client in all of its session, bytes of a frame: none needs a tenth of it.
+/// The longest frame of a greeting, and of a client in its whole session, bytes. No message needs a tenth of it.
 pub const LONGEST_WORD: usize = 4096;
 
-/// Letters that are shown of why a server says no.
+/// Longest displayed reason of a server, characters.
 const LONGEST_REASON: usize = 240;
 
-/// What each side's proof begins with, so that none is the other's.
+/// Prefixes of the proofs, so that one cannot be used for the other.
 const CLIENT: &[u8] = b"netrig speed client";
 const SERVER: &[u8] = b"netrig speed server";
 
 /// Why a greeting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GreetingError {
-    /// The stream broke, or what came cannot be understood.
+    /// The stream failed, or a frame is malformed.
     #[error(transparent)]
     Control(#[from] FrameError),
-    /// The other side is of another version.
+    /// The peer has another version.
     #[error("it speaks version {0} of the speed protocol, and this netrig version {VERSION}")]
     Version(u32),
-    /// The server has a key.
+    /// The server requires a key.
     #[error("it asks for a key")]
     KeyMissing,
-    /// The server has none.
+    /// The server has no key.
     #[error("it has no key, and cannot prove who it is")]
     KeyUnknown,
-    /// The keys differ, or somebody stands between the two.
+    /// The keys differ, or there is a man in the middle.
     #[error("its key is another one, or somebody stands between")]
     KeyWrong,
-    /// It said no.
+    /// The server refused.
     #[error("it refuses: {0}")]
     Refused(String),
-    /// It said something else.
+    /// The peer sent another message.
     #[error("it does not speak the speed protocol")]
     Unexpected,
 }
 
-/// The server's side; the name of the key that the client has, if one is needed.
+/// The server's side. Returns the name of the client's key, if the server has keys.
 ///
 /// # Errors
-/// If the stream breaks, or the client is of another version or has none of the keys.
+/// If the stream fails, or the client has another version or none of the keys.
 pub fn greet_client(
     stream: &mut (impl Read + Write),
     keys: &Keyring,
@@ -86,18 +86,18 @@ pub fn greet_client(
     Ok(proof.map(|(name, _)| name.to_owned()))
 }
 
-/// What a server greets with.
+/// The greeting of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Greeted {
+pub struct ServerHello {
     nonce: Nonce,
-    /// It has a key.
+    /// Whether the server has a key.
     keyed: bool,
 }
 
 /// The client's side.
 ///
 /// # Errors
-/// If the stream breaks, or the server is of another version, or does not let us in.
+/// If the stream fails, or the server has another version or refuses.
 pub fn greet_server(
     stream: &mut (impl Read + Write),
     key: Option<&HmacKey>,
@@ -108,14 +108,14 @@ pub fn greet_server(
     answer_server(stream, greeted, key, nonce, binding)
 }
 
-/// The first half of the client's side: the server greets as soon as the connection is secured.
+/// The first half of the client's side: receives the greeting, which the server sends after the TLS handshake.
 ///
 /// # Errors
-/// If the stream breaks, or the server is of another version.
-pub fn hear_server(stream: &mut impl Read) -> Result<Greeted, GreetingError> {
+/// If the stream fails, or the server has another version.
+pub fn hear_server(stream: &mut impl Read) -> Result<ServerHello, GreetingError> {
     match read_frame_within(stream, LONGEST_WORD)? {
         Some(FromServer::Hello { version, nonce, keyed }) if version == VERSION => {
-            Ok(Greeted { nonce, keyed })
+            Ok(ServerHello { nonce, keyed })
         }
         Some(FromServer::Hello { version, .. }) => Err(GreetingError::Version(version)),
         Some(FromServer::Failed { why }) => Err(refused(&why)),
@@ -123,18 +123,18 @@ pub fn hear_server(stream: &mut impl Read) -> Result<Greeted, GreetingError> {
     }
 }
 
-/// What a server that nobody knows says is fit for a terminal only without what moves its cursor.
+/// Removes control characters from the text of an unknown server before it reaches a terminal.
 fn refused(why: &str) -> GreetingError {
     GreetingError::Refused(shown_up_to(LONGEST_REASON, why))
 }
 
-/// The second half: a question and its answer, which take a round trip.
+/// The second half of the client's side: a request and its answer, which take one round trip.
 ///
 /// # Errors
-/// If the stream breaks, or the server does not let us in.
+/// If the stream fails, or the server refuses.
 pub fn answer_server(
     stream: &mut (impl Read + Write),
-    Greeted { nonce: theirs, keyed }: Greeted,
+    ServerHello { nonce: theirs, keyed }: ServerHello,
     key: Option<&HmacKey>,
     nonce: Nonce,
     binding: &Binding,
@@ -203,14 +203,14 @@ mod tests {
         assert!(matches!(client, Err(GreetingError::KeyUnknown)));
     }
 
-    /// Somebody between the two has one TLS connection with each, and they differ.
+    /// A man in the middle has two TLS connections with different channel bindings.
     #[test]
     fn who_stands_between_cannot_pass_the_proofs_on() {
         let (server, client) = greet(Some(RIGHT), Some(RIGHT), [[7; 32], [8; 32]]);
         assert!(matches!((server, client), (Err(GreetingError::KeyWrong), Err(GreetingError::KeyWrong))));
     }
 
-    /// Whoever connects may say anything before it has shown a key: it costs little memory, and no sentence of it stays.
+    /// Before a client has proved a key, its messages cost little memory, and no text of it is kept.
     #[test]
     fn words_of_strangers_are_short() {
         let long = FromClient::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) };

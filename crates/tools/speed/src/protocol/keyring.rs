@@ -2,32 +2,32 @@
 
 use netrig_probe::stamp::HmacKey;
 
-/// Keys by their names. A client must have one of them, if there is one; its name is what limits per key count by.
+/// Keys with names. If there are any, a client must have one. Limits per key use the name.
 #[derive(Clone, Debug, Default)]
 pub struct Keyring(Vec<(String, HmacKey)>);
 
-/// Why a text has no keys in it.
+/// Why a text is no key file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
-    /// A line is none.
+    /// A line has no name and key.
     #[error("line {0}: expected a name and a key with a space between them, or `#` and a remark")]
     Line(usize),
     /// A key is too short.
     #[error("line {line}: the key of {name} has {len} bytes: expected at least {}", HmacKey::LEAST)]
     Short {
-        /// Which.
+        /// The line.
         line: usize,
-        /// Whose.
+        /// The name of the key.
         name: String,
-        /// Its length.
+        /// The length of the key, bytes.
         len: usize,
     },
-    /// A name stands there twice.
+    /// A name occurs twice.
     #[error("line {line}: there is a key of {name} already")]
     Twice {
-        /// Which.
+        /// The line.
         line: usize,
-        /// Whose.
+        /// The name of the key.
         name: String,
     },
     /// There is no key.
@@ -36,11 +36,11 @@ pub enum KeyringError {
 }
 
 impl Keyring {
-    /// The keys of a text with a line for each: a name without spaces, a space, the key. Lines that begin with `#` say nothing,
-    /// and no more do empty ones.
+    /// Reads a text with a line per key: a name without spaces, a space, and the key. Empty lines and lines that start with `#` are
+    /// ignored.
     ///
     /// # Errors
-    /// What is wrong with the first line that is.
+    /// The error of the first wrong line.
     pub fn read(text: &str) -> Result<Self, KeyringError> {
         let mut keys: Vec<(String, HmacKey)> = Vec::new();
         for (line, words) in (1..).zip(text.lines().map(str::trim)) {
@@ -60,18 +60,18 @@ impl Keyring {
         if keys.is_empty() { Err(KeyringError::Empty) } else { Ok(Self(keys)) }
     }
 
-    /// Whether there is none, so that nobody needs one.
+    /// Whether there are no keys, so that clients need none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The key that has made this proof of these parts.
+    /// The name and the key with which this proof of these parts was made.
     pub fn whose(&self, parts: &[&[u8]], proof: &[u8]) -> Option<(&str, &HmacKey)> {
         self.0.iter().find(|(_, key)| key.verify(parts, proof)).map(|(name, key)| (name.as_str(), key))
     }
 }
 
-/// A key alone has no name that anybody gave it.
+/// A single key gets the name `key`.
 impl From<Option<HmacKey>> for Keyring {
     fn from(key: Option<HmacKey>) -> Self {
         Self(key.map(|key| ("key".to_owned(), key)).into_iter().collect())

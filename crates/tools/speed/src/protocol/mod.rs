@@ -1,21 +1,21 @@
-//! What a client and a server of the meter say to each other.
+//! The protocol between a client and a server of the meter.
 //!
-//! The control connection is TLS; frames are those of the agent's control protocol, a length and JSON. The client opens all
-//! connections, whichever way data goes, and all of them to one port of the server, so that neither an address translator nor a
-//! firewall on its side has to know of the meter:
+//! The control connection is TLS. Its frames are those of the agent's control protocol: a length and JSON. The client opens all
+//! connections, for both directions of data, to one port of the server. Neither an address translator nor a firewall at the client
+//! then needs a rule for the meter:
 //!
-//! | first bytes | is |
+//! | first bytes | meaning |
 //! |---|---|
 //! | `0x16` (TLS) | the control connection of a session |
 //! | a [`Cookie`](crate::iperf3::Cookie) and a zero | a client of iperf3, or a stream of its test |
 //! | `GET `, `HEAD ` or `POST ` | HTTP: ndt7's WebSocket, an object, or what the server has counted |
 //! | [`Preamble`] over TCP | a connection that carries data of a phase |
 //! | [`Preamble`] over UDP | "send here": answered with the same bytes, to the host of the control connection only |
-//! | [`Echo`] over UDP | comes back at once, to the host of a control connection only |
+//! | [`EchoDatagram`] over UDP | comes back at once, to the host of a control connection only |
 //!
-//! A session is greeted ([`greeting`]), waits until it is let in ([`admission`](crate::admission)), and then goes through
-//! phases, one at a time: prepared, connected, begun, ended, reported. [`Session`] is the server's side of that order: it
-//! says what each word of the client means, and which words mean nothing.
+//! A session starts with a greeting ([`greeting`]) and waits for its admission ([`admission`](crate::admission)). It then goes
+//! through phases, one at a time: prepared, connected, begun, ended, reported. [`SpeedSession`] is the server's side of that order: it
+//! maps each message of the client to an action or to a violation.
 
 mod clock;
 mod echo;
@@ -27,26 +27,25 @@ mod session;
 mod words;
 
 pub use clock::clock_mark;
-pub use echo::{ECHO_LEN, Echo};
+pub use echo::{ECHO_LEN, EchoDatagram};
 pub use keyring::{Keyring, KeyringError};
-pub use opening::Opening;
-pub use preamble::{PREAMBLE_LEN, Preamble, Token};
-pub use session::{Deed, Session, Violation};
+pub use opening::ConnectionOpening;
+pub use preamble::{PREAMBLE_LEN, Preamble, SessionToken};
+pub use session::{SessionAction, SpeedSession, Violation};
 pub(crate) use words::LONGEST_INTERVAL;
 pub use words::{
-    Budget, Carrier, Counted, Datagrams, EndReport, FromClient, FromServer, Heard, Load, MOST_STREAMS, Phase,
-    PhaseError, SHORTEST_INTERVAL, Way,
+    Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport,
+    FromClient, FromServer, MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL,
 };
 
-/// The version of the protocol: both sides must have the same.
+/// The version of the protocol. Both ends must have the same.
 pub const VERSION: u32 = 2;
 
-/// Connections that a client may have underway to see how the path responds, beside its session's.
+/// The most concurrent connections of a client for responsiveness probes, in addition to its session.
 pub const MOST_PROBES: usize = 12;
 
-/// What a server says, in the place of its part of the handshake, to a client for whom it has no room: an alert of TLS
-/// (`access_denied`, RFC 8446 section 6).
+/// The TLS alert `access_denied` (RFC 8446 section 6), which a server without room sends instead of its handshake.
 pub const TLS_ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
-/// The port, of TCP and of UDP, at which a server listens by default.
+/// The default port of a server, for TCP and UDP.
 pub const PORT: u16 = 8621;

@@ -1,33 +1,33 @@
-//! What a connection is, by its first bytes.
+//! Detection of the protocol of a connection by its first bytes.
 
 use super::{PREAMBLE_LEN, Preamble};
 use crate::iperf3::{COOKIE_LEN, Cookie};
 
-/// A handshake record of TLS begins so (RFC 8446 section 5.1).
+/// The first byte of a TLS handshake record (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// What a request of HTTP begins with that is heard here, be it answered with a refusal.
+/// The first bytes of the HTTP requests that are answered, some of them with a refusal.
 const METHODS: [&[u8]; 3] = [b"GET ", b"HEAD ", b"POST "];
 
-/// What a connection is.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum ConnectionOpening {
     /// The control connection of a session.
     Control,
-    /// A connection that carries data, with its preamble.
+    /// A data connection, with its preamble.
     Data(Preamble),
     /// A client of iperf3, or a stream of its test, with its cookie.
     Iperf3(Cookie),
     /// A client that speaks HTTP.
     Http,
-    /// It cannot be told yet.
+    /// More bytes are needed.
     More,
-    /// Nothing that is spoken here.
+    /// No supported protocol.
     Unknown,
 }
 
-impl Opening {
-    /// By the bytes that have come so far. No more than [`PREAMBLE_LEN`] are needed.
+impl ConnectionOpening {
+    /// Detects the protocol by the bytes received so far. At most [`PREAMBLE_LEN`] bytes are needed.
     pub fn of(bytes: &[u8]) -> Self {
         let Some(first) = bytes.first() else { return Self::More };
         if *first == HANDSHAKE {
@@ -56,42 +56,46 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protocol::Token;
+    use crate::protocol::SessionToken;
 
     const COOKIE: &[u8; COOKIE_LEN] = b"abcdefghijklmnopqrstuvwxyz234567abcd\0";
 
     #[test]
     fn each_is_told_by_what_it_begins_with() {
-        let preamble = Preamble { token: Token([7; 16]), phase: 1, stream: 2 };
-        let of: [(&[u8], Opening); 5] = [
-            (b"\x16\x03\x01", Opening::Control),
-            (&preamble.encode(), Opening::Data(preamble)),
-            (COOKIE, Opening::Iperf3(Cookie::read(COOKIE).unwrap())),
-            (b"GET /ndt/v7/download HTTP/1.1\r\n", Opening::Http),
-            (b"SSH-2.0-OpenSSH_9.2\r\n", Opening::Unknown),
+        let preamble = Preamble { token: SessionToken([7; 16]), phase: 1, stream: 2 };
+        let of: [(&[u8], ConnectionOpening); 5] = [
+            (b"\x16\x03\x01", ConnectionOpening::Control),
+            (&preamble.encode(), ConnectionOpening::Data(preamble)),
+            (COOKIE, ConnectionOpening::Iperf3(Cookie::read(COOKIE).unwrap())),
+            (b"GET /ndt/v7/download HTTP/1.1\r\n", ConnectionOpening::Http),
+            (b"SSH-2.0-OpenSSH_9.2\r\n", ConnectionOpening::Unknown),
         ];
         for (bytes, opening) in of {
-            assert_eq!(Opening::of(bytes), opening);
+            assert_eq!(ConnectionOpening::of(bytes), opening);
         }
-        assert_eq!(Opening::of(b""), Opening::More);
-        assert_eq!(Opening::of(&[b'a'; COOKIE_LEN]), Opening::Unknown, "a cookie ends with a zero");
+        assert_eq!(ConnectionOpening::of(b""), ConnectionOpening::More);
+        assert_eq!(
+            ConnectionOpening::of(&[b'a'; COOKIE_LEN]),
+            ConnectionOpening::Unknown,
+            "a cookie ends with a zero"
+        );
     }
 
     proptest! {
-        /// However little comes at a time, what is told at last is the same, and nothing else is told before.
+        /// The result does not depend on the pieces in which bytes arrive, and no other result comes before it.
         #[test]
         fn bytes_may_come_one_by_one(which in 0..4_usize, token: [u8; 16]) {
-            let preamble = Preamble { token: Token(token), phase: 9, stream: 9 }.encode();
+            let preamble = Preamble { token: SessionToken(token), phase: 9, stream: 9 }.encode();
             let all = [&b"\x16\x03"[..], &preamble, COOKIE, b"GET / HTTP/1.1\r\n"][which];
-            let told: Vec<_> = (1..=all.len()).map(|len| Opening::of(&all[..len])).collect();
+            let told: Vec<_> = (1..=all.len()).map(|len| ConnectionOpening::of(&all[..len])).collect();
             let last = *told.last().unwrap();
-            prop_assert_ne!(last, Opening::More);
-            prop_assert!(told.iter().all(|opening| *opening == Opening::More || *opening == last), "{:?}", told);
+            prop_assert_ne!(last, ConnectionOpening::More);
+            prop_assert!(told.iter().all(|opening| *opening == ConnectionOpening::More || *opening == last), "{:?}", told);
         }
 
         #[test]
         fn any_bytes_are_told_after_a_preambles_length(bytes in proptest::collection::vec(any::<u8>(), PREAMBLE_LEN..60)) {
-            prop_assert_ne!(Opening::of(&bytes), Opening::More);
+            prop_assert_ne!(ConnectionOpening::of(&bytes), ConnectionOpening::More);
         }
     }
 }

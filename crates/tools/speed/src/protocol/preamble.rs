@@ -1,29 +1,29 @@
-//! The first bytes of what carries data.
+//! The preamble: the first bytes of data connections and datagrams.
 
 use serde::{Deserialize, Serialize};
 
-/// What tells a preamble from anything else that may come to the port.
+/// The magic bytes that distinguish a preamble from other protocols on the port.
 const MAGIC: [u8; 16] = *b"netrig-speed/1 \n";
 
-/// Bytes of a preamble.
+/// Length of a preamble, bytes.
 pub const PREAMBLE_LEN: usize = 40;
 
-/// What a session is known by on connections beside its own: random, and told over TLS only.
+/// Identifies a session on data connections and in datagrams. Random, and sent over TLS only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Token(pub [u8; 16]);
+pub struct SessionToken(pub [u8; 16]);
 
-/// Says which phase of which session a connection or an address belongs to.
+/// Assigns a connection or an address to a phase of a session.
 ///
-/// | bytes | what |
+/// | bytes | content |
 /// |---|---|
 /// | 0–15 | `netrig-speed/1 ` and a line feed |
 /// | 16–31 | the session's token |
 /// | 32–35 | the phase's number, big-endian |
-/// | 36–39 | the stream's number in the phase, big-endian; of datagrams 0 |
+/// | 36–39 | the stream's number in the phase, big-endian; 0 for datagrams |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
     /// The session.
-    pub token: Token,
+    pub token: SessionToken,
     /// The phase.
     pub phase: u32,
     /// The stream.
@@ -41,20 +41,20 @@ impl Preamble {
         bytes
     }
 
-    /// From the first bytes; nothing if they are something else, or too few.
+    /// Decodes the first bytes. `None` if they are no preamble or too few.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PREAMBLE_LEN] = bytes.first_chunk()?;
         let (magic, rest) = bytes.split_first_chunk::<16>()?;
         let (token, rest) = rest.split_first_chunk::<16>()?;
         let (phase, stream) = rest.split_first_chunk::<4>()?;
         (*magic == MAGIC).then_some(Self {
-            token: Token(*token),
+            token: SessionToken(*token),
             phase: u32::from_be_bytes(*phase),
             stream: u32::from_be_bytes(*stream.first_chunk()?),
         })
     }
 
-    /// Whether a preamble may begin so.
+    /// Whether the bytes can be the start of a preamble.
     pub fn may_begin(bytes: &[u8]) -> bool {
         let len = bytes.len().min(MAGIC.len());
         bytes[..len] == MAGIC[..len]
@@ -70,7 +70,7 @@ mod tests {
     proptest! {
         #[test]
         fn preambles_survive_the_way(token: [u8; 16], phase: u32, stream: u32) {
-            let preamble = Preamble { token: Token(token), phase, stream };
+            let preamble = Preamble { token: SessionToken(token), phase, stream };
             let bytes = preamble.encode();
             prop_assert_eq!(Preamble::decode(&bytes), Some(preamble));
             prop_assert_eq!(Preamble::decode(&bytes[..PREAMBLE_LEN - 1]), None);

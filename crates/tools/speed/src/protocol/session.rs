@@ -1,70 +1,70 @@
-//! The server's side of a session: what each word of a client means.
+//! The server's side of a session: the meaning of each message of a client.
 
 use netrig_core::{Duration, Rate};
 
-use super::words::{Carrier, FromClient, LONGEST_INTERVAL, Load, Phase, PhaseError};
+use super::words::{Carrier, DatagramLoad, FromClient, LONGEST_INTERVAL, MeasurementPhase, PhaseError};
 
-/// What a server is to do about a word.
+/// The action of a server for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// Ask for admission, with the rate that will not be exceeded.
+pub enum SessionAction {
+    /// Request admission, with the rate that the client will not exceed.
     Admit(Option<Rate>),
-    /// Expect the connections of a phase.
-    Prepare(Phase),
-    /// Let data flow.
+    /// Accept the connections of a phase.
+    Prepare(MeasurementPhase),
+    /// Start the data flow.
     Begin,
-    /// Send datagrams at this rate from now on.
+    /// Set the rate of the server's datagrams.
     Pace(Rate),
-    /// Stop, and report; so many datagrams were sent, of a phase of such.
+    /// Stop and report.
     End {
-        /// By the client.
+        /// Datagrams that the client has sent, in a phase of datagrams.
         sent: Option<u64>,
     },
 }
 
-/// Why a session is broken off: its client has said what it must not.
+/// A violation of the protocol by the client, which ends the session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Out of order.
+    /// A message that is not allowed at this stage.
     #[error("`{said}` means nothing {when}")]
     OutOfOrder {
-        /// What was said.
+        /// The message.
         said: &'static str,
-        /// When.
+        /// The stage, as part of a sentence.
         when: &'static str,
     },
-    /// A phase that cannot be.
+    /// An invalid phase.
     #[error(transparent)]
     Phase(#[from] PhaseError),
-    /// A phase whose number is not above that of the one before.
+    /// A phase whose number is not above the previous one.
     #[error("phase {0} comes again")]
     Number(u32),
-    /// It asks for more than it has said.
+    /// A rate above the one stated at admission.
     #[error("it asks for {asked} bit/s, and was let in for {admitted}")]
     Exceeds {
-        /// What it asks for.
+        /// The requested rate, bits per second.
         asked: u64,
-        /// What it was let in for.
+        /// The admitted rate, bits per second.
         admitted: u64,
     },
-    /// Readings so far apart that the server would not know in time what is carried.
+    /// Readings that are too far apart for the server to enforce its limits in time.
     #[error("a reading every {0}: expected one a second at least where data goes")]
     Rare(Duration),
-    /// It has more phases than any measurement needs.
+    /// Too many phases.
     #[error("more than {MOST_PHASES} phases")]
     Phases,
 }
 
-/// Phases of one session.
+/// The most phases of a session.
 const MOST_PHASES: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Greeted.
+enum SessionStage {
+    /// After the greeting.
     Greeted,
     /// In the queue.
     Waiting,
-    /// Let in, and between two phases.
+    /// Admitted, between two phases.
     Idle,
     /// A phase is prepared.
     Prepared,
@@ -74,71 +74,71 @@ enum State {
 
 /// A session at its server, from the greeting to the end.
 #[derive(Clone, Debug)]
-pub struct Session {
-    state: State,
-    /// The bits per second that it has said it will need at most.
+pub struct SpeedSession {
+    state: SessionStage,
+    /// The highest rate that the client stated.
     promised: Option<Rate>,
     last: Option<u32>,
     phases: u32,
-    /// Whether the rate of the phase's datagrams is told while it goes on.
+    /// Whether the client steers the rate of the phase's datagrams.
     told: bool,
 }
 
-impl Default for Session {
+impl Default for SpeedSession {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Session {
-    /// One that was greeted.
+impl SpeedSession {
+    /// A session after the greeting.
     pub const fn new() -> Self {
-        Self { state: State::Greeted, promised: None, last: None, phases: 0, told: false }
+        Self { state: SessionStage::Greeted, promised: None, last: None, phases: 0, told: false }
     }
 
-    /// It is its turn.
+    /// The session was admitted.
     pub fn admitted(&mut self) {
-        if self.state == State::Waiting {
-            self.state = State::Idle;
+        if self.state == SessionStage::Waiting {
+            self.state = SessionStage::Idle;
         }
     }
 
-    /// The server has ended the phase by itself: its time is over, or its connections have gone.
+    /// The server has ended the phase: its time is over, or its connections were closed.
     pub fn ended(&mut self) {
-        if matches!(self.state, State::Prepared | State::Running) {
-            self.state = State::Idle;
+        if matches!(self.state, SessionStage::Prepared | SessionStage::Running) {
+            self.state = SessionStage::Idle;
         }
     }
 
-    /// What is to be done about a word; nothing about one that comes a moment too late, as it may.
+    /// Handles a message. `None` if it is ignored because it arrived after the server ended the phase.
     ///
     /// # Errors
-    /// What is wrong with it. The session is over then.
-    pub fn hear(&mut self, word: FromClient) -> Result<Option<Deed>, Violation> {
+    /// A violation of the protocol, after which the session must end.
+    pub fn hear(&mut self, word: FromClient) -> Result<Option<SessionAction>, Violation> {
         match (self.state, word) {
-            (State::Greeted, FromClient::Ask { bits_per_s }) => {
-                self.state = State::Waiting;
+            (SessionStage::Greeted, FromClient::Ask { bits_per_s }) => {
+                self.state = SessionStage::Waiting;
                 self.promised = bits_per_s.map(Rate::from_bits_per_s);
-                Ok(Some(Deed::Admit(self.promised)))
+                Ok(Some(SessionAction::Admit(self.promised)))
             }
-            (State::Idle, FromClient::Prepare(phase)) => {
+            (SessionStage::Idle, FromClient::Prepare(phase)) => {
                 self.prepare(&phase)?;
-                Ok(Some(Deed::Prepare(phase)))
+                Ok(Some(SessionAction::Prepare(phase)))
             }
-            (State::Prepared, FromClient::Begin) => {
-                self.state = State::Running;
-                Ok(Some(Deed::Begin))
+            (SessionStage::Prepared, FromClient::Begin) => {
+                self.state = SessionStage::Running;
+                Ok(Some(SessionAction::Begin))
             }
-            (State::Running, FromClient::Rate { bits_per_s }) if self.told => {
+            (SessionStage::Running, FromClient::Rate { bits_per_s }) if self.told => {
                 self.keeps_to(Rate::from_bits_per_s(bits_per_s))?;
-                Ok(Some(Deed::Pace(Rate::from_bits_per_s(bits_per_s))))
+                Ok(Some(SessionAction::Pace(Rate::from_bits_per_s(bits_per_s))))
             }
-            (State::Prepared | State::Running, FromClient::End { sent }) => {
-                self.state = State::Idle;
-                Ok(Some(Deed::End { sent }))
+            (SessionStage::Prepared | SessionStage::Running, FromClient::End { sent }) => {
+                self.state = SessionStage::Idle;
+                Ok(Some(SessionAction::End { sent }))
             }
-            // Both ends may end a phase at the same moment.
-            (State::Idle, FromClient::End { .. } | FromClient::Rate { .. } | FromClient::Begin)
+            // Both ends may end a phase at the same time.
+            (SessionStage::Idle, FromClient::End { .. } | FromClient::Rate { .. } | FromClient::Begin)
                 if self.last.is_some() =>
             {
                 Ok(None)
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    fn prepare(&mut self, phase: &Phase) -> Result<(), Violation> {
+    fn prepare(&mut self, phase: &MeasurementPhase) -> Result<(), Violation> {
         phase.check()?;
         if phase.way().is_some() && phase.every() > LONGEST_INTERVAL {
             return Err(Violation::Rare(phase.every()));
@@ -162,14 +162,14 @@ impl Session {
         self.told = false;
         if let Carrier::Udp { load, .. } = &phase.carrier {
             load.rate().map_or(Ok(()), |rate| self.keeps_to(rate))?;
-            self.told = *load == Load::Told;
+            self.told = *load == DatagramLoad::Told;
         }
         self.last = Some(phase.number);
-        self.state = State::Prepared;
+        self.state = SessionStage::Prepared;
         Ok(())
     }
 
-    /// Whether it asks for no more than it was let in for.
+    /// Checks a rate against the admitted one.
     fn keeps_to(&self, asked: Rate) -> Result<(), Violation> {
         match self.promised {
             Some(admitted) if asked > admitted => {
@@ -180,7 +180,7 @@ impl Session {
     }
 }
 
-impl State {
+impl SessionStage {
     const fn when(self) -> &'static str {
         match self {
             Self::Greeted => "before the session has asked to measure",
@@ -209,23 +209,28 @@ impl FromClient {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::words::Way;
+    use super::super::words::DataDirection;
     use super::*;
 
     fn phase(number: u32, carrier: Carrier) -> FromClient {
-        FromClient::Prepare(Phase { number, carrier, lasts_ns: 10_000_000_000, every_ns: 100_000_000 })
+        FromClient::Prepare(MeasurementPhase {
+            number,
+            carrier,
+            lasts_ns: 10_000_000_000,
+            every_ns: 100_000_000,
+        })
     }
 
     fn tcp(number: u32) -> FromClient {
-        phase(number, Carrier::Tcp { way: Way::Down, streams: 4, congestion: None })
+        phase(number, Carrier::Tcp { way: DataDirection::Down, streams: 4, congestion: None })
     }
 
-    const fn udp(load: Load) -> Carrier {
-        Carrier::Udp { way: Way::Down, size: 1200, load }
+    const fn udp(load: DatagramLoad) -> Carrier {
+        Carrier::Udp { way: DataDirection::Down, size: 1200, load }
     }
 
-    fn admitted(bits_per_s: Option<u64>) -> Session {
-        let mut session = Session::new();
+    fn admitted(bits_per_s: Option<u64>) -> SpeedSession {
+        let mut session = SpeedSession::new();
         session.hear(FromClient::Ask { bits_per_s }).unwrap();
         session.admitted();
         session
@@ -233,47 +238,50 @@ mod tests {
 
     #[test]
     fn a_session_goes_through_its_phases() {
-        let mut session = Session::new();
-        assert_eq!(session.hear(FromClient::Ask { bits_per_s: None }), Ok(Some(Deed::Admit(None))));
+        let mut session = SpeedSession::new();
+        assert_eq!(session.hear(FromClient::Ask { bits_per_s: None }), Ok(Some(SessionAction::Admit(None))));
         let early = session.hear(tcp(1)).unwrap_err();
         assert_eq!(early.to_string(), "`prepare` means nothing while it waits for its turn");
         session.admitted();
         for number in [1, 2] {
-            assert!(matches!(session.hear(tcp(number)), Ok(Some(Deed::Prepare(_)))));
-            assert_eq!(session.hear(FromClient::Begin), Ok(Some(Deed::Begin)));
-            assert_eq!(session.hear(FromClient::End { sent: None }), Ok(Some(Deed::End { sent: None })));
+            assert!(matches!(session.hear(tcp(number)), Ok(Some(SessionAction::Prepare(_)))));
+            assert_eq!(session.hear(FromClient::Begin), Ok(Some(SessionAction::Begin)));
+            assert_eq!(
+                session.hear(FromClient::End { sent: None }),
+                Ok(Some(SessionAction::End { sent: None }))
+            );
         }
         assert_eq!(session.hear(tcp(2)), Err(Violation::Number(2)));
         let FromClient::Prepare(three) = tcp(3) else { panic!() };
-        let rare = session.hear(FromClient::Prepare(Phase { every_ns: 1_000_000_001, ..three }));
+        let rare = session.hear(FromClient::Prepare(MeasurementPhase { every_ns: 1_000_000_001, ..three }));
         assert!(matches!(rare, Err(Violation::Rare(_))));
     }
 
     #[test]
     fn what_crosses_the_servers_own_end_is_forgiven() {
         let mut session = admitted(None);
-        session.hear(phase(1, udp(Load::Told))).unwrap();
+        session.hear(phase(1, udp(DatagramLoad::Told))).unwrap();
         session.hear(FromClient::Begin).unwrap();
         session.ended();
         assert_eq!(session.hear(FromClient::Rate { bits_per_s: 9 }), Ok(None));
         assert_eq!(session.hear(FromClient::End { sent: None }), Ok(None));
-        assert!(matches!(session.hear(tcp(2)), Ok(Some(Deed::Prepare(_)))));
+        assert!(matches!(session.hear(tcp(2)), Ok(Some(SessionAction::Prepare(_)))));
     }
 
     #[test]
     fn only_a_phase_whose_rate_is_told_is_told_one() {
         let mut session = admitted(Some(1000));
-        session.hear(phase(1, udp(Load::Told))).unwrap();
+        session.hear(phase(1, udp(DatagramLoad::Told))).unwrap();
         session.hear(FromClient::Begin).unwrap();
         let rate = |bits_per_s| FromClient::Rate { bits_per_s };
-        assert_eq!(session.hear(rate(1000)), Ok(Some(Deed::Pace(Rate::from_bits_per_s(1000)))));
+        assert_eq!(session.hear(rate(1000)), Ok(Some(SessionAction::Pace(Rate::from_bits_per_s(1000)))));
         assert_eq!(session.clone().hear(rate(1001)), Err(Violation::Exceeds { asked: 1001, admitted: 1000 }));
         session.hear(FromClient::End { sent: None }).unwrap();
-        session.hear(phase(2, udp(Load::Fixed { bits_per_s: 500 }))).unwrap();
+        session.hear(phase(2, udp(DatagramLoad::Fixed { bits_per_s: 500 }))).unwrap();
         session.hear(FromClient::Begin).unwrap();
         assert!(matches!(session.hear(rate(10)), Err(Violation::OutOfOrder { said: "rate", .. })));
         let mut session = admitted(Some(1000));
-        let more = phase(1, udp(Load::Fixed { bits_per_s: 2000 }));
+        let more = phase(1, udp(DatagramLoad::Fixed { bits_per_s: 2000 }));
         assert_eq!(session.hear(more), Err(Violation::Exceeds { asked: 2000, admitted: 1000 }));
     }
 
@@ -281,7 +289,7 @@ mod tests {
         prop_oneof![
             Just(FromClient::Ask { bits_per_s: None }),
             (0..4u32).prop_map(tcp),
-            (0..4u32).prop_map(|number| phase(number, udp(Load::Told))),
+            (0..4u32).prop_map(|number| phase(number, udp(DatagramLoad::Told))),
             Just(FromClient::Begin),
             Just(FromClient::Rate { bits_per_s: 1 }),
             Just(FromClient::End { sent: None }),
@@ -289,17 +297,17 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is said in whatever order: data flows only in a phase that was prepared by a session that was let in.
+        /// For any order of messages, data flows only in a prepared phase of an admitted session.
         #[test]
         fn no_order_of_words_begins_what_was_not_prepared(words in proptest::collection::vec(word(), 0..30)) {
-            let mut session = Session::new();
+            let mut session = SpeedSession::new();
             let (mut asked, mut prepared) = (false, false);
             for word in words {
                 match session.hear(word) {
-                    Ok(Some(Deed::Admit(_))) => { asked = true; session.admitted(); }
-                    Ok(Some(Deed::Prepare(_))) => { prop_assert!(asked); prepared = true; }
-                    Ok(Some(Deed::Begin)) => prop_assert!(std::mem::replace(&mut prepared, false)),
-                    Ok(Some(Deed::End { .. })) => prepared = false,
+                    Ok(Some(SessionAction::Admit(_))) => { asked = true; session.admitted(); }
+                    Ok(Some(SessionAction::Prepare(_))) => { prop_assert!(asked); prepared = true; }
+                    Ok(Some(SessionAction::Begin)) => prop_assert!(std::mem::replace(&mut prepared, false)),
+                    Ok(Some(SessionAction::End { .. })) => prepared = false,
                     Ok(_) => {}
                     Err(_) => break,
                 }

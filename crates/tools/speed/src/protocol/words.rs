@@ -1,4 +1,4 @@
-//! The words.
+//! The messages.
 
 use netrig_bulk::{HostReport, LossPeriods, RadioReport};
 use netrig_core::{Duration, Rate};
@@ -6,10 +6,10 @@ use netrig_host::{STAMP_LEN, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Token;
-use crate::admission::Refusal;
+use super::SessionToken;
+use crate::admission::AdmissionRefusal;
 
-/// Connections that one phase may have.
+/// The most connections of a phase.
 pub const MOST_STREAMS: u16 = 128;
 
 /// The longest phase.
@@ -18,262 +18,261 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// The shortest time between two readings: a report of the longest phase has to fit into frames.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The longest: a session is looked at as often as that.
+/// The longest time between two readings: the limits of a session are checked at readings.
 pub(crate) const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Readings that one end reports of a phase at most, over all streams.
+/// The most readings of one end in a phase, over all streams.
 const MOST_READINGS: u64 = 40_000;
 
-/// What a client says.
+/// A message of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromClient {
-    /// The greeting's answer ([`greeting`](super::greeting)).
+    /// The answer to the greeting ([`greeting`](super::greeting)).
     Hello {
-        /// Its [`VERSION`](super::VERSION).
+        /// The [`VERSION`](super::VERSION) of the sender.
         version: u32,
-        /// Random.
+        /// A random number.
         nonce: [u8; 32],
-        /// The proof that it has the server's key.
+        /// The proof that the client has the server's key.
         tag: Option<[u8; 32]>,
     },
-    /// It wants to measure, and will need at most so many bits per second, if it knows.
+    /// Requests admission.
     Ask {
-        /// In its busier direction.
+        /// The highest rate in the busier direction, if known.
         bits_per_s: Option<u64>,
     },
-    /// The next phase.
-    Prepare(Phase),
-    /// All connections of the phase stand: data may flow.
+    /// Prepares the next phase.
+    Prepare(MeasurementPhase),
+    /// All connections of the phase are open: data may flow.
     Begin,
-    /// From now on the server's datagrams leave at this rate.
+    /// Sets the rate of the server's datagrams.
     Rate {
-        /// Of their payloads.
+        /// Payload bits per second.
         bits_per_s: u64,
     },
-    /// The phase is over.
+    /// Ends the phase.
     End {
-        /// Datagrams that it has sent, of a phase of such.
+        /// Datagrams that the client has sent, in a phase of datagrams.
         sent: Option<u64>,
     },
 }
 
-/// What a server says.
+/// A message of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromServer {
-    /// The first words.
+    /// The greeting.
     Hello {
-        /// Its [`VERSION`](super::VERSION).
+        /// The [`VERSION`](super::VERSION) of the sender.
         version: u32,
-        /// Random.
+        /// A random number.
         nonce: [u8; 32],
-        /// It has a key, and wants to see that the client has it too.
+        /// Whether the server has a key and requires a proof of it.
         keyed: bool,
     },
-    /// The client may go on.
+    /// The greeting succeeded.
     Welcome {
-        /// The proof of a server that has a key.
+        /// The proof that the server has the key, if it has one.
         tag: Option<[u8; 32]>,
     },
-    /// Others are served first.
+    /// The session waits in the queue.
     Waits {
-        /// How many stand before it.
+        /// Number of sessions before it.
         before: usize,
-        /// How many wait.
+        /// Length of the queue.
         of: usize,
     },
-    /// It is its turn.
+    /// The session is admitted.
     Admitted(Budget),
-    /// The phase is prepared: its connections may come.
+    /// The phase is prepared: its connections may be opened.
     Ready,
     /// Data flows.
     Begun,
-    /// So much has arrived of what the client sends; told now and then, while nothing else goes that way.
+    /// Bytes received from the client so far. Sent at times during an upload.
     Arrived {
-        /// Since the phase began, by the server's clock, ns.
+        /// Time since the phase began, by the server's clock, ns.
         at_ns: u64,
-        /// Bytes.
+        /// Bytes received.
         bytes: u64,
     },
-    /// What has arrived of the client's datagrams; told at each reading.
-    Heard(Heard),
-    /// Part of what the server has counted, in the order of time.
-    Counted(Vec<Counted>),
-    /// The same of datagrams.
-    HeardInAll(Vec<Heard>),
-    /// All about the phase has been told.
+    /// The counts of the client's datagrams at a reading.
+    Heard(DatagramCounts),
+    /// A part of the server's counts of streams, in the order of time.
+    Counted(Vec<ConnectionCounts>),
+    /// A part of the server's counts of datagrams, in the order of time.
+    HeardInAll(Vec<DatagramCounts>),
+    /// The report of the phase, after all counts.
     Report(Box<EndReport>),
-    /// It is turned away.
-    Refused(Refusal),
-    /// It cannot go on.
+    /// The session is refused.
+    Refused(AdmissionRefusal),
+    /// The session has failed.
     Failed {
-        /// Why, in words.
+        /// The reason, as a sentence.
         why: String,
     },
 }
 
-/// What a session may take.
+/// The limits of an admitted session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// What its connections and datagrams name it by.
-    pub token: Token,
-    /// How long it may last, ns.
+    /// The token for its connections and datagrams.
+    pub token: SessionToken,
+    /// The longest duration of the session, ns.
     pub lasts_ns: u64,
-    /// What it may carry, bytes of both directions.
+    /// The most bytes of the session, both directions together.
     pub bytes: u64,
-    /// What the server holds it to in each direction, payload bits per second; all that the path takes if not given.
+    /// The rate limit in each direction, payload bits per second. Unlimited if absent.
     pub bits_per_s: Option<u64>,
-    /// What tells whether both ends read one clock ([`clock_mark`](super::clock_mark)).
+    /// The digest that detects a common clock ([`clock_mark`](super::clock_mark)).
     pub clock: Option<[u8; 32]>,
 }
 
-/// Which way data goes.
+/// The direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum DataDirection {
     /// From the client to the server.
     Up,
     /// From the server to the client.
     Down,
-    /// Both at once.
+    /// Both directions at once.
     Both,
 }
 
-/// What datagrams leave at.
+/// The schedule of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Load {
-    /// One gap after the other, all the same.
+pub enum DatagramLoad {
+    /// Constant gaps.
     Fixed {
         /// Payload bits per second.
         bits_per_s: u64,
     },
-    /// Exponential gaps with that mean.
+    /// Exponential gaps.
     Poisson {
         /// Payload bits per second.
         bits_per_s: u64,
         /// Seed of the gaps.
         seed: u64,
     },
-    /// What is told while it goes on ([`FromClient::Rate`]); nothing at first.
+    /// A rate that the client steers ([`FromClient::Rate`]), zero at first.
     Told,
 }
 
-/// What carries data.
+/// What carries the data of a phase.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Carrier {
-    /// Nothing does: only the path's delay is measured.
+    /// No data: only the delay of the path is measured.
     Idle,
-    /// Connections of TCP.
+    /// TCP connections.
     Tcp {
-        /// Which way.
-        way: Way,
-        /// How many connections; both ways share them.
+        /// The direction.
+        way: DataDirection,
+        /// Number of connections. Both directions share them.
         streams: u16,
-        /// Congestion control of what the server sends; its own choice if not given.
+        /// Congestion control of the server. Its own default if absent.
         congestion: Option<String>,
     },
-    /// Datagrams.
+    /// UDP datagrams.
     Udp {
-        /// Which way.
-        way: Way,
-        /// Payload of each, bytes.
+        /// The direction.
+        way: DataDirection,
+        /// Payload of each datagram, bytes.
         size: u16,
-        /// How many.
-        load: Load,
+        /// Their schedule.
+        load: DatagramLoad,
     },
     /// Associations of netrig's own SCTP over UDP (RFC 6951), which the client opens.
     Sctp {
-        /// Which way.
-        way: Way,
-        /// How many associations; both ways share them.
+        /// The direction.
+        way: DataDirection,
+        /// Number of associations. Both directions share them.
         streams: u16,
-        /// The longest payload of a datagram, bytes: a packet of SCTP.
+        /// The longest payload of a datagram, bytes, which is an SCTP packet.
         size: u16,
     },
 }
 
-/// One measurement of a session.
+/// A phase of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Phase {
-    /// Its number: larger than those of all phases before it.
+pub struct MeasurementPhase {
+    /// The number of the phase, larger than those of all earlier phases.
     pub number: u32,
-    /// What carries data.
+    /// What carries the data.
     pub carrier: Carrier,
-    /// How long at most, ns: then the server ends it by itself.
+    /// The longest duration, ns. After it the server ends the phase.
     pub lasts_ns: u64,
-    /// Time between two readings, ns.
+    /// Interval between readings, ns.
     pub every_ns: u64,
 }
 
-/// Why a phase cannot be.
+/// Why a phase is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PhaseError {
     /// Too many streams, or none.
     #[error("{0} connections: expected 1 to {MOST_STREAMS}")]
     Streams(u16),
-    /// Too long, or no time.
+    /// The duration is zero or too long.
     #[error("a phase of {0}: expected up to {LONGEST}")]
     Lasts(Duration),
-    /// Readings too close together, or too many in all.
+    /// Readings are too close together or too many.
     #[error(
         "a reading every {every} of {streams} streams for {lasts}: expected at least {SHORTEST_INTERVAL} between two, and at most \
          {MOST_READINGS} readings in all"
     )]
     Readings {
-        /// Time between two.
+        /// Interval between readings.
         every: Duration,
-        /// Streams.
+        /// Number of streams.
         streams: u16,
-        /// The phase's time.
+        /// Duration of the phase.
         lasts: Duration,
     },
-    /// Datagrams that cannot be.
+    /// An impossible datagram size.
     #[error("datagrams of {0} B: expected {SHORTEST_DATAGRAM} to {LONGEST_DATAGRAM}")]
     Size(u16),
-    /// Packets of SCTP that cannot be.
+    /// An impossible SCTP packet size.
     #[error("packets of SCTP of up to {0} B: expected {SHORTEST_PACKET} to {LONGEST_DATAGRAM}")]
     Packet(u16),
-    /// No load.
+    /// The rate is zero.
     #[error("datagrams at 0 bit/s: expected a rate")]
     NoRate,
-    /// What no congestion control is called.
+    /// An impossible name of a congestion control.
     #[error("congestion control `{0}`: expected a name of up to {LONGEST_NAME} letters, digits, `_` and `-`")]
     Congestion(String),
 }
 
-/// The shortest payload of a datagram, bytes: it has room for its number and its times.
+/// The shortest payload of a datagram, bytes: number and time stamps fit.
 const SHORTEST_DATAGRAM: u16 = STAMP_LEN as u16;
-/// The shortest bound of packets of SCTP, bytes: the state cookie of a handshake fits.
+/// The shortest limit of SCTP packets, bytes: the state cookie of a handshake fits.
 const SHORTEST_PACKET: u16 = 512;
 /// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes.
 const LONGEST_DATAGRAM: u16 = 65_507;
-/// The longest name of a congestion control, letters (Linux: TCP_CA_NAME_MAX, with its zero).
+/// The longest name of a congestion control, characters (Linux: TCP_CA_NAME_MAX including the NUL).
 const LONGEST_NAME: usize = 15;
 
-/// Whether a kernel may have a congestion control of that name: what comes from elsewhere is any text, of any length.
+/// Whether a kernel can have a congestion control of that name. The text of a peer may be anything.
 fn is_congestion_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
-impl Phase {
-    /// How long it lasts at most.
+impl MeasurementPhase {
+    /// The longest duration.
     pub const fn lasts(&self) -> Duration {
         Duration::from_nanos(self.lasts_ns)
     }
 
-    /// Time between two readings.
+    /// Interval between readings.
     pub const fn every(&self) -> Duration {
         Duration::from_nanos(self.every_ns)
     }
 
-    /// The time between two readings with which as many are made of a phase as may be: a multiple of `least`, and no more than a
-    /// server waits for a reading.
+    /// The shortest allowed interval between readings of a phase: a multiple of `least`, and at most the longest interval of a server.
     pub fn interval(carrier: &Carrier, lasts: Duration, least: Duration) -> Duration {
         let in_all = lasts.as_nanos().saturating_mul(carrier.streams().max(1).into());
         let at_once = least.as_nanos().max(1).saturating_mul(MOST_READINGS);
@@ -281,20 +280,20 @@ impl Phase {
         Duration::from_nanos(every).min(LONGEST_INTERVAL)
     }
 
-    /// Which way data goes, if any does.
-    pub const fn way(&self) -> Option<Way> {
+    /// The direction of data, if any.
+    pub const fn way(&self) -> Option<DataDirection> {
         self.carrier.way()
     }
 
-    /// Connections that carry its data.
+    /// Number of data connections.
     pub const fn streams(&self) -> u16 {
         self.carrier.streams()
     }
 
-    /// Whether it can be carried out.
+    /// Checks whether the phase can be carried out.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the phase.
     pub fn check(&self) -> Result<(), PhaseError> {
         let (lasts, every) = (self.lasts(), self.every());
         if lasts.is_zero() || lasts > LONGEST {
@@ -337,25 +336,25 @@ impl Phase {
 }
 
 impl Carrier {
-    /// Which way data goes, if any does.
-    pub const fn way(&self) -> Option<Way> {
+    /// The direction of data, if any.
+    pub const fn way(&self) -> Option<DataDirection> {
         match self {
             Self::Idle => None,
             Self::Tcp { way, .. } | Self::Udp { way, .. } | Self::Sctp { way, .. } => Some(*way),
         }
     }
 
-    /// Whether what carries data adapts to the path by itself: connections and associations do.
+    /// Whether congestion control adapts the rate to the path: true for connections and associations.
     pub const fn adapts(&self) -> bool {
         matches!(self, Self::Tcp { .. } | Self::Sctp { .. })
     }
 
-    /// Whether data goes in datagrams, over one socket at each end.
+    /// Whether one UDP socket at each end carries the data.
     pub const fn is_of_datagrams(&self) -> bool {
         matches!(self, Self::Udp { .. } | Self::Sctp { .. })
     }
 
-    /// Connections or associations that carry data.
+    /// Number of connections or associations.
     pub const fn streams(&self) -> u16 {
         match self {
             Self::Tcp { streams, .. } | Self::Sctp { streams, .. } => *streams,
@@ -364,8 +363,8 @@ impl Carrier {
     }
 }
 
-impl Load {
-    /// The rate, if it is known beforehand.
+impl DatagramLoad {
+    /// The rate, if it is fixed.
     pub const fn rate(&self) -> Option<Rate> {
         match self {
             Self::Fixed { bits_per_s } | Self::Poisson { bits_per_s, .. } => {
@@ -376,145 +375,141 @@ impl Load {
     }
 }
 
-/// What one stream had carried at a moment, as the end tells that counted it.
+/// Counts of one stream at one time, at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Counted {
-    /// Since the phase began, by that end's clock, ns.
+pub struct ConnectionCounts {
+    /// Time since the phase began, by the clock of that end, ns.
     pub at_ns: u64,
-    /// The stream.
+    /// The number of the stream.
     pub stream: u16,
-    /// Bytes that it has received.
+    /// Bytes received.
     pub received: u64,
-    /// Segments with data that have arrived, those that lie out of order too; zero where they are not counted (SCTP).
+    /// Data segments received, including out-of-order ones. Zero if not counted (SCTP).
     pub segments: u64,
-    /// Whether some of these cannot be read yet, because one before them is missing.
+    /// Whether some of them cannot be read yet because an earlier one is missing.
     pub has_hole: bool,
-    /// Bytes that it has given to its kernel.
+    /// Bytes given to the kernel.
     pub sent: u64,
-    /// Congestion window, bytes; of an end that sends, as all that follows.
+    /// Congestion window, bytes. This and the following fields are those of a sender.
     pub cwnd: u64,
-    /// The window that the other end offers, bytes.
+    /// The receive window of the peer, bytes.
     pub window: u64,
-    /// Smoothed round trip, ns.
+    /// Smoothed round-trip time, ns.
     pub srtt_ns: Option<u64>,
-    /// Shortest round trip of late, ns.
+    /// Recent minimum of the round-trip time, ns.
     pub min_rtt_ns: Option<u64>,
-    /// Bytes that have left it, those that were sent again too: less than it has given to its kernel, as long as some of
-    /// that waits there; nothing of an end that does not tell.
+    /// Bytes transmitted, including retransmissions. Less than `sent` while data waits in the kernel. Absent if not reported.
     pub transmitted: Option<u64>,
-    /// Of these, bytes sent again.
+    /// Bytes retransmitted.
     pub sent_again: Option<u64>,
-    /// Bytes of the phase that the other end has acknowledged; nothing of an end that does not tell.
+    /// Bytes of the phase that the peer has acknowledged. Absent if not reported.
     pub acknowledged: Option<u64>,
-    /// For how long there was something to send, or sent and not acknowledged, ns.
+    /// Time with unsent or unacknowledged data, ns.
     pub busy_ns: u64,
-    /// For how long the other end's window let no more through, ns.
+    /// Time in which the receive window of the peer was the limit, ns.
     pub window_limited_ns: u64,
-    /// For how long the send buffer held no more, ns.
+    /// Time in which the send buffer was the limit, ns.
     pub buffer_limited_ns: u64,
 }
 
-impl Counted {
-    /// So many are told in one frame: of a slow line, too, it comes in less time than the other end waits for it.
+impl ConnectionCounts {
+    /// The most counts in one frame. On a slow line, too, such a frame arrives before the peer times out.
     pub const IN_A_FRAME: usize = 64;
 
-    /// Whether it can tell of the path under load: until data is acknowledged, the round trip is that of the handshake.
+    /// Whether the reading shows the path under load. Until data is acknowledged, the round-trip time is that of the handshake.
     pub fn is_under_load(&self) -> bool {
         self.acknowledged != Some(0)
     }
 }
 
-/// What had become of datagrams at a moment, as their receiver tells.
+/// Counts of datagrams at one time, at the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Heard {
-    /// Since the phase began, by the receiver's clock, ns.
+pub struct DatagramCounts {
+    /// Time since the phase began, by the receiver's clock, ns.
     pub at_ns: u64,
-    /// Datagrams that have arrived, each once.
+    /// Datagrams received, without duplicates.
     pub received: u64,
-    /// Datagrams that reached the receiver before the last of these, and that its socket had no room for; nothing of who does not tell.
+    /// Datagrams that arrived before the last received one and that the full socket buffer dropped. Absent if not reported.
     pub dropped: Option<u64>,
-    /// One more than the highest number that has arrived.
+    /// One more than the highest number received.
     pub expected: u64,
-    /// Payload that has arrived, bytes.
+    /// Payload received, bytes.
     pub bytes: u64,
-    /// When the last one arrived, by the receiver's clock, ns.
+    /// Arrival of the last datagram, by the receiver's clock, ns.
     pub last_arrival_ns: u64,
-    /// When the last of those that arrived was sent, by the sender's clock, ns.
+    /// Sending time of the last received datagram, by the sender's clock, ns.
     pub last_sent_ns: u64,
-    /// From the sender's clock to the receiver's, of what arrived since the reading before, ns: the least, the mean, the most.
+    /// One-way delay since the previous reading, from the sender's clock to the receiver's, ns: minimum, mean, maximum.
     pub passage_ns: Option<[i64; 3]>,
-    /// How much the time on the way changes from one datagram to the next, smoothed (RFC 3550 section 6.4.1), ns; nothing before
-    /// the second, and of who does not tell.
+    /// Jitter (RFC 3550 section 6.4.1), ns. Absent before the second datagram, and if not reported.
     pub jitter_ns: Option<u64>,
 }
 
-/// What became of all datagrams of a phase in one direction, at an end.
+/// Totals of the datagrams of a phase in one direction, at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Datagrams {
-    /// That this end has sent.
+    /// Datagrams sent by this end.
     pub sent: u64,
-    /// That were due and that it could not send.
+    /// Datagrams that were due and could not be sent.
     pub skipped: u64,
-    /// That arrived here, each once.
+    /// Datagrams received by this end, without duplicates.
     pub received: u64,
-    /// Arrivals of what had arrived before; nothing of an end that receives none, or does not tell.
+    /// Duplicates received. Absent at the sender, and if not reported.
     pub duplicated: Option<u64>,
-    /// That arrived after one with a higher number (RFC 4737 section 3.3); nothing of an end that receives none, or does not tell.
+    /// Reordered datagrams: received after one with a higher number (RFC 4737 section 3.3). Absent at the sender, and if not reported.
     pub reordered: Option<u64>,
-    /// That never arrived.
+    /// Datagrams that never arrived.
     pub lost: u64,
-    /// How these lie; nothing of an end that receives none, or does not tell.
+    /// The distribution of losses. Absent at the sender, and if not reported.
     pub loss_periods: Option<LossPeriods>,
-    /// That reached this end's host, whose socket had no room for them; nothing of an end that receives none, or does not tell.
+    /// Datagrams that reached this host and that the full socket buffer dropped. Absent at the sender, and if not reported.
     pub dropped: Option<u64>,
-    /// How much the time on the way changed from one datagram to the next when the last one came, smoothed, s (RFC 3550 section
-    /// 6.4.1); nothing if fewer than two arrived here.
+    /// Jitter at the last datagram (RFC 3550 section 6.4.1), s. Absent if fewer than two arrived.
     pub jitter_s: Option<f64>,
-    /// By how much the wall clock of this end's host, by which its kernel stamps what comes, was set meanwhile, at most, s. Nothing of
-    /// an end that receives none, or whose clock nobody has set.
+    /// The largest step of the wall clock of this host, which stamps arrivals, during the phase, s. Absent at the sender, and if the
+    /// clock was not set.
     pub clock_set_s: Option<f64>,
 }
 
-/// What an end tells of a phase as a whole.
+/// The report of one end on a whole phase.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndReport {
-    /// What its host did meanwhile.
+    /// Counters of the host during the phase.
     pub host: HostReport,
-    /// For how long the threads that carried data ran, ns.
+    /// Processor time of the threads that carried data, ns.
     pub ran_ns: u64,
-    /// For how long they waited for a processor, ns.
+    /// Time for which these threads waited for a processor, ns.
     pub waited_ns: u64,
-    /// For how long they were there, all of them together, ns.
+    /// Sum of the lifetimes of these threads, ns.
     pub threads_ns: u64,
-    /// Payload of a full segment, or packet of SCTP, of what it sends, bytes; nothing where it sends datagrams of a rate.
+    /// Payload of a full sent segment or SCTP packet, bytes. Absent for datagrams at a rate.
     pub segment: Option<u32>,
-    /// Whether each segment of what it sends has time stamps (RFC 7323), which are a header.
+    /// Whether sent segments have time stamps (RFC 7323), which lengthen the header.
     pub timestamps: bool,
-    /// The longest IP packet that its kernel takes the path to carry, bytes.
+    /// The path MTU that the kernel assumes, bytes.
     pub path_mtu: Option<u32>,
-    /// Whether its sockets were told how long their buffers are, to send and to receive: then its kernel's settings are not what
-    /// made them so.
+    /// Whether options set the send and the receive buffer, so that kernel settings do not apply.
     pub chosen_buffers: [bool; 2],
-    /// What its sockets' buffers may hold, bytes: to send, to receive.
+    /// Sizes of the send and the receive buffer, bytes.
     pub buffers: Option<[u64; 2]>,
-    /// The largest window that it offers, bytes, where that is not its kernel's choice.
+    /// The largest receive window, bytes, if the kernel does not choose it.
     pub window: Option<u32>,
-    /// The congestion control of what it sends.
+    /// The congestion control of the sender.
     pub congestion: Option<String>,
-    /// The radio by which its packets leave, if one does.
+    /// The radio of the outgoing interface, if it is one.
     pub radio: Option<RadioReport>,
-    /// Its datagrams.
+    /// Totals of datagrams.
     pub datagrams: Option<Datagrams>,
-    /// Why it says nothing of the path.
+    /// Faults that make the phase invalid as a measurement of the path.
     pub faults: Vec<String>,
 }
 
 impl EndReport {
-    /// Its sockets' buffers as iperf3's documents have them, bytes: no more than their numbers hold.
+    /// Sizes of the send and the receive buffer, bytes, capped to the 32 bits of iperf3's documents.
     pub(crate) fn buffers_in_32_bits(&self) -> [u32; 2] {
         self.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX))
     }
@@ -524,38 +519,45 @@ impl EndReport {
 mod tests {
     use super::*;
 
-    fn phase(carrier: Carrier) -> Phase {
-        Phase { number: 1, carrier, lasts_ns: 10_000_000_000, every_ns: 100_000_000 }
+    fn phase(carrier: Carrier) -> MeasurementPhase {
+        MeasurementPhase { number: 1, carrier, lasts_ns: 10_000_000_000, every_ns: 100_000_000 }
     }
 
     fn tcp(streams: u16) -> Carrier {
-        Carrier::Tcp { way: Way::Down, streams, congestion: None }
+        Carrier::Tcp { way: DataDirection::Down, streams, congestion: None }
     }
 
-    fn udp(size: u16, load: Load) -> Carrier {
-        Carrier::Udp { way: Way::Up, size, load }
+    fn udp(size: u16, load: DatagramLoad) -> Carrier {
+        Carrier::Udp { way: DataDirection::Up, size, load }
     }
 
     #[test]
     fn what_cannot_be_carried_out_is_said() {
-        for good in
-            [Carrier::Idle, tcp(1), tcp(128), udp(28, Load::Told), udp(1400, Load::Fixed { bits_per_s: 1 })]
-        {
+        for good in [
+            Carrier::Idle,
+            tcp(1),
+            tcp(128),
+            udp(28, DatagramLoad::Told),
+            udp(1400, DatagramLoad::Fixed { bits_per_s: 1 }),
+        ] {
             assert_eq!(phase(good).check(), Ok(()));
         }
         assert_eq!(phase(tcp(0)).check(), Err(PhaseError::Streams(0)));
         assert_eq!(phase(tcp(129)).check(), Err(PhaseError::Streams(129)));
-        assert_eq!(phase(udp(27, Load::Told)).check(), Err(PhaseError::Size(27)));
-        let sctp = |streams, size| Carrier::Sctp { way: Way::Down, streams, size };
+        assert_eq!(phase(udp(27, DatagramLoad::Told)).check(), Err(PhaseError::Size(27)));
+        let sctp = |streams, size| Carrier::Sctp { way: DataDirection::Down, streams, size };
         assert_eq!(phase(sctp(4, 1232)).check(), Ok(()));
         assert_eq!(phase(sctp(0, 1232)).check(), Err(PhaseError::Streams(0)));
         assert_eq!(phase(sctp(1, 511)).check(), Err(PhaseError::Packet(511)));
-        assert_eq!(phase(udp(99, Load::Poisson { bits_per_s: 0, seed: 1 })).check(), Err(PhaseError::NoRate));
-        let endless = Phase { lasts_ns: u64::MAX, ..phase(Carrier::Idle) };
+        assert_eq!(
+            phase(udp(99, DatagramLoad::Poisson { bits_per_s: 0, seed: 1 })).check(),
+            Err(PhaseError::NoRate)
+        );
+        let endless = MeasurementPhase { lasts_ns: u64::MAX, ..phase(Carrier::Idle) };
         assert!(matches!(endless.check(), Err(PhaseError::Lasts(_))));
-        let fine = Phase { every_ns: 0, ..phase(Carrier::Idle) };
+        let fine = MeasurementPhase { every_ns: 0, ..phase(Carrier::Idle) };
         assert!(matches!(fine.check(), Err(PhaseError::Readings { .. })));
-        let many = Phase { every_ns: 10_000_000, ..phase(tcp(128)) };
+        let many = MeasurementPhase { every_ns: 10_000_000, ..phase(tcp(128)) };
         assert!(matches!(many.check(), Err(PhaseError::Readings { .. })));
     }
 
@@ -566,15 +568,19 @@ mod tests {
             [(4, 3, 100), (128, 31, 100), (128, 32, 200), (128, 312, 1000), (1, 3600, 100)]
         {
             let (carrier, lasts) = (tcp(streams), second * lasts);
-            let every = Phase::interval(&carrier, lasts, least);
+            let every = MeasurementPhase::interval(&carrier, lasts, least);
             assert_eq!(every, Duration::from_millis(wanted_ms), "{streams} {lasts}");
-            let phase = Phase { carrier, lasts_ns: lasts.as_nanos(), ..phase(tcp(1)) };
-            assert_eq!(Phase { every_ns: every.as_nanos(), ..phase }.check(), Ok(()));
+            let phase = MeasurementPhase { carrier, lasts_ns: lasts.as_nanos(), ..phase(tcp(1)) };
+            assert_eq!(MeasurementPhase { every_ns: every.as_nanos(), ..phase }.check(), Ok(()));
         }
-        assert_eq!(Phase::interval(&tcp(128), second * 3600, least), second, "and then it is too long");
+        assert_eq!(
+            MeasurementPhase::interval(&tcp(128), second * 3600, least),
+            second,
+            "and then it is too long"
+        );
         let named = |name: &str| {
             let congestion = Some(name.to_owned());
-            phase(Carrier::Tcp { way: Way::Down, streams: 1, congestion }).check()
+            phase(Carrier::Tcp { way: DataDirection::Down, streams: 1, congestion }).check()
         };
         assert_eq!(named("cubic"), Ok(()));
         for name in ["", "a name", "\u{1b}[2J", &"x".repeat(16)] {
@@ -584,7 +590,7 @@ mod tests {
 
     #[test]
     fn a_full_list_of_readings_fits_into_its_frames() {
-        let most = Counted {
+        let most = ConnectionCounts {
             at_ns: u64::MAX,
             segments: u64::MAX,
             has_hole: false,
@@ -602,7 +608,7 @@ mod tests {
             window_limited_ns: u64::MAX,
             buffer_limited_ns: u64::MAX,
         };
-        let words = FromServer::Counted(vec![most; Counted::IN_A_FRAME]);
+        let words = FromServer::Counted(vec![most; ConnectionCounts::IN_A_FRAME]);
         netrig_host::frames::write_frame(&mut std::io::sink(), &words).unwrap();
     }
 }

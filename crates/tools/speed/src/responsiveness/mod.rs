@@ -1,58 +1,57 @@
-//! Responsiveness under working conditions: how many round trips in a minute an application has while the path is full, as
-//! draft-ietf-ippm-responsiveness-09 has it. Times in, numbers out.
+//! Responsiveness under working conditions: round trips per minute of an application on a loaded path, by
+//! draft-ietf-ippm-responsiveness-09. Times in, numbers out.
 //!
 //! | the draft's | here |
 //! |---|---|
-//! | `tcp_f`, `tls_f`, `http_f`: new connections beside the load | [`Foreign`]: opening a connection, its TLS handshake (one round trip: TLS 1.3), and a question of the speed protocol with its answer |
+//! | `tcp_f`, `tls_f`, `http_f`: new connections beside the load | [`ForeignProbe`]: opening a connection, its TLS handshake (one round trip: TLS 1.3), and a question of the speed protocol with its answer |
 //! | `http_l`: on the connections that carry the load | what the kernel of the end that sends takes the round trip of each of these connections to be (`tcpi_rtt`), which the draft allows where requests cannot be put among the load |
 //! | load | the connections of the phase, all from its beginning; the draft adds one in each interval |
 //! | the last intervals before it is stable | all after the warm-up |
 //!
-//! A probe that did not come to its end took infinitely long. The draft does not say; without them a path that loses most would
-//! do best.
+//! A probe that did not finish counts as infinitely long. The draft does not define this. Without it, the path with the most loss
+//! would have the best result.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::meter::Delays;
-use crate::protocol::Counted;
+use crate::protocol::ConnectionCounts;
 
-/// The version of the draft whose number is told.
+/// The version of the draft that is implemented.
 pub const DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
 
-/// TMP: the share of the times, the shortest of them, of which a mean is taken.
+/// TMP: the share of the shortest times that the mean covers.
 const TRIMMED: f64 = 0.95;
 
 /// Seconds of a minute.
 const MINUTE: f64 = 60.0;
 
-/// A probe on a connection of its own, and how long its parts took.
+/// The result of a probe on a separate connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Foreign {
-    /// When it was begun, ns of `CLOCK_MONOTONIC`.
+pub struct ForeignProbe {
+    /// Start, ns of `CLOCK_MONOTONIC`.
     pub begun: u64,
-    /// Until the connection stood, from then until it was secured, and from the question to its answer, ns; nothing if it did not
-    /// come so far.
+    /// Durations of the TCP handshake, the TLS handshake and the request, ns. `None` if the probe did not finish.
     pub parts_ns: Option<[u64; 3]>,
 }
 
-/// Round trips of one kind.
+/// Times of one part of the probes.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Trips {
-    /// How long they took.
+pub struct ProbeTimes {
+    /// The distribution of the times.
     pub delays: Delays,
-    /// The mean of the shortest 95 of 100, s; nothing if one of these has no end.
+    /// The mean of the shortest 95 %, s. Absent if one of these is infinite.
     pub trimmed_mean_s: Option<f64>,
 }
 
-impl Trips {
-    /// Of these times, s, of which nothing has no end; nothing of none.
+impl ProbeTimes {
+    /// From times in seconds, `None` for an infinite one. `None` if there are none.
     pub fn of(times: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let all: Vec<_> = times.collect();
         let delays = Delays::of_times(all.iter().copied())?;
         let mut ended: Vec<_> = all.into_iter().flatten().collect();
         ended.sort_by(f64::total_cmp);
-        // What rounding lifted a little is no more.
+        // Rounding errors must not raise the count.
         let kept = (TRIMMED * delays.sent as f64 * (1.0 - f64::EPSILON)).ceil() as usize;
         let kept = ended.get(..kept).map(|kept| kept.iter().sum::<f64>() / kept.len() as f64);
         Some(Self { delays, trimmed_mean_s: kept })
@@ -61,17 +60,17 @@ impl Trips {
 
 /// Round trips per minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Rate {
+pub struct RoundTripsPerMinute {
     /// On new connections.
     pub foreign: Option<f64>,
-    /// On those that carry the load.
+    /// On the connections that carry the load.
     pub loaded: Option<f64>,
     /// The mean of both.
     pub both: Option<f64>,
 }
 
-impl Rate {
-    /// From the three parts on new connections and the round trip on those that carry the load, s.
+impl RoundTripsPerMinute {
+    /// From the three parts on new connections and the round-trip time on the loading connections, s.
     fn of(parts: [Option<f64>; 3], loaded: Option<f64>) -> Self {
         let per_minute = |seconds: f64| (seconds > 0.0).then(|| MINUTE / seconds);
         let [connect, secure, answer] = parts;
@@ -82,35 +81,35 @@ impl Rate {
     }
 }
 
-/// How a path responds while it is full.
+/// The responsiveness of a loaded path.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Responsiveness {
-    /// Whose number it is.
+    /// The draft that defines the number.
     pub draft: &'static str,
-    /// The draft's number, of trimmed means.
-    pub rpm: Rate,
-    /// The same of medians, and of what 95 and 99 of 100 did not exceed: how good it is nearly always.
-    pub rpm_p50: Rate,
-    /// See above.
-    pub rpm_p95: Rate,
-    /// See above.
-    pub rpm_p99: Rate,
-    /// Opening a connection.
-    pub connect: Trips,
-    /// Securing it.
-    pub secure: Trips,
-    /// A question and its answer.
-    pub answer: Trips,
-    /// On the connections that carry the load; nothing where none does.
-    pub loaded: Option<Trips>,
+    /// The number of the draft, from trimmed means.
+    pub rpm: RoundTripsPerMinute,
+    /// The same from medians.
+    pub rpm_p50: RoundTripsPerMinute,
+    /// The same from 95th percentiles.
+    pub rpm_p95: RoundTripsPerMinute,
+    /// The same from 99th percentiles.
+    pub rpm_p99: RoundTripsPerMinute,
+    /// TCP handshake.
+    pub connect: ProbeTimes,
+    /// TLS handshake.
+    pub secure: ProbeTimes,
+    /// A request and its answer.
+    pub answer: ProbeTimes,
+    /// Round-trip times on the loading connections, if there are any.
+    pub loaded: Option<ProbeTimes>,
 }
 
 impl Responsiveness {
-    /// Of a phase that lasted from one moment to another, ns of `CLOCK_MONOTONIC`, without its first seconds: of the probes that
-    /// were begun in it, and of what the end that sends has counted of its connections.
+    /// The responsiveness in a phase, from the probes that started in it and the counts of the sender. The span is in ns of
+    /// `CLOCK_MONOTONIC`; its first `without_s` seconds are left out.
     pub fn of_phase(
-        probes: &[Foreign],
-        sender: &[Counted],
+        probes: &[ForeignProbe],
+        sender: &[ConnectionCounts],
         [begun, ended]: [u64; 2],
         without_s: f64,
     ) -> Option<Self> {
@@ -121,18 +120,20 @@ impl Responsiveness {
         Self::of(probes, told.filter_map(|counted| Some(counted.srtt_ns? as f64 * 1e-9)))
     }
 
-    /// Of these probes and of the round trips, s, that the connections of the load told; nothing without a probe.
+    /// From these probes and the round-trip times of the loading connections, s. `None` without a probe.
     pub fn of<'a>(
-        probes: impl Iterator<Item = &'a Foreign> + Clone,
+        probes: impl Iterator<Item = &'a ForeignProbe> + Clone,
         loaded: impl Iterator<Item = f64>,
     ) -> Option<Self> {
         let part = |at: usize| {
-            Trips::of(probes.clone().map(move |probe| probe.parts_ns.map(|parts| parts[at] as f64 * 1e-9)))
+            ProbeTimes::of(
+                probes.clone().map(move |probe| probe.parts_ns.map(|parts| parts[at] as f64 * 1e-9)),
+            )
         };
         let (connect, secure, answer) = (part(0)?, part(1)?, part(2)?);
-        let loaded = Trips::of(loaded.map(Some));
-        let rate = |of: fn(&Trips) -> Option<f64>| {
-            Rate::of([&connect, &secure, &answer].map(of), loaded.as_ref().and_then(of))
+        let loaded = ProbeTimes::of(loaded.map(Some));
+        let rate = |of: fn(&ProbeTimes) -> Option<f64>| {
+            RoundTripsPerMinute::of([&connect, &secure, &answer].map(of), loaded.as_ref().and_then(of))
         };
         Some(Self {
             draft: DRAFT,
@@ -156,8 +157,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn probes(parts_ms: &[Option<[u64; 3]>]) -> Vec<Foreign> {
-        let probe = |parts: &Option<[u64; 3]>| Foreign {
+    fn probes(parts_ms: &[Option<[u64; 3]>]) -> Vec<ForeignProbe> {
+        let probe = |parts: &Option<[u64; 3]>| ForeignProbe {
             begun: 0,
             parts_ns: parts.map(|parts| parts.map(|ms| ms * MS)),
         };
@@ -169,24 +170,27 @@ mod tests {
         Responsiveness::of(probes.iter(), loaded_ms.iter().map(|ms| ms * 1e-3)).unwrap()
     }
 
-    /// By hand: 60000 / ((20 + 30 + 40) / 3) = 2000 and 60000 / 60 = 1000, of which the mean is 1500.
+    /// By hand: 60000 / ((20 + 30 + 40) / 3) = 2000 and 60000 / 60 = 1000, with a mean of 1500.
     #[test]
     fn the_drafts_number_is_the_mean_of_new_and_loaded_connections() {
         let told = told(&[Some([20, 30, 40])], &[60.0]);
-        assert_eq!(told.rpm, Rate { foreign: Some(2000.0), loaded: Some(1000.0), both: Some(1500.0) });
+        assert_eq!(
+            told.rpm,
+            RoundTripsPerMinute { foreign: Some(2000.0), loaded: Some(1000.0), both: Some(1500.0) }
+        );
         assert_eq!((told.rpm_p50, told.rpm_p99), (told.rpm, told.rpm));
     }
 
-    /// Of 20 times 19 are kept, of 21 the least number that is 95 of 100: 20.
+    /// Of 20 times 19 are kept, of 21 times 20.
     #[test]
     fn the_longest_five_of_a_hundred_are_left_out() {
         let times = |count: u64| (1..=count).map(|seconds| Some(seconds as f64));
-        let mean = |count: u64| Trips::of(times(count)).unwrap().trimmed_mean_s.unwrap();
+        let mean = |count: u64| ProbeTimes::of(times(count)).unwrap().trimmed_mean_s.unwrap();
         assert!((mean(20) - 10.0).abs() < 1e-12, "1 to 19");
         assert!((mean(21) - 10.5).abs() < 1e-12, "1 to 20");
         assert!((mean(100) - 48.0).abs() < 1e-12, "1 to 95");
         assert!((mean(1) - 1.0).abs() < 1e-12);
-        assert_eq!(Trips::of(std::iter::empty()), None);
+        assert_eq!(ProbeTimes::of(std::iter::empty()), None);
     }
 
     #[test]
@@ -206,21 +210,24 @@ mod tests {
     #[test]
     fn without_loaded_connections_there_is_no_number() {
         let told = told(&[Some([10, 10, 10])], &[]);
-        assert_eq!(told.rpm, Rate { foreign: Some(6000.0), loaded: None, both: None });
+        assert_eq!(told.rpm, RoundTripsPerMinute { foreign: Some(6000.0), loaded: None, both: None });
         assert_eq!(Responsiveness::of([].iter(), [0.1].into_iter()), None);
     }
 
     #[test]
     fn a_phase_is_told_without_its_warm_up() {
-        let at = |begun| Foreign { begun, parts_ns: Some([10 * MS; 3]) };
+        let at = |begun| ForeignProbe { begun, parts_ns: Some([10 * MS; 3]) };
         let probes = [at(999), at(1000), at(1000 + 500 * MS), at(3000 * MS), at(9000 * MS)];
-        let counted =
-            |at_ns, srtt_ms: u64| Counted { at_ns, srtt_ns: Some(srtt_ms * MS), ..Counted::default() };
+        let counted = |at_ns, srtt_ms: u64| ConnectionCounts {
+            at_ns,
+            srtt_ns: Some(srtt_ms * MS),
+            ..ConnectionCounts::default()
+        };
         let sender = [
             counted(100 * MS, 900),
             counted(600 * MS, 20),
-            Counted { at_ns: 700 * MS, ..Counted::default() },
-            Counted { acknowledged: Some(0), ..counted(800 * MS, 5) },
+            ConnectionCounts { at_ns: 700 * MS, ..ConnectionCounts::default() },
+            ConnectionCounts { acknowledged: Some(0), ..counted(800 * MS, 5) },
         ];
         let told = Responsiveness::of_phase(&probes, &sender, [1000, 5000 * MS], 0.5).unwrap();
         assert_eq!(
@@ -231,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// What takes longer is no more responsive, and what is told of the worst is no better than of half of them.
+        /// Longer times are never more responsive, and a higher percentile is never better than a lower one.
         #[test]
         fn longer_is_not_more(parts in proptest::collection::vec([1u64..5000, 1..5000, 1..5000], 1..50), more in 0u64..1000) {
             let of = |more: u64| {

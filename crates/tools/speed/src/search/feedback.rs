@@ -1,24 +1,25 @@
-//! What a receiver tells a search.
+//! Feedback of the receiver to a search.
 
-use crate::protocol::Heard;
+use crate::protocol::DatagramCounts;
 
-/// What a receiver had counted at a moment, since the beginning.
+/// Totals of the receiver at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
-    /// Datagrams that have reached the receiver, each once: the line has carried also those that its socket had no room for.
+    /// Datagrams that reached the receiver, without duplicates. Those that its full socket buffer dropped count, because the line has
+    /// carried them.
     pub received: u64,
-    /// One more than the highest number that has arrived: so many have been sent at least.
+    /// One more than the highest number received: the least number of datagrams sent.
     pub expected: u64,
-    /// When the last of them arrived, ns by the receiver's clock: the kernel's stamp.
+    /// Arrival of the last of them, ns by the receiver's clock (kernel time stamp).
     pub last_arrival_ns: u64,
-    /// When it was sent, ns by the sender's clock: what it truly offered shows in this, whatever it was asked for.
+    /// Its sending time, ns by the sender's clock. The actual offered rate follows from it.
     pub last_sent_ns: u64,
-    /// How long the quickest of those took that arrived since the feedback before, ns between two clocks; nothing if none did.
+    /// Shortest delay since the previous feedback, ns between two clocks. `None` if no datagram arrived.
     pub least_passage_ns: Option<i64>,
 }
 
-impl From<&Heard> for Feedback {
-    fn from(heard: &Heard) -> Self {
+impl From<&DatagramCounts> for Feedback {
+    fn from(heard: &DatagramCounts) -> Self {
         Self {
             received: heard.received.saturating_add(heard.dropped.unwrap_or(0)),
             expected: heard.expected,
@@ -29,23 +30,23 @@ impl From<&Heard> for Feedback {
     }
 }
 
-/// What happened between two feedbacks.
+/// Differences between two feedbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Span {
-    /// Datagrams that were sent.
+pub(super) struct ArrivalSpan {
+    /// Datagrams sent.
     pub sent: u64,
-    /// Of these, those that arrived.
+    /// Datagrams received of these.
     pub received: u64,
-    /// In which they were sent, and in which they arrived, ns.
+    /// Durations of sending and of arrival, ns.
     pub sending_ns: u64,
     pub arriving_ns: u64,
-    /// When the first of them and the last arrived, ns by the receiver's clock.
+    /// Arrival of the first and of the last of them, ns by the receiver's clock.
     pub within_ns: [u64; 2],
-    /// How long the quickest of the latest took, ns between two clocks.
+    /// Shortest delay of the latest feedback, ns between two clocks.
     pub passage_ns: Option<i64>,
 }
 
-impl Span {
+impl ArrivalSpan {
     pub fn between(earlier: &Feedback, later: &Feedback) -> Self {
         Self {
             sent: later.expected.saturating_sub(earlier.expected),
@@ -57,9 +58,9 @@ impl Span {
         }
     }
 
-    /// Of spans in the order of time.
+    /// The sum of spans in the order of time.
     pub fn sum(spans: &[Self]) -> Self {
-        // The other end may say anything.
+        // The numbers of the peer may be any.
         let sum = |of: fn(&Self) -> u64| spans.iter().map(of).fold(0, u64::saturating_add);
         let (first, last) =
             (spans.first().copied().unwrap_or_default(), spans.last().copied().unwrap_or_default());
@@ -73,17 +74,17 @@ impl Span {
         }
     }
 
-    /// Datagrams per second that were sent.
+    /// Datagrams sent per second.
     pub fn offered(&self) -> f64 {
         per_s(self.sent, self.sending_ns)
     }
 
-    /// Datagrams per second that arrived.
+    /// Datagrams received per second.
     pub fn arrived(&self) -> f64 {
         per_s(self.received, self.arriving_ns)
     }
 
-    /// Share of what was sent that never arrived.
+    /// Share of the sent datagrams that did not arrive.
     pub fn lost(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { 1.0 - (self.received as f64 / self.sent as f64).min(1.0) }
     }

@@ -1,14 +1,12 @@
-//! The search for what a line carries of datagrams: RFC 9097's metric, by a method that does not take random loss for
-//! congestion.
+//! The search for the capacity of a line: the metric of RFC 9097, by a method that does not take random loss for congestion.
 //!
-//! RFC 9097 section 8.1 changes the sending rate by what comes back of loss and delay, and reports the most that was received
-//! in one of its intervals. Loss that has nothing to do with the rate keeps such a search below the line. [`Search`] goes up
-//! until more is offered than comes through, which shows as a queue that stays or as loss that grows *with the rate*; it then
-//! offers a little more than the line carries and counts what arrives. A line that always has something to send delivers its
-//! rate, whatever is lost at random. At last it goes a little below and sees what is lost there: that is the line's own.
+//! RFC 9097 section 8.1 adjusts the sending rate to the reported loss and delay, and reports the highest rate received in one of its
+//! intervals. Random loss keeps such a search below the capacity. [`LineSearch`] raises the rate until the offered load exceeds the
+//! capacity. This shows as a standing queue or as loss that grows *with the rate*. It then offers slightly more than the capacity
+//! and counts what arrives: a busy line delivers its rate, whatever is lost at random. Finally it goes slightly below the capacity
+//! and measures the loss there, which is the line's own.
 //!
-//! It sends nothing and asks no clock: it is told what the receiver counted, and says at how many datagrams per second to go
-//! on.
+//! It neither sends nor reads a clock. Its input is the counts of the receiver, its output the sending rate in datagrams per second.
 
 mod feedback;
 
@@ -16,196 +14,189 @@ use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use feedback::ArrivalSpan;
 pub use feedback::Feedback;
-use feedback::Span;
 
-/// How a search goes.
+/// The parameters of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchOrder {
-    /// The rate that it begins with, datagrams per second.
+    /// The first rate, datagrams per second.
     pub first: f64,
-    /// The rate that it never exceeds.
+    /// The highest rate, datagrams per second.
     pub most: f64,
-    /// For how long it counts what arrives while more is offered than the line carries, at least.
+    /// The shortest time for which received datagrams are counted while the line is saturated.
     pub counts: Duration,
-    /// For how long it sees what is lost below that.
+    /// The time for which the loss below the capacity is measured.
     pub beneath: Duration,
-    /// What the line has carried before, datagrams per second, if that is known: so much or less is not too much for it, whatever is
-    /// lost.
+    /// A rate that the line has carried before, datagrams per second, if known. Loss at or below this rate is not congestion.
     pub known: Option<f64>,
-    /// The round trip of the idle path: what comes back sooner than that after a change tells of the rate before.
+    /// The round-trip time of the idle path. Feedback that arrives sooner after a change belongs to the previous rate.
     pub round_trip: Duration,
 }
 
-/// Where a search is.
+/// The stage of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// It offers more and more.
+pub enum SearchStage {
+    /// The rate increases.
     Climbing,
-    /// It offers more than the line carries, and counts what arrives.
+    /// The line is saturated, and received datagrams are counted.
     Counting,
-    /// It waits until the queue that it has made is empty.
+    /// The queue empties.
     Draining,
-    /// It offers less, and counts what is lost.
+    /// The rate is below the capacity, and lost datagrams are counted.
     Beneath,
-    /// It is over.
+    /// The search has ended.
     Over,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Found {
-    /// Datagrams per second that arrived while more was offered than the line carries; if it never was, or until the search has
-    /// come so far, what arrived for sure: in both halves of a time.
+pub struct FoundCapacity {
+    /// Datagrams per second received while the line was saturated. Before that, or if it never was, the highest rate that both halves of
+    /// an interval confirm.
     pub arrived: f64,
-    /// When that time began and ended, by the receiver's clock, ns.
+    /// Begin and end of that interval by the receiver's clock, ns.
     #[serde(skip)]
     pub within_ns: [u64; 2],
-    /// Datagrams per second that were offered meanwhile.
+    /// Datagrams per second offered in that interval.
     pub offered: f64,
-    /// Whether more was offered than came through. If not, the sender could do no more, or the most that it may send came
-    /// through.
+    /// Whether the line was saturated. If not, the sender was at its limit, or the highest allowed rate arrived.
     pub saturated: bool,
-    /// By how much the quickest datagram took longer then than at best, ns: what stayed in the line's queue. Where a line
-    /// has none (a policer), about zero.
+    /// How much the shortest delay in that interval exceeded the shortest of the search, ns: the standing queue of the line. About zero
+    /// if the line has none (a policer).
     pub queue_ns: i64,
-    /// Share of what was sent that was lost while more was offered than the line carries.
+    /// Share of the datagrams lost while the line was saturated.
     pub loss_above: f64,
-    /// The same a little below, if it was seen.
+    /// Share of the datagrams lost slightly below the capacity, if measured.
     pub loss_beneath: Option<f64>,
-    /// Datagrams that were sent there.
+    /// Datagrams sent below the capacity.
     pub sent_beneath: u64,
 }
 
-/// Between two judgements, at least.
+/// Shortest time between two decisions.
 const STEP: Duration = Duration::from_millis(50);
 
-/// So long a sender takes to look at its rate, and feedback to be put into words.
+/// Time for the sender to apply a rate and for feedback to be encoded.
 const REACTION: Duration = Duration::from_millis(5);
 
-/// Datagrams that a judgement is of at least.
+/// Fewest datagrams for a decision.
 const LEAST: u64 = 10;
 
-/// Datagrams that the rate is of at which it counts: of fewer, one that is lost at random makes too much of a difference.
+/// Fewest datagrams for the estimate of the rate at which counting starts. With fewer, one random loss changes the estimate too much.
 const FIRST_GUESS: u64 = 50;
 
-/// Datagrams that show by their loss alone that there are too many of them, or the time for which they do: losses come in bursts,
-/// and one of those says nothing of the rate.
+/// Datagrams, or the time, after which loss alone shows congestion. Losses come in bursts, and one burst says nothing about the rate.
 const SURE: u64 = 1000;
 const SURE_BY: Duration = Duration::from_secs(1);
 
-/// Datagrams that a result is of at least, unless that takes longer than [`PATIENCE`]: with one in a hundred lost at random,
-/// the share that arrives is then known to 0.2 %.
+/// Fewest datagrams for a result, unless that takes longer than [`PATIENCE`]. With a random loss of 1 %, the share received is then
+/// known to 0.2 %.
 const ENOUGH: u64 = 2000;
 
-/// It counts for no longer than so many times what was asked for: while there are few datagrams, and while there are enough that
-/// do not tell the same.
+/// Counting ends after this multiple of the ordered time: with few datagrams, and with enough datagrams whose halves disagree.
 const PATIENCE: u64 = 20;
 const PATIENCE_WITH_ENOUGH: u64 = 2;
 
-/// What is a tenth too much is seen after so many datagrams; if it is not, it offers a little more, so often at most.
+/// An excess of a tenth shows after this many datagrams. If it does not, the rate is raised, at most [`MOST_RAISED`] times.
 const FULL_BY: u64 = 100;
 const MOST_RAISED: u32 = 5;
 
-/// It counts so often at most: where hosts are the limit, what they can changes all the time.
+/// The most attempts to count. If the hosts are the limit, their capacity changes all the time.
 const MOST_COUNTS: u32 = 3;
 
-/// By what it goes up.
+/// Factor of each increase.
 const CLIMB: f64 = 2.0;
 
-/// Much that is lost of the first rate may be lost at random, or because the line is slower: at this share of what came through
-/// only the former is.
+/// High loss at the first rate may be random or due to a slower line. At this share of the received rate only random loss remains.
 const LOWER: f64 = 0.5;
 
-/// It offers so many times what the line carries while it counts.
+/// Offered load as a multiple of the capacity while counting.
 const ABOVE: f64 = 1.1;
 
-/// So much more than chance takes is lost of what is far too much: it comes down to a little more than arrives.
+/// If the loss exceeds the random loss by this share, the rate is far too high and is reduced to slightly above the received rate.
 const FAR_ABOVE: f64 = 0.2;
 
-/// So much of it while the queue empties, and so much beneath.
+/// Offered load as a share of the capacity while the queue empties, and while the loss below the capacity is measured.
 const DRAINING: f64 = 0.25;
 const BELOW: f64 = 0.9;
 
-/// More is offered than the line carries if the share that is lost exceeds that of a lower rate by this and by three standard
-/// deviations of a count.
+/// The line is saturated if the loss exceeds that of a lower rate by this share and by three standard deviations of a count.
 const EXCESS: f64 = 0.05;
 
-/// A sender that offers less than this share of what it was asked for is at its own limit.
+/// A sender that offers less than this share of the requested rate is at its own limit.
 const WILLING: f64 = 0.75;
 
-/// Of fewer readings the halves say nothing of how it is all the time.
+/// Fewest readings for a comparison of halves.
 const FEW: usize = 4;
 
-/// A datagram has waited in a queue if it took longer than the quickest by more than this, and than so many datagrams take.
+/// A datagram was queued if its delay exceeds the shortest one by more than this time and by the time of this many datagrams.
 const QUEUED: Duration = Duration::from_millis(1);
 const QUEUED_DATAGRAMS: f64 = 4.0;
 
-/// The two halves of what was counted may differ by so much: a bucket that lets a burst through has run empty by then. Of few
-/// datagrams the halves differ by chance; then by three standard deviations of a count.
+/// Largest difference between the halves of a count: a token bucket that passes a burst is empty by then. With few datagrams, three
+/// standard deviations of a count are allowed.
 const STEADY: f64 = 0.02;
 
-/// A search.
+/// A capacity search.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct LineSearch {
     order: SearchOrder,
-    stage: Stage,
+    stage: SearchStage,
     rate: f64,
-    /// What was sent from then on, by the sender's clock, tells of the rate: what was on its way when it changed tells of the
-    /// rate before.
+    /// Datagrams sent from this time on, by the sender's clock, belong to the current rate. Earlier ones were in flight when it changed.
     felt_ns: u64,
     /// The last feedback.
     last: Option<Feedback>,
-    /// What happened since the rate was changed and that was felt.
-    spans: Vec<Span>,
-    /// The quickest passage so far, ns between two clocks.
+    /// The feedback for the current rate.
+    spans: Vec<ArrivalSpan>,
+    /// The shortest delay so far, ns between two clocks.
     floor: Option<i64>,
-    /// Sent and received while the line carried all that was offered.
-    calm: Span,
+    /// Datagrams sent and received while the line was not saturated.
+    calm: ArrivalSpan,
     /// Whether the first rate may have been above the line, and was lowered.
     lowered: bool,
-    /// How often it has offered more while it counted.
+    /// Number of increases while counting.
     raised: u32,
-    /// How often it has counted to the end.
+    /// Number of completed counts.
     counted: u32,
-    found: Found,
+    found: FoundCapacity,
 }
 
-impl Search {
-    /// One that begins.
+impl LineSearch {
+    /// A search at its first rate.
     pub fn new(order: SearchOrder) -> Self {
         Self {
             order,
-            stage: Stage::Climbing,
+            stage: SearchStage::Climbing,
             rate: order.first.min(order.most),
             felt_ns: 0,
             last: None,
             spans: Vec::new(),
             floor: None,
-            calm: Span::default(),
+            calm: ArrivalSpan::default(),
             lowered: false,
             raised: 0,
             counted: 0,
-            found: Found::default(),
+            found: FoundCapacity::default(),
         }
     }
 
-    /// Datagrams per second at which to send now. Stale after the next call of [`heard`](Self::heard).
+    /// The current sending rate, datagrams per second. Stale after the next call of [`heard`](Self::heard).
     pub const fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Where it is. Stale after the next call of [`heard`](Self::heard).
-    pub const fn stage(&self) -> Stage {
+    /// The current stage. Stale after the next call of [`heard`](Self::heard).
+    pub const fn stage(&self) -> SearchStage {
         self.stage
     }
 
-    /// What it has found so far; all of it once it is over.
-    pub const fn found(&self) -> &Found {
+    /// The result so far. Complete in [`SearchStage::Over`].
+    pub const fn found(&self) -> &FoundCapacity {
         &self.found
     }
 
-    /// The receiver has told what it counted.
+    /// Handles feedback of the receiver.
     pub fn heard(&mut self, feedback: Feedback) {
         if let Some(least) = feedback.least_passage_ns {
             self.floor = Some(self.floor.map_or(least, |floor| floor.min(least)));
@@ -214,22 +205,22 @@ impl Search {
         let Some(last) = self.last.replace(feedback).filter(felt) else {
             return;
         };
-        self.spans.push(Span::between(&last, &feedback));
-        let all = Span::sum(&self.spans);
+        self.spans.push(ArrivalSpan::between(&last, &feedback));
+        let all = ArrivalSpan::sum(&self.spans);
         let few = all.sent < LEAST || all.sending_ns < STEP.as_nanos();
-        if few && self.stage != Stage::Draining {
+        if few && self.stage != SearchStage::Draining {
             return;
         }
         match self.stage {
-            Stage::Climbing => self.climb(all),
-            Stage::Counting => self.count(all),
-            Stage::Draining => self.drain(),
-            Stage::Beneath => self.see_beneath(all),
-            Stage::Over => {}
+            SearchStage::Climbing => self.climb(all),
+            SearchStage::Counting => self.count(all),
+            SearchStage::Draining => self.drain(),
+            SearchStage::Beneath => self.see_beneath(all),
+            SearchStage::Over => {}
         }
     }
 
-    fn climb(&mut self, all: Span) {
+    fn climb(&mut self, all: ArrivalSpan) {
         self.keep_what_arrived_for_sure(&all);
         let has_carried = self.order.known.is_some_and(|known| all.offered() <= known);
         if has_carried && all.lost() > FAR_ABOVE {
@@ -243,36 +234,36 @@ impl Search {
         let queued = self.is_queued(&all);
         if queued || self.loses_more(&all) {
             if all.sent >= FIRST_GUESS && (queued || is_sure(&all)) {
-                self.go(Stage::Counting, self.above(&all));
+                self.go(SearchStage::Counting, self.above(&all));
             }
             return;
         }
         let unknown = self.calm.sent == 0 && self.order.known.is_none();
         if unknown && all.lost() > EXCESS && !std::mem::replace(&mut self.lowered, true) {
-            return self.go(Stage::Climbing, LOWER * all.arrived());
+            return self.go(SearchStage::Climbing, LOWER * all.arrived());
         }
         let is_at_its_limit = self.is_at_its_limit(&all);
-        // Once it may have been kept from sending by chance.
+        // A single reading below the rate may be chance.
         if is_at_its_limit && !self.is_steadily_at_its_limit() {
             return;
         }
-        self.calm = Span::sum(&[self.calm, all]);
+        self.calm = ArrivalSpan::sum(&[self.calm, all]);
         if self.rate >= self.order.most || is_at_its_limit {
-            return self.go(Stage::Counting, self.rate);
+            return self.go(SearchStage::Counting, self.rate);
         }
-        self.go(Stage::Climbing, self.rate * CLIMB);
+        self.go(SearchStage::Climbing, self.rate * CLIMB);
     }
 
-    fn count(&mut self, felt: Span) {
+    fn count(&mut self, felt: ArrivalSpan) {
         self.keep_what_arrived_for_sure(&felt);
         let busy = self.while_busy();
-        let all = Span::sum(&busy);
+        let all = ArrivalSpan::sum(&busy);
         if let Some(latest) = self.far_above().filter(|_| !self.is_at_its_limit(&felt)) {
             let carries_less = self.order.known.is_some_and(|known| latest.arrived() < BELOW * known);
             return if carries_less {
                 self.begin_anew(&latest)
             } else {
-                self.go(Stage::Counting, self.above(&latest))
+                self.go(SearchStage::Counting, self.above(&latest))
             };
         }
         let took = Duration::from_nanos(all.arriving_ns);
@@ -280,7 +271,7 @@ impl Search {
         if (!self.is_too_much(&felt) || has_idled) && self.can_offer_more(&felt) && self.raised < MOST_RAISED
         {
             self.raised += 1;
-            return self.go(Stage::Counting, self.rate * ABOVE);
+            return self.go(SearchStage::Counting, self.rate * ABOVE);
         }
         let enough = all.sent >= ENOUGH;
         let patience = if enough { PATIENCE_WITH_ENOUGH } else { PATIENCE };
@@ -295,28 +286,28 @@ impl Search {
         let goes_on =
             self.counted < MOST_COUNTS && self.rate < self.order.most && !self.is_at_its_limit(&kept);
         if !too_much && goes_on {
-            // All came that was offered: the line carries more than was thought.
-            self.calm = Span::sum(&[self.calm, kept]);
-            return self.go(Stage::Climbing, self.rate * ABOVE);
+            // All offered datagrams arrived: the capacity is higher than estimated.
+            self.calm = ArrivalSpan::sum(&[self.calm, kept]);
+            return self.go(SearchStage::Climbing, self.rate * ABOVE);
         }
-        self.found = Found {
+        self.found = FoundCapacity {
             arrived: kept.arrived(),
             within_ns: kept.within_ns,
             offered: kept.offered(),
             saturated: too_much,
             queue_ns: self.waited_ns(&kept),
             loss_above: kept.lost(),
-            ..Found::default()
+            ..FoundCapacity::default()
         };
         if too_much {
-            self.go(Stage::Draining, DRAINING * kept.arrived());
+            self.go(SearchStage::Draining, DRAINING * kept.arrived());
         } else {
-            self.go(Stage::Over, 0.0);
+            self.go(SearchStage::Over, 0.0);
         }
     }
 
-    /// A search that is broken off has this: what both halves of a time have shown is no burst behind a pause.
-    fn keep_what_arrived_for_sure(&mut self, all: &Span) {
+    /// Keeps the result of a search that may be aborted. A rate that both halves of an interval confirm is not a burst after a pause.
+    fn keep_what_arrived_for_sure(&mut self, all: &ArrivalSpan) {
         let halves = halves(&self.spans);
         let arrived = halves[0].arrived().min(halves[1].arrived());
         let is_sure = self.spans.len() > 1 && halves.iter().all(|half| half.received >= LEAST);
@@ -328,31 +319,31 @@ impl Search {
     fn drain(&mut self) {
         let empty = self.spans.last().is_none_or(|span| !self.is_queued(span));
         if empty {
-            self.go(Stage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
+            self.go(SearchStage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
         }
     }
 
-    fn see_beneath(&mut self, all: Span) {
+    fn see_beneath(&mut self, all: ArrivalSpan) {
         if Duration::from_nanos(all.arriving_ns) < self.order.beneath {
             return;
         }
         self.found.loss_beneath = Some(all.lost());
         self.found.sent_beneath = all.sent;
-        self.go(Stage::Over, 0.0);
+        self.go(SearchStage::Over, 0.0);
     }
 
-    /// It carries less than it has before (a radio, or a bucket that has run empty): what was lost of the rates that it had carried
-    /// is not chance, and nothing is known of it.
-    fn begin_anew(&mut self, latest: &Span) {
+    /// Restarts the search because the line carries less than before (a radio, or an empty token bucket). The loss at earlier rates is
+    /// then not random, and the known rate is void.
+    fn begin_anew(&mut self, latest: &ArrivalSpan) {
         self.order.known = None;
-        self.calm = Span::default();
-        self.go(Stage::Climbing, LOWER * latest.arrived());
+        self.calm = ArrivalSpan::default();
+        self.go(SearchStage::Climbing, LOWER * latest.arrived());
     }
 
-    fn go(&mut self, stage: Stage, rate: f64) {
+    fn go(&mut self, stage: SearchStage, rate: f64) {
         self.stage = stage;
         self.rate = rate.min(self.order.most);
-        let all = Span::sum(&self.spans);
+        let all = ArrivalSpan::sum(&self.spans);
         let apart_ns = (1e9 / all.arrived().max(1.0)) as u64;
         let age_ns = self.waited_ns(&all).max(0).unsigned_abs() + apart_ns;
         let takes_ns = (self.order.round_trip + REACTION).as_nanos();
@@ -361,93 +352,93 @@ impl Search {
         self.spans.clear();
     }
 
-    /// The rate that is a little more than the line carries of which so much came through.
-    fn above(&self, span: &Span) -> f64 {
+    /// A rate slightly above the capacity that the received rate implies.
+    fn above(&self, span: &ArrivalSpan) -> f64 {
         let least = BELOW * self.order.known.unwrap_or(0.0);
         span.arrived().max(least) * ABOVE / (1.0 - self.calm.lost()).max(0.1)
     }
 
-    /// The latest of what was felt, if it says that far too much is offered, all the time.
-    fn far_above(&self) -> Option<Span> {
+    /// The latest feedback if it shows far too high a rate in both halves.
+    fn far_above(&self) -> Option<ArrivalSpan> {
         let latest = self.latest();
-        let all = Span::sum(latest);
+        let all = ArrivalSpan::sum(latest);
         let most = self.calm.lost() + FAR_ABOVE;
         let says = all.sent >= LEAST && halves(latest).iter().all(|half| half.lost() > most);
         (is_sure(&all) && says).then_some(all)
     }
 
-    /// What was felt while the line had something to send, if that shows: a sender that was kept from its processor for longer than
-    /// the line's queue lasts has offered nothing meanwhile. Of a line without a queue, all.
-    fn while_busy(&self) -> Vec<Span> {
+    /// The feedback while the line was busy. A sender without a processor for longer than the queue lasts leaves the line idle. All
+    /// feedback if the line has no queue.
+    fn while_busy(&self) -> Vec<ArrivalSpan> {
         if !self.is_mostly_queued() {
             return self.spans.clone();
         }
         self.spans.iter().filter(|span| self.is_queued(span)).copied().collect()
     }
 
-    /// Whether what has come has waited in a queue for most of the time.
+    /// Whether datagrams were queued most of the time.
     fn is_mostly_queued(&self) -> bool {
         let queued = self.spans.iter().filter(|span| self.is_queued(span)).count();
         2 * queued > self.spans.len()
     }
 
-    /// Whether more was offered than the line carries for most of the time.
-    fn is_full(&self, span: &Span) -> bool {
+    /// Whether the line was saturated most of the time.
+    fn is_full(&self, span: &ArrivalSpan) -> bool {
         self.is_mostly_queued() || self.loses_more(span)
     }
 
-    /// Whether the halves of what was counted tell the same.
-    fn is_steady(&self, counted: &[Span]) -> bool {
+    /// Whether the halves of the count agree.
+    fn is_steady(&self, counted: &[ArrivalSpan]) -> bool {
         let second = second_half(counted);
-        let first = Span::sum(&counted[..counted.len() / 2]);
+        let first = ArrivalSpan::sum(&counted[..counted.len() / 2]);
         let chance = 3.0 / (second.received.max(1) as f64).sqrt() * self.calm.lost().sqrt();
         let apart = (second.arrived() / first.arrived().max(f64::MIN_POSITIVE) - 1.0).abs();
         apart <= STEADY.max(chance)
     }
 
-    /// The last of what was felt: enough of it to be sure, or all.
-    fn latest(&self) -> &[Span] {
-        let enough = |begins: &usize| is_sure(&Span::sum(&self.spans[*begins..]));
+    /// The latest feedback: enough to be sure, or all of it.
+    fn latest(&self) -> &[ArrivalSpan] {
+        let enough = |begins: &usize| is_sure(&ArrivalSpan::sum(&self.spans[*begins..]));
         let begins = (0..self.spans.len()).rev().find(enough);
         &self.spans[begins.unwrap_or(0)..]
     }
 
-    /// Whether more was offered than the line carries: it waits in a queue, or it is lost where a lower rate was not.
-    fn is_too_much(&self, span: &Span) -> bool {
+    /// Whether the line is saturated: datagrams are queued, or more are lost than at lower rates.
+    fn is_too_much(&self, span: &ArrivalSpan) -> bool {
         self.is_queued(span) || self.loses_more(span)
     }
 
-    /// Whether more could be offered, and enough of this rate has come to say what becomes of it.
-    fn can_offer_more(&self, span: &Span) -> bool {
+    /// Whether the rate can increase and the feedback for the current rate suffices.
+    fn can_offer_more(&self, span: &ArrivalSpan) -> bool {
         span.sent >= FULL_BY && self.rate < self.order.most && !self.is_at_its_limit(span)
     }
 
-    /// Whether the sender offered much less than it was asked for.
-    fn is_at_its_limit(&self, span: &Span) -> bool {
+    /// Whether the sender offered much less than the requested rate.
+    fn is_at_its_limit(&self, span: &ArrivalSpan) -> bool {
         span.offered() < WILLING * self.rate
     }
 
-    /// The same in both halves of what was felt.
+    /// Whether the sender was at its limit in both halves of the feedback.
     fn is_steadily_at_its_limit(&self) -> bool {
         self.spans.len() >= FEW && halves(&self.spans).iter().all(|half| self.is_at_its_limit(half))
     }
 
-    /// How much longer than at best the quickest of the latest took, ns.
-    fn waited_ns(&self, span: &Span) -> i64 {
+    /// Shortest delay of the span above the shortest of the search, ns.
+    fn waited_ns(&self, span: &ArrivalSpan) -> i64 {
         span.passage_ns.zip(self.floor).map_or(0, |(passage, floor)| passage - floor)
     }
 
-    /// Whether even the quickest of the latest has waited.
-    fn is_queued(&self, span: &Span) -> bool {
+    /// Whether even the shortest delay of the span includes a queue.
+    fn is_queued(&self, span: &ArrivalSpan) -> bool {
         let datagram_ns = 1e9 / span.arrived().max(1.0);
         self.waited_ns(span) as f64 > (QUEUED_DATAGRAMS * datagram_ns).max(QUEUED.as_nanos() as f64)
     }
 
-    /// Whether more is lost than at the rates below, all the time: of the first rate nobody knows, and of one that the line has
-    /// carried before it is chance.
-    fn loses_more(&self, span: &Span) -> bool {
+    /// Whether more is lost than at lower rates, in both halves. False for the first rate, which has no comparison, and for a rate that
+    /// the line has carried before.
+    fn loses_more(&self, span: &ArrivalSpan) -> bool {
         let calm = self.calm.lost();
-        let more = |span: &Span| {
+        let more = |span: &ArrivalSpan| {
             let chance = 3.0 * (calm * (1.0 - calm) / span.sent.max(1) as f64).sqrt();
             span.lost() > calm + EXCESS + chance
         };
@@ -457,19 +448,23 @@ impl Search {
     }
 }
 
-/// Whether its loss is of more than a burst.
-fn is_sure(span: &Span) -> bool {
+/// Whether the span is long enough that its loss is not a single burst.
+fn is_sure(span: &ArrivalSpan) -> bool {
     span.sent >= SURE || span.sending_ns >= SURE_BY.as_nanos()
 }
 
-fn second_half(spans: &[Span]) -> Span {
-    Span::sum(&spans[spans.len() / 2..])
+fn second_half(spans: &[ArrivalSpan]) -> ArrivalSpan {
+    ArrivalSpan::sum(&spans[spans.len() / 2..])
 }
 
-/// The halves of what happened, by their readings.
-fn halves(spans: &[Span]) -> [Span; 2] {
+/// The sums of both halves of the readings.
+fn halves(spans: &[ArrivalSpan]) -> [ArrivalSpan; 2] {
     let (first, second) = spans.split_at(spans.len() / 2);
-    if first.is_empty() { [Span::sum(second); 2] } else { [Span::sum(first), Span::sum(second)] }
+    if first.is_empty() {
+        [ArrivalSpan::sum(second); 2]
+    } else {
+        [ArrivalSpan::sum(first), ArrivalSpan::sum(second)]
+    }
 }
 
 #[cfg(test)]

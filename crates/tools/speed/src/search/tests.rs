@@ -81,17 +81,17 @@ impl Line {
 }
 
 /// Searches over a line, with a sender that can do so much; how long it took, s, and what was found.
-fn search(line: Line, sender: f64) -> (f64, Found) {
+fn search(line: Line, sender: f64) -> (f64, FoundCapacity) {
     search_knowing(line, sender, None)
 }
 
 /// The same where it is known what the line has carried.
-fn search_knowing(line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
+fn search_knowing(line: Line, sender: f64, known: Option<f64>) -> (f64, FoundCapacity) {
     search_until(120.0, line, sender, known)
 }
 
 /// The same, which is broken off after so many seconds.
-fn search_until(until: f64, line: Line, sender: f64, known: Option<f64>) -> (f64, Found) {
+fn search_until(until: f64, line: Line, sender: f64, known: Option<f64>) -> (f64, FoundCapacity) {
     search_pausing(None, until, line, sender, known)
 }
 
@@ -102,7 +102,7 @@ fn search_pausing(
     mut line: Line,
     sender: f64,
     known: Option<f64>,
-) -> (f64, Found) {
+) -> (f64, FoundCapacity) {
     let order = SearchOrder {
         first: known.map_or(50.0, |known| 0.5 * known),
         most: 1e6,
@@ -111,7 +111,7 @@ fn search_pausing(
         known,
         round_trip: Duration::from_secs_f64(2.0 * line.delay),
     };
-    let mut search = Search::new(order);
+    let mut search = LineSearch::new(order);
     // Clocks of the two ends are an hour apart.
     let skew = 3_600_000_000_000_i64;
     let (mut next, mut number) = (0.0, 0_u64);
@@ -121,7 +121,7 @@ fn search_pausing(
     let mut feedback = Feedback::default();
     let mut back = VecDeque::new();
     let mut tick = 0.05;
-    while search.stage() != Stage::Over && tick < until {
+    while search.stage() != SearchStage::Over && tick < until {
         while next < tick {
             while rates.front().is_some_and(|(from, _)| *from <= next) {
                 sending = rates.pop_front().unwrap().1;
@@ -233,7 +233,7 @@ fn a_sender_at_its_limit_saturates_nothing() {
 #[test]
 fn a_line_on_which_nothing_comes_through_finds_nothing() {
     let (took, found) = search(Line::fifo(1000.0, 10.0, 1.0, 0.01), 1e9);
-    assert_eq!((found, took > 100.0), (Found::default(), true));
+    assert_eq!((found, took > 100.0), (FoundCapacity::default(), true));
 }
 
 /// Ten datagrams a second on a line that is offered fifty at first: between two readings there is hardly one.
@@ -315,7 +315,7 @@ fn what_comes_at_once_behind_a_pause_is_no_rate() {
         known: None,
         round_trip: Duration::from_millis(40),
     };
-    let mut search = Search::new(order);
+    let mut search = LineSearch::new(order);
     let ms = |ms: u64| ms * 1_000_000;
     let mut received = 0;
     let mut hear = |at_ms: u64, more: u64| {

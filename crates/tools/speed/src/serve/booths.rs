@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::iperf3::{Cookie, MOST_STREAMS, Turns};
+use crate::iperf3::{Cookie, MOST_STREAMS, OpeningTurns};
 
 /// What has come for a session.
 #[derive(Debug)]
-pub(super) enum Arrival {
+pub(super) enum TestArrival {
     /// A connection, behind its cookie.
     Stream(TcpStream),
     /// The words that open a stream over UDP, and where they came from.
@@ -18,19 +18,19 @@ pub(super) enum Arrival {
 
 /// Sessions of iperf3, by their cookies.
 #[derive(Debug, Default)]
-pub(super) struct Booths(Mutex<Table>);
+pub(super) struct Booths(Mutex<BoothTable>);
 
 #[derive(Debug, Default)]
-struct Table {
-    booths: BTreeMap<Cookie, Booth>,
-    turns: Turns<Cookie>,
+struct BoothTable {
+    booths: BTreeMap<Cookie, OpenTest>,
+    turns: OpeningTurns<Cookie>,
 }
 
 #[derive(Debug)]
-struct Booth {
+struct OpenTest {
     /// The host of its connection for control: nothing is taken from another, and nothing is sent to one.
     host: IpAddr,
-    door: SyncSender<Arrival>,
+    door: SyncSender<TestArrival>,
 }
 
 impl Booths {
@@ -40,9 +40,9 @@ impl Booths {
     }
 
     /// A session of this host begins.
-    pub fn open(&self, cookie: Cookie, host: IpAddr) -> Receiver<Arrival> {
+    pub fn open(&self, cookie: Cookie, host: IpAddr) -> Receiver<TestArrival> {
         let (door, arrivals) = sync_channel(4 * MOST_STREAMS as usize);
-        self.lock().booths.insert(cookie, Booth { host: host.to_canonical(), door });
+        self.lock().booths.insert(cookie, OpenTest { host: host.to_canonical(), door });
         arrivals
     }
 
@@ -50,7 +50,7 @@ impl Booths {
     pub fn visit(&self, cookie: Cookie, from: IpAddr, stream: TcpStream) -> bool {
         let table = self.lock();
         let booth = table.booths.get(&cookie).filter(|booth| booth.host == from.to_canonical());
-        booth.is_some_and(|booth| booth.door.try_send(Arrival::Stream(stream)).is_ok())
+        booth.is_some_and(|booth| booth.door.try_send(TestArrival::Stream(stream)).is_ok())
     }
 
     /// Words that open a stream over UDP come: they are those of the session of that host whose turn it is. False if there is
@@ -58,7 +58,7 @@ impl Booths {
     pub fn knock(&self, from: SocketAddr, words: [u8; 4]) -> bool {
         let table = self.lock();
         let booth = table.turns.of(from.ip()).and_then(|cookie| table.booths.get(&cookie));
-        booth.is_some_and(|booth| booth.door.try_send(Arrival::Knock(from, words)).is_ok())
+        booth.is_some_and(|booth| booth.door.try_send(TestArrival::Knock(from, words)).is_ok())
     }
 
     /// A session wants to open streams over UDP. Whether it is its turn.
@@ -78,7 +78,7 @@ impl Booths {
         table.booths.remove(&cookie);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, BoothTable> {
         // A thread that panicked has left the table whole: entries are put in and taken out at once.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

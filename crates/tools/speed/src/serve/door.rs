@@ -3,17 +3,18 @@
 //! They are looked at by one thread, without waiting for any: whoever says nothing holds neither a thread nor the others up.
 
 use std::collections::VecDeque;
-use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_host::{ConnectionSlots, SlotId, SlotLimits, SlotRefusal, is_transient};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::say_busy;
-use super::tally::Failure;
+use super::response;
+use super::tally::ServiceFailure;
 use crate::admission::HOUSEHOLDS_OF_A_SITE;
-use crate::protocol::{MOST_STREAMS, Opening, PREAMBLE_LEN};
+use crate::iperf3::TestState;
+use crate::protocol::{ConnectionOpening, MOST_STREAMS, PREAMBLE_LEN, TLS_ACCESS_DENIED};
 use crate::talk::PATIENCE;
 
 /// Connections that may stand there.
@@ -39,7 +40,7 @@ const PATIENT: StdDuration = StdDuration::from_millis(200);
 
 /// Why a connection gets no further than the door.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stranger {
+pub(super) enum OpeningError {
     #[error("a connection that says nothing")]
     Silent,
     #[error("a connection that ends before it says anything")]
@@ -58,7 +59,7 @@ pub(super) enum Stranger {
     Broken(#[from] io::Error),
 }
 
-impl Failure for Stranger {
+impl ServiceFailure for OpeningError {
     fn kind(&self) -> &'static str {
         match self {
             Self::Silent => "silent",
@@ -71,7 +72,7 @@ impl Failure for Stranger {
     }
 }
 
-struct Newcomer {
+struct PendingConnection {
     socket: TcpStream,
     peer: SocketAddr,
     slot: SlotId,
@@ -96,7 +97,7 @@ impl TurnedAway {
         let is_known = match self.socket.peek(&mut bytes) {
             Ok(len) => {
                 self.has_begun = true;
-                len == 0 || !matches!(Opening::of(&bytes[..len]), Opening::More)
+                len == 0 || !matches!(ConnectionOpening::of(&bytes[..len]), ConnectionOpening::More)
             }
             Err(error) => !is_transient(&error),
         };
@@ -105,6 +106,22 @@ impl TurnedAway {
         }
         is_known || StdInstant::now() > self.until
     }
+}
+
+/// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
+pub(super) fn say_busy(mut socket: &TcpStream, why: SlotRefusal) {
+    let mut said = [0; 1 << 12];
+    let Ok(len) = socket.peek(&mut said) else { return };
+    let words = match ConnectionOpening::of(&said[..len]) {
+        ConnectionOpening::Http => response::busy(why),
+        ConnectionOpening::Control => TLS_ACCESS_DENIED.to_vec(),
+        ConnectionOpening::Iperf3(_) => vec![TestState::AccessDenied.byte()],
+        ConnectionOpening::Data(_) | ConnectionOpening::More | ConnectionOpening::Unknown => return,
+    };
+    // What was read is no reason for the kernel to throw away what is said. Who does not take it at once need not know.
+    let _ = socket.read(&mut said);
+    let _ = socket.write(&words);
+    let _ = socket.shutdown(Shutdown::Write);
 }
 
 /// How many connections may stand at a door that has room for `most`, where the connections of one address and of one group have
@@ -126,7 +143,7 @@ pub(super) fn limits(most: usize, per_address: Option<usize>, per_group: Option<
 
 /// Those that stand at the door.
 pub(super) struct Door {
-    newcomers: Vec<Newcomer>,
+    newcomers: Vec<PendingConnection>,
     turned_away: VecDeque<TurnedAway>,
     slots: ConnectionSlots,
     /// Newcomers that had to give way to others.
@@ -134,7 +151,7 @@ pub(super) struct Door {
 }
 
 /// A newcomer with what it is, or why it is hung up on.
-pub(super) type Known = (TcpStream, SocketAddr, Result<Opening, Stranger>);
+pub(super) type Known = (TcpStream, SocketAddr, Result<ConnectionOpening, OpeningError>);
 
 impl Door {
     /// A door with these [`limits`].
@@ -144,7 +161,7 @@ impl Door {
     }
 
     /// A connection has come. One without a slot is told so as soon as it has said what it is.
-    pub fn enter(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), Stranger> {
+    pub fn enter(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), OpeningError> {
         socket.set_nonblocking(true)?;
         let entered = match self.slots.enter(peer.ip()) {
             Ok(entered) => entered,
@@ -162,7 +179,7 @@ impl Door {
             self.gone += 1;
         }
         let until = StdInstant::now() + PATIENCE;
-        self.newcomers.push(Newcomer { socket, peer, slot: entered.slot, until, begun: None });
+        self.newcomers.push(PendingConnection { socket, peer, slot: entered.slot, until, begun: None });
         Ok(())
     }
 
@@ -195,21 +212,24 @@ impl Door {
         for mut newcomer in self.newcomers.drain(..) {
             let mut bytes = [0; PREAMBLE_LEN];
             let told = match newcomer.socket.peek(&mut bytes) {
-                Ok(0) => Some(Err(Stranger::Gone)),
+                Ok(0) => Some(Err(OpeningError::Gone)),
                 Ok(len) => {
                     newcomer.begun.get_or_insert_with(StdInstant::now);
-                    match Opening::of(&bytes[..len]) {
+                    match ConnectionOpening::of(&bytes[..len]) {
                         // What is missing does not come any more.
-                        Opening::More if has_finished(&newcomer.socket) => Some(Err(Stranger::Gone)),
-                        Opening::More => None,
-                        Opening::Unknown => Some(Err(Stranger::Unknown)),
+                        ConnectionOpening::More if has_finished(&newcomer.socket) => {
+                            Some(Err(OpeningError::Gone))
+                        }
+                        ConnectionOpening::More => None,
+                        ConnectionOpening::Unknown => Some(Err(OpeningError::Unknown)),
                         opening => Some(Ok(opening)),
                     }
                 }
                 Err(error) if is_transient(&error) => None,
                 Err(error) => Some(Err(error.into())),
             };
-            let told = told.or_else(|| (StdInstant::now() > newcomer.until).then_some(Err(Stranger::Silent)));
+            let told =
+                told.or_else(|| (StdInstant::now() > newcomer.until).then_some(Err(OpeningError::Silent)));
             match told {
                 Some(told) => {
                     self.slots.leave(newcomer.slot);
@@ -232,7 +252,6 @@ fn has_finished(socket: &TcpStream) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;
@@ -259,10 +278,10 @@ mod tests {
         assert_eq!((door.silent().count(), door.soon(PATIENCE)), (1, SOON));
         slow.write_all(b"T / HTTP/1.1\r\n").unwrap();
         let known = std::iter::repeat_with(|| door.known()).find(|known| !known.is_empty()).unwrap();
-        assert!(matches!(known[0].2, Ok(Opening::Http)));
+        assert!(matches!(known[0].2, Ok(ConnectionOpening::Http)));
         drop(silent);
         let known = std::iter::repeat_with(|| door.known()).find(|known| !known.is_empty()).unwrap();
-        assert!(matches!(known[0].2, Err(Stranger::Gone)));
+        assert!(matches!(known[0].2, Err(OpeningError::Gone)));
     }
 
     #[test]
@@ -279,7 +298,7 @@ mod tests {
                 break error;
             }
         };
-        assert!(matches!(turned_away, Stranger::Busy(SlotRefusal::Address(MOST_OF_ONE))));
+        assert!(matches!(turned_away, OpeningError::Busy(SlotRefusal::Address(MOST_OF_ONE))));
         assert_eq!(ends.len(), MOST_OF_ONE + 1);
         let (near, far, _) = pair(&listener);
         ends.push(near);
@@ -312,7 +331,7 @@ mod tests {
         let (_silent, far, peer) = pair(&listener);
         door.enter(far, peer).unwrap();
         let (mut asks, far, peer) = pair(&listener);
-        assert!(matches!(door.enter(far, peer), Err(Stranger::Busy(SlotRefusal::Full))));
+        assert!(matches!(door.enter(far, peer), Err(OpeningError::Busy(SlotRefusal::Full))));
         assert_eq!((door.known().len(), door.silent().count()), (0, 2));
         asks.write_all(b"GE").unwrap();
         while door.silent().count() > 1 {
@@ -355,7 +374,7 @@ mod tests {
             assert!(StdInstant::now() < until, "{} have been dropped", known.len());
             known.extend(door.known());
         }
-        assert!(known.iter().all(|(.., told)| matches!(told, Err(Stranger::Gone))));
+        assert!(known.iter().all(|(.., told)| matches!(told, Err(OpeningError::Gone))));
         assert!(door.slots.is_empty());
     }
 
@@ -371,7 +390,7 @@ mod tests {
         let mut honest = enter("198.51.100.1:9").unwrap();
         honest.write_all(b"GET / HTTP/1.1\r\n").unwrap();
         let known = std::iter::repeat_with(|| door.known()).find(|known| !known.is_empty()).unwrap();
-        assert!(matches!(known[0].2, Ok(Opening::Http)));
+        assert!(matches!(known[0].2, Ok(ConnectionOpening::Http)));
         assert_eq!((door.take_gone(), door.slots.len()), (1, 3));
     }
 }

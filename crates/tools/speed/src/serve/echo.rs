@@ -11,7 +11,7 @@ use netrig_bulk::StampedSocket;
 use netrig_core::Duration;
 use netrig_host::{become_real_time, realtime_nanos};
 
-use crate::protocol::{Echo, Token};
+use crate::protocol::{EchoDatagram, SessionToken};
 
 /// How often it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -24,14 +24,14 @@ const BREATH: StdDuration = StdDuration::from_millis(10);
 const PER_SECOND: u64 = 1000;
 
 /// Sends back what one address of a session's host sends.
-pub(super) struct Echoing {
+pub(super) struct EchoService {
     pub peer: SocketAddr,
     pub since: Instant,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl Echoing {
+impl EchoService {
     /// Begins to send back what comes from `peer`, to which the socket is connected, and counts the bytes of it.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Echoing {
     pub fn begin(
         socket: UdpSocket,
         peer: SocketAddr,
-        token: Token,
+        token: SessionToken,
         bytes: &Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let socket = StampedSocket::new(socket)?;
@@ -51,7 +51,7 @@ impl Echoing {
     }
 }
 
-impl Drop for Echoing {
+impl Drop for EchoService {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -61,7 +61,12 @@ impl Drop for Echoing {
     }
 }
 
-fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool, bytes: &AtomicU64) -> io::Result<()> {
+fn reflect(
+    mut socket: StampedSocket,
+    token: SessionToken,
+    stop: &AtomicBool,
+    bytes: &AtomicU64,
+) -> io::Result<()> {
     // Where it may not, an echo waits for the threads that carry data, and is stamped when it came all the same.
     let _ = become_real_time();
     let (mut answers, mut second, mut came) = (Vec::new(), Instant::now(), 0);
@@ -69,7 +74,7 @@ fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool, bytes: &A
         socket.receive(LOOK, |datagram| {
             bytes.fetch_add(datagram.bytes.len() as u64, Ordering::Relaxed);
             came += 1;
-            let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
+            let echo = EchoDatagram::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             answers.extend(echo.map(|echo| (echo, datagram.since_1970)));
         })?;
         if second.elapsed().as_secs() > 0 {
@@ -81,7 +86,7 @@ fn reflect(mut socket: StampedSocket, token: Token, stop: &AtomicBool, bytes: &A
             std::thread::sleep(BREATH);
         }
         for (echo, received) in answers.drain(..) {
-            socket.send(&Echo { there_ns: [received, realtime_nanos()], ..echo }.encode())?;
+            socket.send(&EchoDatagram { there_ns: [received, realtime_nanos()], ..echo }.encode())?;
         }
     }
     Ok(())

@@ -10,11 +10,13 @@ use netrig_core::Duration;
 use netrig_probe::web::answer::{ObjectResponse, Objects};
 use netrig_probe::web::message::{HttpError, HttpRequest, HttpResponse};
 
-use super::slot::{Overrun, Slot};
-use super::tally::{Failure, Protocol};
-use super::{Caller, Shared, ndt7};
-use crate::admission::Refusal;
-use crate::ndt7::Test;
+use super::ndt7;
+use super::response::{say, turn_away};
+use super::shared::{ServedConnection, ServerShared};
+use super::slot::{BudgetExceeded, Slot};
+use super::tally::{ClientProtocol, ServiceFailure};
+use crate::admission::AdmissionRefusal;
+use crate::ndt7::Ndt7Test;
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
 /// How often it looks whether the server is to end.
@@ -22,9 +24,6 @@ const LOOK: StdDuration = StdDuration::from_millis(50);
 
 /// How often it is looked at how much of an object has gone.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// After how long somebody who finds no place may ask again, s.
-const RETRY_AFTER: &str = "30";
 
 /// Where the counters are.
 const METRICS: &str = "/metrics";
@@ -43,10 +42,10 @@ enum RequestError {
     #[error("HTTP: a client that can prove no key")]
     NoKey,
     #[error("HTTP: {0}")]
-    Overrun(#[from] Overrun),
+    Overrun(#[from] BudgetExceeded),
 }
 
-impl Failure for RequestError {
+impl ServiceFailure for RequestError {
     fn kind(&self) -> &'static str {
         match self {
             Self::Http(_) => "garbage",
@@ -59,14 +58,14 @@ impl Failure for RequestError {
 }
 
 /// Answers a request, and counts why it came to nothing, if it did. A connection has one.
-pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &Caller) {
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) {
     if let Err(error) = answer(socket, peer, caller) {
-        caller.tally.failed(Protocol::Http, &error);
+        caller.tally.failed(ClientProtocol::Http, &error);
     }
 }
 
-fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<(), RequestError> {
-    let shared: &Shared = caller;
+fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), RequestError> {
+    let shared: &ServerShared = caller;
     let (request, rest) = match read(&mut socket, shared) {
         Ok(read) => read,
         Err(RequestError::Http(error)) => {
@@ -77,13 +76,13 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<()
         Err(error) => return Err(error),
     };
     if caller.prove().is_err() {
-        return Ok(turn_away(&mut socket, shared.refuse(Protocol::Http, Refusal::Full))?);
+        return Ok(turn_away(&mut socket, shared.refuse(ClientProtocol::Http, AdmissionRefusal::Full))?);
     }
     if !shared.serves_strangers(&socket) {
         say(&mut socket, &HttpResponse::last(403, "Forbidden", &[]), b"")?;
         return Err(RequestError::NoKey);
     }
-    if Test::of_path(request.path()).is_some() {
+    if Ndt7Test::of_path(request.path()).is_some() {
         ndt7::serve(socket, peer, &request, &rest, shared);
         return Ok(());
     }
@@ -96,7 +95,7 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<()
     if answer.fill == 0 {
         return Ok(write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?);
     }
-    match Slot::ask_at_once(shared, Protocol::Http, peer, None) {
+    match Slot::ask_at_once(shared, ClientProtocol::Http, peer, None) {
         Ok(slot) => give(socket, &answer, slot, shared),
         Err(refusal) => Ok(turn_away(&mut socket, refusal)?),
     }
@@ -110,7 +109,7 @@ fn last(mut request: HttpRequest) -> HttpRequest {
 }
 
 /// Reads a request, and what has come behind it.
-fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(HttpRequest, Vec<u8>), RequestError> {
+fn read(socket: &mut TcpStream, shared: &ServerShared) -> Result<(HttpRequest, Vec<u8>), RequestError> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_read_timeout(Some(LOOK))?;
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
@@ -130,38 +129,12 @@ fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(HttpRequest, Vec<u8>
     }
 }
 
-/// Says that there is no place now.
-pub(super) fn turn_away(socket: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
-    write_until(socket, &busy(refusal), StdInstant::now() + PATIENCE)
-}
-
-/// The response for somebody for whom there is no room.
-pub(super) fn busy(why: impl std::fmt::Display) -> Vec<u8> {
-    let response = HttpResponse::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
-    with_body(&response, format!("{why}\n").as_bytes())
-}
-
-/// Says something with so much behind it.
-pub(super) fn say(socket: &mut TcpStream, response: &HttpResponse, body: &[u8]) -> io::Result<()> {
-    write_until(socket, &with_body(response, body), StdInstant::now() + PATIENCE)
-}
-
-fn with_body(response: &HttpResponse, body: &[u8]) -> Vec<u8> {
-    let mut response = response.clone();
-    for (name, value) in &mut response.fields {
-        if name.eq_ignore_ascii_case("content-length") {
-            *value = body.len().to_string();
-        }
-    }
-    [response.to_string().as_bytes(), body].concat()
-}
-
 /// Gives an object, within what the place allows.
 fn give(
     socket: TcpStream,
     answer: &ObjectResponse,
     mut slot: Slot<'_>,
-    shared: &Shared,
+    shared: &ServerShared,
 ) -> Result<(), RequestError> {
     write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?;
     let order = StreamOrder {

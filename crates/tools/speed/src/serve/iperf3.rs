@@ -8,15 +8,15 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Rate};
 
-use super::booths::Arrival;
-use super::slot::{Overrun, Slot};
-use super::tally::{Failure, Protocol};
-use super::{Caller, Shared};
+use super::booths::TestArrival;
+use super::shared::{ServedConnection, ServerShared};
+use super::slot::{BudgetExceeded, Slot};
+use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission;
-use crate::flows::{self, Flows, FlowsOrder, Socket, Stream};
+use crate::flows::{self, Flows, FlowsOrder, StreamSocket, TestStream};
 use crate::iperf3::{
-    Code, Cookie, Limits, MOST_STREAMS, Parameters, Refusal, Results, Role, ServerEvent, ServerOutput,
-    ServerSession, SessionError, StreamResult, Transport, datagram,
+    Cookie, Iperf3Code, Iperf3Refusal, MOST_STREAMS, ServerEvent, ServerOutput, ServerSession, SessionError,
+    StreamResult, TestLimits, TestParameters, TestResults, TestRole, TestTransport, datagram,
 };
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
@@ -41,14 +41,14 @@ enum Iperf3Error {
     #[error("iperf3: {0}")]
     Session(#[from] SessionError),
     #[error("iperf3: {0}")]
-    Overrun(#[from] Overrun),
+    Overrun(#[from] BudgetExceeded),
     #[error("iperf3: the server was told to end")]
     Ending,
     #[error("iperf3: data could not be carried: {0}")]
     Carrying(#[from] io::Error),
 }
 
-impl Failure for Iperf3Error {
+impl ServiceFailure for Iperf3Error {
     fn kind(&self) -> &'static str {
         match self {
             Self::Overrun(overrun) => overrun.kind(),
@@ -70,21 +70,21 @@ pub(super) fn serve(
     socket: TcpStream,
     peer: SocketAddr,
     cookie: Cookie,
-    arrivals: Receiver<Arrival>,
-    caller: &Caller,
+    arrivals: Receiver<TestArrival>,
+    caller: &ServedConnection,
 ) {
-    let shared: &Shared = caller;
+    let shared: &ServerShared = caller;
     let _booth = OpenBooth { shared, host: peer.ip(), cookie };
     if let Err(error) =
-        Visit::begin(socket, peer, cookie, arrivals, caller).and_then(|mut visit| visit.serve())
+        Iperf3Session::begin(socket, peer, cookie, arrivals, caller).and_then(|mut visit| visit.serve())
     {
-        shared.tally.failed(Protocol::Iperf3, &error);
+        shared.tally.failed(ClientProtocol::Iperf3, &error);
     }
 }
 
 /// A booth that is closed when its session is over, however it ends: whoever comes next from there waits for that.
 struct OpenBooth<'a> {
-    shared: &'a Shared,
+    shared: &'a ServerShared,
     host: IpAddr,
     cookie: Cookie,
 }
@@ -96,7 +96,7 @@ impl Drop for OpenBooth<'_> {
 }
 
 /// How far a session has come. Who has a slot keeps it until nothing is carried any more.
-enum Stage<'a> {
+enum TestStage<'a> {
     /// It has not said what it wants.
     Arriving,
     /// There was no place for it.
@@ -104,7 +104,7 @@ enum Stage<'a> {
     /// It was let in, and waits until no other test of its host opens streams over UDP.
     Waiting(Slot<'a>),
     /// Its streams come.
-    Opening(Slot<'a>, Vec<Stream>),
+    Opening(Slot<'a>, Vec<TestStream>),
     /// Data flows.
     Carrying(Slot<'a>, Box<Flows>),
     /// No more data flows, and both ends tell what they found.
@@ -113,7 +113,7 @@ enum Stage<'a> {
     Told,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> TestStage<'a> {
     const fn slot(&mut self) -> Option<&mut Slot<'a>> {
         match self {
             Self::Waiting(slot) | Self::Opening(slot, _) | Self::Carrying(slot, _) | Self::Telling(slot) => {
@@ -132,31 +132,31 @@ impl<'a> Stage<'a> {
 }
 
 /// A session that lasts.
-struct Visit<'a> {
-    shared: &'a Caller,
+struct Iperf3Session<'a> {
+    shared: &'a ServedConnection,
     socket: TcpStream,
     ends: [SocketAddr; 2],
     cookie: Cookie,
-    arrivals: Receiver<Arrival>,
+    arrivals: Receiver<TestArrival>,
     session: ServerSession,
-    stage: Stage<'a>,
-    asked: Parameters,
+    stage: TestStage<'a>,
+    asked: TestParameters,
     /// What has broken it off, beside what the session knows.
     broken: Option<Iperf3Error>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> Iperf3Session<'a> {
     fn begin(
         socket: TcpStream,
         peer: SocketAddr,
         cookie: Cookie,
-        arrivals: Receiver<Arrival>,
-        shared: &'a Caller,
+        arrivals: Receiver<TestArrival>,
+        shared: &'a ServedConnection,
     ) -> Result<Self, Iperf3Error> {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK))?;
         let seconds = (shared.limits.lasts - AROUND).as_nanos() / 1_000_000_000;
-        let limits = Limits {
+        let limits = TestLimits {
             time: seconds.try_into().unwrap_or(u32::MAX).max(1),
             streams: 2 * MOST_STREAMS,
             rate: shared.limits.rate.map(Rate::bits_per_s),
@@ -168,8 +168,8 @@ impl<'a> Visit<'a> {
             cookie,
             arrivals,
             session: ServerSession::new(shared.clock.now(), limits),
-            stage: Stage::Arriving,
-            asked: Parameters::default(),
+            stage: TestStage::Arriving,
+            asked: TestParameters::default(),
             broken: None,
         })
     }
@@ -191,7 +191,7 @@ impl<'a> Visit<'a> {
                             Err(broken)
                         }
                         // That is counted as such.
-                        None if matches!(self.stage, Stage::TurnedAway) => Ok(()),
+                        None if matches!(self.stage, TestStage::TurnedAway) => Ok(()),
                         None => outcome.map_err(Into::into).and(flushed.or(Ok(()))),
                     };
                 }
@@ -236,29 +236,31 @@ impl<'a> Visit<'a> {
             ServerEvent::Asked(asked) => self.admit(*asked),
             ServerEvent::Start => self.start(),
             ServerEvent::Stop => self.stop(),
-            ServerEvent::Results(_) => self.stage = Stage::Told,
+            ServerEvent::Results(_) => self.stage = TestStage::Told,
             ServerEvent::Over(_) => {}
         }
     }
 
     /// Asks for a place, with what goes in each direction; nobody is told to wait.
-    fn admit(&mut self, asked: Parameters) {
+    fn admit(&mut self, asked: TestParameters) {
         if self.shared.prove().is_err() {
-            self.stage = Stage::TurnedAway;
+            self.stage = TestStage::TurnedAway;
             self.session.deny();
             return;
         }
         let rate = Some(asked.total_rate()).filter(|rate| *rate > 0).map(Rate::from_bits_per_s);
         self.asked = asked;
-        match Slot::ask_at_once(self.shared, Protocol::Iperf3, self.ends[1], rate) {
+        match Slot::ask_at_once(self.shared, ClientProtocol::Iperf3, self.ends[1], rate) {
             Ok(slot) => {
-                self.stage = Stage::Waiting(slot);
+                self.stage = TestStage::Waiting(slot);
                 self.look_at_turn();
             }
             Err(refusal) => {
-                self.stage = Stage::TurnedAway;
+                self.stage = TestStage::TurnedAway;
                 match refusal {
-                    admission::Refusal::TooMuch => self.session.refuse(Code::TOTAL_RATE.into()),
+                    admission::AdmissionRefusal::TooMuch => {
+                        self.session.refuse(Iperf3Code::TOTAL_RATE.into())
+                    }
                     _ => self.session.deny(),
                 }
             }
@@ -267,12 +269,13 @@ impl<'a> Visit<'a> {
 
     fn look_at_turn(&mut self) {
         let has_turn = || {
-            self.asked.transport != Transport::Udp || self.shared.booths.ask(self.ends[1].ip(), self.cookie)
+            self.asked.transport != TestTransport::Udp
+                || self.shared.booths.ask(self.ends[1].ip(), self.cookie)
         };
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Told) {
-            Stage::Waiting(slot) if has_turn() => {
+        self.stage = match std::mem::replace(&mut self.stage, TestStage::Told) {
+            TestStage::Waiting(slot) if has_turn() => {
                 self.session.admit(self.shared.clock.now());
-                Stage::Opening(slot, Vec::new())
+                TestStage::Opening(slot, Vec::new())
             }
             stage => stage,
         };
@@ -280,36 +283,41 @@ impl<'a> Visit<'a> {
 
     /// Takes what has come for this session.
     fn look_for_arrivals(&mut self) {
-        let arrivals: Vec<Arrival> = self.arrivals.try_iter().take(AT_ONCE).collect();
+        let arrivals: Vec<TestArrival> = self.arrivals.try_iter().take(AT_ONCE).collect();
         for arrival in arrivals {
             if let Err(error) = self.open(arrival) {
-                self.session.refuse(Refusal { code: Code::ACCEPT, errno: error.raw_os_error().unwrap_or(0) });
+                self.session.refuse(Iperf3Refusal {
+                    code: Iperf3Code::ACCEPT,
+                    errno: error.raw_os_error().unwrap_or(0),
+                });
                 self.broken = Some(error.into());
             }
         }
     }
 
-    fn open(&mut self, arrival: Arrival) -> io::Result<()> {
-        let Stage::Opening(_, streams) = &mut self.stage else { return Ok(()) };
-        let is_udp = self.asked.transport == Transport::Udp;
+    fn open(&mut self, arrival: TestArrival) -> io::Result<()> {
+        let TestStage::Opening(_, streams) = &mut self.stage else { return Ok(()) };
+        let is_udp = self.asked.transport == TestTransport::Udp;
         let (ends, socket, words) = match arrival {
-            Arrival::Stream(stream) if !is_udp => {
-                ([stream.local_addr()?, stream.peer_addr()?], Socket::Tcp(stream), None)
+            TestArrival::Stream(stream) if !is_udp => {
+                ([stream.local_addr()?, stream.peer_addr()?], StreamSocket::Tcp(stream), None)
             }
             // The same words may come twice.
-            Arrival::Knock(from, words) if is_udp && !streams.iter().any(|stream| stream.ends[1] == from) => {
+            TestArrival::Knock(from, words)
+                if is_udp && !streams.iter().any(|stream| stream.ends[1] == from) =>
+            {
                 let socket = self.shared.datagram_socket(self.ends[0], from)?;
-                ([self.ends[0], from], Socket::Udp(socket), datagram::reply(&words))
+                ([self.ends[0], from], StreamSocket::Udp(socket), datagram::reply(&words))
             }
             _ => return Ok(()),
         };
         let Some((id, receives)) = self.session.open_stream(self.shared.clock.now()) else { return Ok(()) };
-        let stream = Stream { id, sends: !receives, ends, socket };
+        let stream = TestStream { id, sends: !receives, ends, socket };
         if let Err(refusal) = stream.set_options(&self.asked) {
             self.session.refuse(refusal);
             return Ok(());
         }
-        if let (Socket::Udp(socket), Some(words)) = (&stream.socket, words) {
+        if let (StreamSocket::Udp(socket), Some(words)) = (&stream.socket, words) {
             socket.send(&words)?;
         }
         streams.push(stream);
@@ -318,17 +326,19 @@ impl<'a> Visit<'a> {
 
     fn start(&mut self) {
         self.shared.booths.opened(self.ends[1].ip(), self.cookie);
-        let Stage::Opening(slot, streams) = std::mem::replace(&mut self.stage, Stage::Told) else { return };
+        let TestStage::Opening(slot, streams) = std::mem::replace(&mut self.stage, TestStage::Told) else {
+            return;
+        };
         let order = FlowsOrder { asked: self.asked.clone(), every: EVERY, most: slot.held_to() };
         match Flows::begin(order, streams) {
-            Ok(flows) => self.stage = Stage::Carrying(slot, Box::new(flows)),
+            Ok(flows) => self.stage = TestStage::Carrying(slot, Box::new(flows)),
             Err(error) => self.break_off(error.into()),
         }
     }
 
     /// The client has had enough: closes the streams, and tells what was found.
     fn stop(&mut self) {
-        let Stage::Carrying(mut slot, flows) = std::mem::replace(&mut self.stage, Stage::Told) else {
+        let TestStage::Carrying(mut slot, flows) = std::mem::replace(&mut self.stage, TestStage::Told) else {
             return;
         };
         let (counter, mut spent) = (flows.counter(), Ok(()));
@@ -336,7 +346,7 @@ impl<'a> Visit<'a> {
             spent = slot.spend(bytes);
             spent.is_ok() && !self.shared.stop.load(Ordering::Relaxed)
         });
-        self.stage = Stage::Telling(slot);
+        self.stage = TestStage::Telling(slot);
         let found = match (ended, spent) {
             (_, Err(overrun)) => return self.break_off(overrun.into()),
             (Err(error), Ok(())) => return self.break_off(error.into()),
@@ -345,7 +355,7 @@ impl<'a> Visit<'a> {
         if !self.spends(counter.bytes()) {
             return;
         }
-        let role = Role::Server { client: self.ends[1] };
+        let role = TestRole::Server { client: self.ends[1] };
         let start = flows::start(role, self.cookie.to_string(), self.asked.clone());
         let is_wanted = self.asked.server_output;
         self.session.results(self.now(), move |theirs| {
@@ -376,9 +386,9 @@ impl<'a> Visit<'a> {
     fn break_off(&mut self, why: Iperf3Error) {
         if self.broken.is_none() {
             match &why {
-                Iperf3Error::Overrun(Overrun::Time) => self.session.refuse(Code::EXPIRED.into()),
-                Iperf3Error::Overrun(Overrun::Bytes | Overrun::Rate) => {
-                    self.session.refuse(Code::TOTAL_RATE.into());
+                Iperf3Error::Overrun(BudgetExceeded::Time) => self.session.refuse(Iperf3Code::EXPIRED.into()),
+                Iperf3Error::Overrun(BudgetExceeded::Bytes | BudgetExceeded::Rate) => {
+                    self.session.refuse(Iperf3Code::TOTAL_RATE.into());
                 }
                 _ => self.session.terminate(),
             }
@@ -392,7 +402,7 @@ impl<'a> Visit<'a> {
 
 /// What of a client's results stands in a server's document: those of iperf3 have bytes and datagrams of the other end, and neither its
 /// retransmissions nor its congestion control.
-fn as_its_server_knows(theirs: &Results) -> Results {
+fn as_its_server_knows(theirs: &TestResults) -> TestResults {
     let known = |stream: &StreamResult| StreamResult { retransmits: None, ..*stream };
-    Results { congestion: None, streams: theirs.streams.iter().map(known).collect(), ..theirs.clone() }
+    TestResults { congestion: None, streams: theirs.streams.iter().map(known).collect(), ..theirs.clone() }
 }

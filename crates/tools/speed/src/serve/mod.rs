@@ -2,7 +2,7 @@
 //!
 //! One thread accepts connections, finds out by their first bytes what they are ([`door`]), and hears the datagrams that belong
 //! to nobody yet; what turns out to be a session has a thread of its own from then on. There are no more of them than
-//! [`Limits`] allow, and whoever says nothing that is spoken here is hung up on. Only a session that was let in may have data,
+//! [`AdmissionLimits`] allow, and whoever says nothing that is spoken here is hung up on. Only a session that was let in may have data,
 //! and datagrams go to the host of its control connection only.
 
 mod booths;
@@ -12,14 +12,15 @@ mod http;
 mod iperf3;
 mod ndt7;
 mod order;
+mod response;
 mod rooms;
 mod session;
+mod shared;
 mod slot;
 mod tally;
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::ops::Deref;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,25 +28,19 @@ use std::time::Duration as StdDuration;
 
 use netrig_bulk as bulk;
 use netrig_core::Duration;
-use netrig_host::socket::Buffers;
 use netrig_host::tls::{self, Identity};
-use netrig_host::{
-    Clock, DescriptorShortage, SlotLimits, SlotRefusal, ThreadSlot, ThreadSlotError, ThreadSlots,
-    connections_within,
-};
+use netrig_host::{Clock, DescriptorShortage, SlotLimits, ThreadSlotError, ThreadSlots, connections_within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::ServerConfig;
 
 use self::booths::Booths;
-use self::door::{Door, Stranger};
+use self::door::{Door, OpeningError, say_busy};
 pub use self::order::{ServerError, ServerOrder};
-use self::rooms::{Arrival, Rooms};
-pub use self::tally::{Failure, Now, Protocol, Tally};
-use crate::admission::{Admission, HOUSEHOLDS_OF_A_SITE, Limits};
-use crate::iperf3::{COOKIE_LEN, Code, Cookie, Refusal, State, datagram};
-use crate::protocol::{
-    ECHO_LEN, Echo, Keyring, MOST_PROBES, MOST_STREAMS, Opening, PREAMBLE_LEN, Preamble, TLS_ACCESS_DENIED,
-};
+use self::rooms::{Rooms, SessionArrival};
+use self::shared::{AT_ONCE, ServedConnection, ServerShared};
+pub use self::tally::{ClientProtocol, ServerActivity, ServerTally, ServiceFailure};
+use crate::admission::{Admission, AdmissionLimits, HOUSEHOLDS_OF_A_SITE};
+use crate::iperf3::{COOKIE_LEN, Cookie, Iperf3Code, Iperf3Refusal, TestState};
+use crate::protocol::{ConnectionOpening, ECHO_LEN, MOST_PROBES, MOST_STREAMS, PREAMBLE_LEN};
 
 /// How often it looks whether it is to end.
 const LOOK: StdDuration = StdDuration::from_millis(50);
@@ -55,37 +50,16 @@ const LOOK: StdDuration = StdDuration::from_millis(50);
 const STRANGERS: usize = 64;
 const STRANGERS_OF_ONE: usize = 16;
 
-/// Connections, and datagrams, that are taken before the others are looked at again.
-const AT_ONCE: usize = 64;
-
 /// What is done about it that no connection can be accepted: others may end meanwhile.
 const RESPITE: StdDuration = StdDuration::from_millis(1);
 
 /// A connection for control whose other end acknowledges nothing for so long is gone (RFC 5482), ms.
 const UNANSWERED_MS: u32 = 30_000;
 
-/// What all threads of a server share.
-struct Shared {
-    keys: Keyring,
-    open: bool,
-    origins: Vec<String>,
-    tls: Arc<ServerConfig>,
-    clock: Clock,
-    limits: Limits,
-    admission: Mutex<Admission>,
-    rooms: Rooms,
-    booths: Booths,
-    /// Connections that have a thread: threads that have not ended, and who has a slot.
-    connections: AtomicUsize,
-    callers: Arc<ThreadSlots>,
-    tally: Tally,
-    stop: AtomicBool,
-}
-
 /// A server whose sockets stand.
 pub struct Server {
     listeners: Vec<(TcpListener, UdpSocket)>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     /// Of connections that stand at the door.
     door: SlotLimits,
     shortage: Option<DescriptorShortage>,
@@ -108,7 +82,7 @@ impl Server {
         });
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let (per_address, per_group) = (order.connections_per_address, order.connections_per_group);
-        let shared = Shared {
+        let shared = ServerShared {
             keys: order.keys,
             open: order.open,
             origins: order.origins,
@@ -120,7 +94,7 @@ impl Server {
             booths: Booths::default(),
             connections: AtomicUsize::new(0),
             callers: ThreadSlots::new(slot_limits(&order.limits).set(per_address, per_group)),
-            tally: Tally::default(),
+            tally: ServerTally::default(),
             stop: AtomicBool::new(false),
         };
         let (door, shortage) = descriptors(&order.limits, listeners.len());
@@ -139,12 +113,12 @@ impl Server {
     }
 
     /// What it has done so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &ServerTally {
         &self.shared.tally
     }
 
     /// What is going on.
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> ServerActivity {
         self.shared.now()
     }
 
@@ -182,11 +156,11 @@ impl Server {
                 self.hear_datagrams(datagrams);
             }
             for _ in 0..door.take_gone() {
-                self.shared.tally.failed(Protocol::Unknown, &Stranger::GaveWay);
+                self.shared.tally.failed(ClientProtocol::Unknown, &OpeningError::GaveWay);
             }
             for (socket, peer, told) in door.known() {
                 if let Err(error) = told.and_then(|opening| self.receive(socket, peer, opening)) {
-                    self.shared.tally.failed(Protocol::Unknown, &error);
+                    self.shared.tally.failed(ClientProtocol::Unknown, &error);
                 }
             }
         }
@@ -205,7 +179,7 @@ impl Server {
                 }
             };
             if let Err(error) = entered {
-                self.shared.tally.failed(Protocol::Unknown, &error);
+                self.shared.tally.failed(ClientProtocol::Unknown, &error);
             }
         }
     }
@@ -220,15 +194,20 @@ impl Server {
     }
 
     /// Somebody has said what it is: what carries data goes to its session, and a session begins.
-    fn receive(&self, mut socket: TcpStream, peer: SocketAddr, opening: Opening) -> Result<(), Stranger> {
+    fn receive(
+        &self,
+        mut socket: TcpStream,
+        peer: SocketAddr,
+        opening: ConnectionOpening,
+    ) -> Result<(), OpeningError> {
         let shared = &self.shared;
         let welcome = match opening {
-            Opening::Data(preamble) => {
+            ConnectionOpening::Data(preamble) => {
                 socket.read_exact(&mut [0; PREAMBLE_LEN])?;
-                let arrival = Arrival::Stream(preamble, socket);
+                let arrival = SessionArrival::Stream(preamble, socket);
                 shared.rooms.visit(preamble.token, peer.ip(), arrival)
             }
-            Opening::Iperf3(cookie) => {
+            ConnectionOpening::Iperf3(cookie) => {
                 socket.read_exact(&mut [0; COOKIE_LEN])?;
                 if shared.booths.has(cookie) {
                     shared.booths.visit(cookie, peer.ip(), socket)
@@ -236,19 +215,24 @@ impl Server {
                     return self.begin_iperf3(socket, peer, cookie);
                 }
             }
-            Opening::Control => return self.begin(socket, peer, session::serve),
-            Opening::Http => return self.begin(socket, peer, http::serve),
-            Opening::More | Opening::Unknown => return Err(Stranger::Unknown),
+            ConnectionOpening::Control => return self.begin(socket, peer, session::serve),
+            ConnectionOpening::Http => return self.begin(socket, peer, http::serve),
+            ConnectionOpening::More | ConnectionOpening::Unknown => return Err(OpeningError::Unknown),
         };
-        if welcome { Ok(()) } else { Err(Stranger::NoSession) }
+        if welcome { Ok(()) } else { Err(OpeningError::NoSession) }
     }
 
-    fn begin_iperf3(&self, mut socket: TcpStream, peer: SocketAddr, cookie: Cookie) -> Result<(), Stranger> {
+    fn begin_iperf3(
+        &self,
+        mut socket: TcpStream,
+        peer: SocketAddr,
+        cookie: Cookie,
+    ) -> Result<(), OpeningError> {
         if !self.shared.serves_strangers(&socket) {
-            let refusal = Refusal::from(Code::AUTHORIZATION);
+            let refusal = Iperf3Refusal::from(Iperf3Code::AUTHORIZATION);
             // A client prints that it is not authorized; one that does not listen need not know.
-            let _ = socket.write_all(&[&[State::ServerError.byte()][..], &refusal.bytes()].concat());
-            return Err(Stranger::NoKey);
+            let _ = socket.write_all(&[&[TestState::ServerError.byte()][..], &refusal.bytes()].concat());
+            return Err(OpeningError::NoKey);
         }
         let arrivals = self.shared.booths.open(cookie, peer.ip());
         let begun = self.begin(socket, peer, move |socket, peer, shared| {
@@ -262,9 +246,9 @@ impl Server {
         &self,
         socket: TcpStream,
         peer: SocketAddr,
-        serve: impl FnOnce(TcpStream, SocketAddr, &Caller) + Send + 'static,
-    ) -> Result<(), Stranger> {
-        let caller = match Caller::of(&self.shared, &socket, peer) {
+        serve: impl FnOnce(TcpStream, SocketAddr, &ServedConnection) + Send + 'static,
+    ) -> Result<(), OpeningError> {
+        let caller = match ServedConnection::of(&self.shared, &socket, peer) {
             Ok(caller) => caller,
             Err(ThreadSlotError::Busy(busy)) => {
                 say_busy(&socket, busy);
@@ -280,38 +264,8 @@ impl Server {
     }
 }
 
-/// A connection that has a thread, until it is dropped.
-struct Caller {
-    shared: Arc<Shared>,
-    slot: ThreadSlot,
-}
-
-impl Caller {
-    fn of(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr) -> Result<Self, ThreadSlotError> {
-        let slot = shared.callers.enter(socket, peer.ip())?;
-        shared.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { shared: Arc::clone(shared), slot })
-    }
-
-    /// The client has shown its key, or has asked a whole question: it does not give way to strangers any more.
-    ///
-    /// # Errors
-    /// If there are as many such clients as there may be.
-    fn prove(&self) -> Result<(), SlotRefusal> {
-        self.slot.prove()
-    }
-}
-
-impl Deref for Caller {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
-}
-
 /// Connections that may have a thread.
-const fn slot_limits(limits: &Limits) -> SlotLimits {
+const fn slot_limits(limits: &AdmissionLimits) -> SlotLimits {
     let per_address = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
     let strangers = STRANGERS.saturating_add(limits.sessions.saturating_mul(MOST_PROBES));
     let known = threads(limits.sessions, limits.queue, 0);
@@ -325,27 +279,11 @@ const fn slot_limits(limits: &Limits) -> SlotLimits {
     }
 }
 
-/// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
-fn say_busy(mut socket: &TcpStream, why: SlotRefusal) {
-    let mut said = [0; 1 << 12];
-    let Ok(len) = socket.peek(&mut said) else { return };
-    let words = match Opening::of(&said[..len]) {
-        Opening::Http => http::busy(why),
-        Opening::Control => TLS_ACCESS_DENIED.to_vec(),
-        Opening::Iperf3(_) => vec![State::AccessDenied.byte()],
-        Opening::Data(_) | Opening::More | Opening::Unknown => return,
-    };
-    // What was read is no reason for the kernel to throw away what is said. Who does not take it at once need not know.
-    let _ = socket.read(&mut said);
-    let _ = socket.write(&words);
-    let _ = socket.shutdown(Shutdown::Write);
-}
-
 /// Descriptors beside those of connections.
 const OTHER_DESCRIPTORS: u64 = 32;
 
 /// How many connections may stand at the door, and what is lacking for all that the limits allow.
-fn descriptors(limits: &Limits, listeners: usize) -> (usize, Option<DescriptorShortage>) {
+fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<DescriptorShortage>) {
     let SlotLimits { strangers, known, .. } = slot_limits(limits);
     let data = (limits.sessions as u64).saturating_mul(2 * u64::from(MOST_STREAMS) + 4);
     let threads = 2 * strangers as u64 + known as u64;
@@ -363,60 +301,6 @@ fn descriptors(limits: &Limits, listeners: usize) -> (usize, Option<DescriptorSh
 /// Connections that may have a thread where so many sessions may measure, and so many wait.
 const fn threads(measuring: usize, waiting: usize, strangers: usize) -> usize {
     measuring.saturating_mul(1 + MOST_PROBES).saturating_add(waiting).saturating_add(strangers)
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Shared {
-    /// Whether somebody who can prove no key may measure over this connection.
-    fn serves_strangers(&self, socket: &TcpStream) -> bool {
-        self.open || socket.local_addr().is_ok_and(|local| local.ip().to_canonical().is_loopback())
-    }
-
-    fn now(&self) -> Now {
-        let (measuring, waiting) = self.admission().tally();
-        Now { measuring, waiting, connections: self.connections.load(Ordering::Relaxed) }
-    }
-
-    /// A datagram has come that belongs to nobody yet.
-    fn hear(&self, bytes: &[u8], from: SocketAddr) {
-        let own = |token, arrival| self.rooms.visit(token, from.ip(), arrival);
-        let welcome = match (Echo::decode(bytes), Preamble::decode(bytes)) {
-            (Some(echo), _) => own(echo.preamble.token, Arrival::Echo(from)),
-            (None, Some(preamble)) if bytes.len() == PREAMBLE_LEN => {
-                own(preamble.token, Arrival::Knock(preamble, from))
-            }
-            _ => match bytes.try_into() {
-                Ok(words) if datagram::reply(bytes).is_some() => self.booths.knock(from, words),
-                _ => false,
-            },
-        };
-        // It is not answered: who sent it may have given another's address.
-        if !welcome {
-            self.tally.strays.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// A socket for datagrams to and from one address.
-    ///
-    /// Between being bound and being connected it is taken for the listening one: what came from others meanwhile is heard as if
-    /// it had come there.
-    fn datagram_socket(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
-        let socket = bulk::datagram_socket(local, peer, Buffers::default()).map_err(io::Error::other)?;
-        let mut buffer = [0; ECHO_LEN + 1];
-        for _ in 0..AT_ONCE {
-            match socket.recv_from(&mut buffer) {
-                Ok((len, from)) if from != peer => self.hear(&buffer[..len], from),
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-        Ok(socket)
-    }
 }
 
 /// Sockets for both protocols at one address and port. One of IPv6 takes no IPv4, which has addresses of its own.

@@ -11,9 +11,10 @@ use netrig_host::TcpInfo as Kernel;
 use netrig_probe::web::message::HttpRequest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::slot::{Overrun, Slot};
-use super::tally::{Failure, Protocol};
-use super::{Shared, http};
+use super::response::{say, turn_away};
+use super::shared::ServerShared;
+use super::slot::{BudgetExceeded, Slot};
+use super::tally::{ClientProtocol, ServiceFailure};
 use crate::ndt7::{
     ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError, check_origin,
 };
@@ -36,14 +37,14 @@ enum Ndt7Error {
     #[error("ndt7: {0}")]
     Session(#[from] ServerError),
     #[error("ndt7: {0}")]
-    Overrun(#[from] Overrun),
+    Overrun(#[from] BudgetExceeded),
     #[error("ndt7: the server was told to end")]
     Ending,
     #[error("ndt7: the connection broke: {0}")]
     Broken(#[from] io::Error),
 }
 
-impl Failure for Ndt7Error {
+impl ServiceFailure for Ndt7Error {
     fn kind(&self) -> &'static str {
         match self {
             Self::Upgrade(_) => "garbage",
@@ -62,10 +63,10 @@ pub(super) fn serve(
     peer: SocketAddr,
     request: &HttpRequest,
     rest: &[u8],
-    shared: &Shared,
+    shared: &ServerShared,
 ) {
     if let Err(error) = visit(socket, peer, request, rest, shared) {
-        shared.tally.failed(Protocol::Ndt7, &error);
+        shared.tally.failed(ClientProtocol::Ndt7, &error);
     }
 }
 
@@ -74,19 +75,19 @@ fn visit(
     peer: SocketAddr,
     request: &HttpRequest,
     rest: &[u8],
-    shared: &Shared,
+    shared: &ServerShared,
 ) -> Result<(), Ndt7Error> {
     let read = check_origin(request, &shared.origins).and_then(|()| Upgrade::read(request));
     let upgrade = match read {
         Ok(upgrade) => upgrade,
         Err(error) => {
-            http::say(&mut socket, &error.response(), b"")?;
+            say(&mut socket, &error.response(), b"")?;
             return Err(error.into());
         }
     };
-    let slot = match Slot::ask_at_once(shared, Protocol::Ndt7, peer, None) {
+    let slot = match Slot::ask_at_once(shared, ClientProtocol::Ndt7, peer, None) {
         Ok(slot) => slot,
-        Err(refusal) => return Ok(http::turn_away(&mut socket, refusal)?),
+        Err(refusal) => return Ok(turn_away(&mut socket, refusal)?),
     };
     write_until(&socket, &upgrade.response(), StdInstant::now() + PATIENCE)?;
     let [client, server] = [peer, socket.local_addr()?].map(|end| end.to_string());
@@ -99,12 +100,12 @@ fn visit(
     most.map_or(Ok(()), |most| hold_to(&socket, most))?;
     let bucket = most.map(|most| Bucket::new(now, most.into(), READ as u64, Bucket::AWAY));
     let unsent = Unsent::default();
-    Visit { shared, socket, session, slot, unsent, bytes: [0; 2], bucket }.serve()
+    Ndt7Session { shared, socket, session, slot, unsent, bytes: [0; 2], bucket }.serve()
 }
 
 /// A session that lasts.
-struct Visit<'a> {
-    shared: &'a Shared,
+struct Ndt7Session<'a> {
+    shared: &'a ServerShared,
     socket: TcpStream,
     session: ServerSession,
     slot: Slot<'a>,
@@ -123,7 +124,7 @@ struct Unsent {
     zeros: usize,
 }
 
-impl Visit<'_> {
+impl Ndt7Session<'_> {
     fn serve(&mut self) -> Result<(), Ndt7Error> {
         let mut buffer = vec![0; READ];
         loop {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use netrig_host::tls::{Identity, TlsError};
 
-use crate::admission::Limits;
+use crate::admission::AdmissionLimits;
 use crate::protocol::Keyring;
 
 /// What a server is to do.
@@ -25,7 +25,7 @@ pub struct ServerOrder {
     /// As whom it answers; a new one that has signed itself if not given.
     pub identity: Option<Identity>,
     /// Whom it lets in.
-    pub limits: Limits,
+    pub limits: AdmissionLimits,
     /// Connections from one address (of IPv6 from a /64), beside those that carry a session's data. If it is not given, an address
     /// has as many as its sessions and some requests need, and a loopback address as many as there are.
     pub connections_per_address: Option<usize>,

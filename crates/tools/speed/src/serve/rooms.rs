@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::protocol::{MOST_STREAMS, Preamble, Token};
+use crate::protocol::{MOST_STREAMS, Preamble, SessionToken};
 
 /// What has come for a session.
 #[derive(Debug)]
-pub enum Arrival {
+pub enum SessionArrival {
     /// A connection, behind its preamble.
     Stream(Preamble, TcpStream),
     /// A datagram that wants others to be sent to where it came from.
@@ -20,36 +20,36 @@ pub enum Arrival {
 
 /// Sessions that may be visited, by their tokens.
 #[derive(Debug, Default)]
-pub struct Rooms(Mutex<BTreeMap<Token, Room>>);
+pub struct Rooms(Mutex<BTreeMap<SessionToken, OpenSession>>);
 
 #[derive(Debug)]
-struct Room {
+struct OpenSession {
     /// The host of its control connection: nothing is taken from another, and nothing is sent to one.
     host: IpAddr,
-    door: SyncSender<Arrival>,
+    door: SyncSender<SessionArrival>,
 }
 
 impl Rooms {
     /// A session of this host may be visited from now on.
-    pub fn open(&self, token: Token, host: IpAddr) -> Receiver<Arrival> {
+    pub fn open(&self, token: SessionToken, host: IpAddr) -> Receiver<SessionArrival> {
         let (door, arrivals) = sync_channel(2 * MOST_STREAMS as usize);
-        self.lock().insert(token, Room { host: host.to_canonical(), door });
+        self.lock().insert(token, OpenSession { host: host.to_canonical(), door });
         arrivals
     }
 
     /// Nobody comes any more.
-    pub fn close(&self, token: Token) {
+    pub fn close(&self, token: SessionToken) {
         self.lock().remove(&token);
     }
 
     /// Something comes for a session, from this host; false if no session of that host has the token, or it takes no more.
-    pub fn visit(&self, token: Token, from: IpAddr, arrival: Arrival) -> bool {
+    pub fn visit(&self, token: SessionToken, from: IpAddr, arrival: SessionArrival) -> bool {
         let rooms = self.lock();
         let room = rooms.get(&token).filter(|room| room.host == from.to_canonical());
         room.is_some_and(|room| room.door.try_send(arrival).is_ok())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Token, Room>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionToken, OpenSession>> {
         // A thread that panicked has left the table whole: entries are put in and taken out at once.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,16 +64,16 @@ mod tests {
         let rooms = Rooms::default();
         let (own, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         let at = SocketAddr::new(own, 9);
-        let token = Token([1; 16]);
+        let token = SessionToken([1; 16]);
         let arrivals = rooms.open(token, own);
-        assert!(rooms.visit(token, own, Arrival::Echo(at)));
-        assert!(!rooms.visit(token, other, Arrival::Echo(at)), "another's token is of no use");
-        assert!(!rooms.visit(Token([2; 16]), own, Arrival::Echo(at)));
+        assert!(rooms.visit(token, own, SessionArrival::Echo(at)));
+        assert!(!rooms.visit(token, other, SessionArrival::Echo(at)), "another's token is of no use");
+        assert!(!rooms.visit(SessionToken([2; 16]), own, SessionArrival::Echo(at)));
         assert_eq!(arrivals.try_iter().count(), 1);
         // More than anybody needs are turned away, and keep nothing.
-        let taken = (0..1000).filter(|_| rooms.visit(token, own, Arrival::Echo(at))).count();
+        let taken = (0..1000).filter(|_| rooms.visit(token, own, SessionArrival::Echo(at))).count();
         assert_eq!(taken, 2 * MOST_STREAMS as usize);
         rooms.close(token);
-        assert!(!rooms.visit(token, own, Arrival::Echo(at)));
+        assert!(!rooms.visit(token, own, SessionArrival::Echo(at)));
     }
 }

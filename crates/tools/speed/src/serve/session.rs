@@ -13,19 +13,19 @@ use netrig_host::frames::FrameError;
 use netrig_host::random;
 use netrig_probe::control::boot;
 
-use super::echo::Echoing;
-use super::rooms::Arrival;
-use super::slot::{Overrun, Slot};
-use super::tally::{Failure, Protocol};
-use super::{Caller, Shared};
-use crate::admission::Refusal;
-use crate::carry::{Allowance, Carrying, Live, Outcome, Role, Sockets};
+use super::echo::EchoService;
+use super::rooms::SessionArrival;
+use super::shared::{ServedConnection, ServerShared};
+use super::slot::{BudgetExceeded, Slot};
+use super::tally::{ClientProtocol, ServiceFailure};
+use crate::admission::AdmissionRefusal;
+use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::protocol::greeting::{GreetingError, LONGEST_WORD, greet_client};
 use crate::protocol::{
-    Budget, Carrier, Counted, Deed, FromServer, PREAMBLE_LEN, Phase, Preamble, Session, Token, Violation,
-    Way, clock_mark,
+    Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MeasurementPhase, PREAMBLE_LEN, Preamble,
+    SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
-use crate::talk::{PATIENCE, Talk};
+use crate::talk::{ControlConnection, PATIENCE};
 
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -64,9 +64,9 @@ pub(super) enum SessionError {
     #[error(transparent)]
     Violation(#[from] Violation),
     #[error("turned away: {0}")]
-    Refused(Refusal),
+    Refused(AdmissionRefusal),
     #[error(transparent)]
-    Overrun(#[from] Overrun),
+    Overrun(#[from] BudgetExceeded),
     #[error("it said nothing for {} s", THINKING.as_secs())]
     Silent,
     #[error("the server was told to end")]
@@ -77,7 +77,7 @@ pub(super) enum SessionError {
     Carrying(#[source] io::Error),
 }
 
-impl Failure for SessionError {
+impl ServiceFailure for SessionError {
     fn kind(&self) -> &'static str {
         match self {
             Self::Tls(_) => "tls",
@@ -94,27 +94,28 @@ impl Failure for SessionError {
 }
 
 /// Serves a client, and counts why it was broken off, if it was.
-pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &Caller) {
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) {
     if let Err(error) = visit(socket, peer, caller) {
-        caller.tally.failed(Protocol::Netrig, &error);
+        caller.tally.failed(ClientProtocol::Netrig, &error);
     }
 }
 
 /// Greets a client, lets it in when it is its turn, and carries out its phases.
-fn visit(socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<(), SessionError> {
-    let shared: &Shared = caller;
+fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), SessionError> {
+    let shared: &ServerShared = caller;
     let local = socket.local_addr().map_err(SessionError::Tls)?;
-    let mut talk = Talk::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
+    let mut talk =
+        ControlConnection::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
     let binding = talk.binding().map_err(SessionError::Tls)?;
     let nonce = random().map_err(SessionError::Carrying)?;
     let key = greet_client(&mut talk, &shared.keys, nonce, &binding)?;
-    let mut visit = Visit {
+    let mut visit = NetrigSession {
         shared,
         local,
         peer,
         key,
         talk,
-        session: Session::new(),
+        session: SpeedSession::new(),
         slot: None,
         room: None,
         echoing: None,
@@ -123,8 +124,9 @@ fn visit(socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<(), Ses
         carried: [0; 2],
         heard: StdInstant::now(),
     };
-    let room =
-        caller.prove().map_err(|_| SessionError::Refused(shared.refuse(Protocol::Netrig, Refusal::Full)));
+    let room = caller
+        .prove()
+        .map_err(|_| SessionError::Refused(shared.refuse(ClientProtocol::Netrig, AdmissionRefusal::Full)));
     match room.and_then(|()| visit.serve()) {
         Ok(()) => Ok(()),
         Err(error) => {
@@ -146,20 +148,20 @@ fn visit(socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<(), Ses
 }
 
 /// A session that lasts.
-struct Visit<'a> {
-    shared: &'a Shared,
+struct NetrigSession<'a> {
+    shared: &'a ServerShared,
     local: SocketAddr,
     peer: SocketAddr,
     /// The name of the key that it has shown.
     key: Option<String>,
-    talk: Talk,
-    session: Session,
+    talk: ControlConnection,
+    session: SpeedSession,
     slot: Option<Slot<'a>>,
-    room: Option<Room>,
-    echoing: Option<Echoing>,
+    room: Option<SessionRoom>,
+    echoing: Option<EchoService>,
     /// Bytes that have come to be sent back, and are.
     echoed: Arc<AtomicU64>,
-    phase: Option<Current>,
+    phase: Option<CurrentPhase>,
     /// Bytes received and sent in the phases before.
     carried: [u64; 2],
     /// When the client said something last.
@@ -167,25 +169,25 @@ struct Visit<'a> {
 }
 
 /// Where what carries its data comes in.
-struct Room {
-    token: Token,
-    arrivals: Receiver<Arrival>,
+struct SessionRoom {
+    token: SessionToken,
+    arrivals: Receiver<SessionArrival>,
 }
 
 /// The phase that is prepared or lasts.
-struct Current {
-    phase: Phase,
+struct CurrentPhase {
+    phase: MeasurementPhase,
     streams: BTreeMap<u32, TcpStream>,
     /// From where the client's datagrams come, and the socket that is connected to it: they may come before it is told that
     /// data flows, and wait there.
     datagrams: Option<(SocketAddr, UdpSocket)>,
     /// Once data flows.
-    carrying: Option<Carrying>,
+    carrying: Option<RunningPhase>,
     ends: Instant,
     told: Instant,
 }
 
-impl Drop for Visit<'_> {
+impl Drop for NetrigSession<'_> {
     fn drop(&mut self) {
         if let Some(room) = &self.room {
             self.shared.rooms.close(room.token);
@@ -193,7 +195,7 @@ impl Drop for Visit<'_> {
     }
 }
 
-impl Visit<'_> {
+impl NetrigSession<'_> {
     fn serve(&mut self) -> Result<(), SessionError> {
         loop {
             match self.talk.hear(LOOK) {
@@ -214,24 +216,24 @@ impl Visit<'_> {
         }
     }
 
-    fn carry_out(&mut self, deed: Deed) -> Result<(), SessionError> {
+    fn carry_out(&mut self, deed: SessionAction) -> Result<(), SessionError> {
         match deed {
-            Deed::Admit(rate) => self.wait_for_admission(rate),
-            Deed::Prepare(phase) => self.prepare(phase),
-            Deed::Begin => self.begin(),
-            Deed::Pace(rate) => {
+            SessionAction::Admit(rate) => self.wait_for_admission(rate),
+            SessionAction::Prepare(phase) => self.prepare(phase),
+            SessionAction::Begin => self.begin(),
+            SessionAction::Pace(rate) => {
                 if let Some(carrying) = self.phase.as_ref().and_then(|current| current.carrying.as_ref()) {
                     carrying.pace(self.at_most(rate));
                 }
                 Ok(())
             }
-            Deed::End { sent } => self.end(sent),
+            SessionAction::End { sent } => self.end(sent),
         }
     }
 
     /// Waits in the queue, and tells the client its place, until it is let in.
     fn wait_for_admission(&mut self, rate: Option<Rate>) -> Result<(), SessionError> {
-        let slot = Slot::ask(self.shared, Protocol::Netrig, self.peer, self.key.clone(), rate);
+        let slot = Slot::ask(self.shared, ClientProtocol::Netrig, self.peer, self.key.clone(), rate);
         let slot = self.slot.insert(slot.map_err(SessionError::Refused)?);
         let mut told: Option<StdInstant> = None;
         while !slot.is_let_in() {
@@ -249,9 +251,9 @@ impl Visit<'_> {
             }
         }
         let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.bytes);
-        let token = Token(random().map_err(SessionError::Carrying)?);
+        let token = SessionToken(random().map_err(SessionError::Carrying)?);
         let arrivals = self.shared.rooms.open(token, self.peer.ip());
-        self.room = Some(Room { token, arrivals });
+        self.room = Some(SessionRoom { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
         // What it has asked for itself is nothing that the server holds it to.
@@ -261,9 +263,9 @@ impl Visit<'_> {
         Ok(self.talk.say(&FromServer::Admitted(budget))?)
     }
 
-    fn prepare(&mut self, phase: Phase) -> Result<(), SessionError> {
+    fn prepare(&mut self, phase: MeasurementPhase) -> Result<(), SessionError> {
         let now = self.shared.clock.now();
-        self.phase = Some(Current {
+        self.phase = Some(CurrentPhase {
             ends: now + Duration::from_nanos(PATIENCE.as_nanos() as u64) + phase.lasts(),
             phase,
             streams: BTreeMap::new(),
@@ -281,8 +283,8 @@ impl Visit<'_> {
         for arrival in room.arrivals.try_iter().take(AT_ONCE) {
             let prepared = self.phase.as_mut().filter(|current| current.carrying.is_none());
             match arrival {
-                Arrival::Echo(from) => echo = Some((from, room.token)),
-                Arrival::Stream(preamble, socket) => {
+                SessionArrival::Echo(from) => echo = Some((from, room.token)),
+                SessionArrival::Stream(preamble, socket) => {
                     // What comes too late, or twice, is closed as it is dropped.
                     if let Some(current) = prepared
                         && preamble.phase == current.phase.number
@@ -291,7 +293,7 @@ impl Visit<'_> {
                         current.streams.entry(preamble.stream).or_insert(socket);
                     }
                 }
-                Arrival::Knock(preamble, from) => {
+                SessionArrival::Knock(preamble, from) => {
                     if let Some(current) = prepared
                         && preamble.phase == current.phase.number
                         && current.phase.carrier.is_of_datagrams()
@@ -319,13 +321,13 @@ impl Visit<'_> {
     }
 
     /// Sends back what comes from there, and from nowhere else any more.
-    fn echo(&mut self, from: SocketAddr, token: Token) -> Result<(), SessionError> {
-        let stands = |echoing: &Echoing| echoing.peer == from || echoing.since.elapsed() < ECHOES;
+    fn echo(&mut self, from: SocketAddr, token: SessionToken) -> Result<(), SessionError> {
+        let stands = |echoing: &EchoService| echoing.peer == from || echoing.since.elapsed() < ECHOES;
         if self.echoing.as_ref().is_some_and(stands) {
             return Ok(());
         }
         let socket = self.shared.datagram_socket(self.local, from);
-        let begun = socket.and_then(|socket| Echoing::begin(socket, from, token, &self.echoed));
+        let begun = socket.and_then(|socket| EchoService::begin(socket, from, token, &self.echoed));
         self.echoing = Some(begun.map_err(SessionError::Carrying)?);
         Ok(())
     }
@@ -333,7 +335,7 @@ impl Visit<'_> {
     /// Lets data flow, once all that carries it has come.
     fn begin(&mut self) -> Result<(), SessionError> {
         let until = StdInstant::now() + PATIENCE;
-        while !self.phase.as_ref().is_some_and(Current::is_complete) {
+        while !self.phase.as_ref().is_some_and(CurrentPhase::is_complete) {
             if StdInstant::now() > until {
                 return Err(SessionError::Missing);
             }
@@ -346,17 +348,17 @@ impl Visit<'_> {
         let sockets = match (&current.phase.carrier, current.datagrams.take()) {
             (Carrier::Tcp { .. }, _) => {
                 let streams = std::mem::take(&mut current.streams).into_values().collect();
-                Sockets::Tcp { streams, window: None }
+                PhaseSockets::Tcp { streams, window: None }
             }
-            (Carrier::Udp { .. }, Some((_, socket))) => Sockets::Udp(socket),
-            (Carrier::Sctp { .. }, Some((_, socket))) => Sockets::Sctp { socket, window: None },
-            _ => Sockets::None,
+            (Carrier::Udp { .. }, Some((_, socket))) => PhaseSockets::Udp(socket),
+            (Carrier::Sctp { .. }, Some((_, socket))) => PhaseSockets::Sctp { socket, window: None },
+            _ => PhaseSockets::None,
         };
         // A byte more than it may have: then it is over.
         let had: u64 = self.carried.iter().sum();
         let bytes = Some(self.shared.limits.bytes.saturating_sub(had).saturating_add(1));
         let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
-        let carrying = Carrying::begin_within(&current.phase, Role::Server, sockets, allowance);
+        let carrying = RunningPhase::begin_within(&current.phase, EndRole::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
         Ok(self.talk.say_within(&FromServer::Begun, LISTENING)?)
@@ -371,16 +373,16 @@ impl Visit<'_> {
         };
         // Readings are totals: of several that wait the last says all.
         let (mut arrived, mut heard) = (None, None);
-        let upwards = current.phase.way() == Some(Way::Up);
-        while let Some(live) = current.carrying.as_ref().and_then(Carrying::poll_live) {
+        let upwards = current.phase.way() == Some(DataDirection::Up);
+        while let Some(live) = current.carrying.as_ref().and_then(RunningPhase::poll_live) {
             match live {
-                Live::Bytes { at_ns, received, .. } => {
+                LiveReading::Bytes { at_ns, received, .. } => {
                     if upwards && now.since(current.told) >= ARRIVED {
                         current.told = now;
                         arrived = Some(FromServer::Arrived { at_ns, bytes: received });
                     }
                 }
-                Live::Datagrams(now) => heard = upwards.then_some(FromServer::Heard(now)),
+                LiveReading::Datagrams(now) => heard = upwards.then_some(FromServer::Heard(now)),
             }
         }
         let over = now > current.ends;
@@ -402,7 +404,7 @@ impl Visit<'_> {
     /// Whether it may go on: within what it may carry, and as long as the server does.
     fn keep_on(&mut self) -> Result<(), SessionError> {
         let carrying = self.phase.as_ref().and_then(|current| current.carrying.as_ref());
-        self.keep_on_with(carrying.map_or([0; 2], Carrying::bytes))
+        self.keep_on_with(carrying.map_or([0; 2], RunningPhase::bytes))
     }
 
     /// The same of so many bytes received and sent in this phase.
@@ -416,7 +418,7 @@ impl Visit<'_> {
     /// Ends what goes on, and leaves the place: nothing is carried any more.
     fn break_off(&mut self) {
         let carrying = self.phase.take().and_then(|current| current.carrying);
-        if let Some(counter) = carrying.as_ref().map(Carrying::counter) {
+        if let Some(counter) = carrying.as_ref().map(RunningPhase::counter) {
             drop(carrying);
             self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
         }
@@ -440,14 +442,14 @@ impl Visit<'_> {
                 kept?;
                 outcome.map_err(SessionError::Carrying)?
             }
-            None => Outcome::default(),
+            None => PhaseOutcome::default(),
         };
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
-        for counted in outcome.counted.chunks(Counted::IN_A_FRAME) {
+        for counted in outcome.counted.chunks(ConnectionCounts::IN_A_FRAME) {
             self.talk.say(&FromServer::Counted(counted.to_vec()))?;
             self.keep_on()?;
         }
-        for heard in outcome.heard.chunks(Counted::IN_A_FRAME) {
+        for heard in outcome.heard.chunks(ConnectionCounts::IN_A_FRAME) {
             self.talk.say(&FromServer::HeardInAll(heard.to_vec()))?;
             self.keep_on()?;
         }
@@ -456,7 +458,7 @@ impl Visit<'_> {
     }
 }
 
-impl Current {
+impl CurrentPhase {
     /// Answers a client that has not got the answer to its knock and knocks again. What else has come waits.
     fn answer_again(&self) {
         let Some((_, socket)) = &self.datagrams else { return };

@@ -1,14 +1,13 @@
 //! A place in the server: asked for, waited for, spent, left.
 
 use std::net::SocketAddr;
-use std::sync::{MutexGuard, PoisonError};
 
 use netrig_bulk::Bucket;
 use netrig_core::{Duration, Instant, Rate};
 
-use super::Shared;
-use super::tally::{Failure, Protocol};
-use crate::admission::{Admission, Answer, Household, Refusal, Ticket, Visitor};
+use super::shared::ServerShared;
+use super::tally::{ClientProtocol, ServiceFailure};
+use crate::admission::{AdmissionAnswer, AdmissionRefusal, Household, Ticket, Visitor};
 use crate::protocol::LONGEST_INTERVAL;
 
 /// A session may be ahead of the rate that it was let in for by so much of it, and by so many bytes: what was underway
@@ -18,7 +17,7 @@ const RATE_BURST: u64 = 8 << 20;
 
 /// Why a session is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Overrun {
+pub(super) enum BudgetExceeded {
     #[error("it took longer than a session may")]
     Time,
     #[error("it carried more than a session may")]
@@ -27,7 +26,7 @@ pub(super) enum Overrun {
     Rate,
 }
 
-impl Failure for Overrun {
+impl ServiceFailure for BudgetExceeded {
     fn kind(&self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -39,8 +38,8 @@ impl Failure for Overrun {
 
 /// A place, or one in the queue. It is left when this is dropped.
 pub(super) struct Slot<'a> {
-    shared: &'a Shared,
-    protocol: Protocol,
+    shared: &'a ServerShared,
+    protocol: ClientProtocol,
     ticket: Ticket,
     /// Until when it may stay, once it was let in.
     until: Option<Instant>,
@@ -54,32 +53,34 @@ pub(super) struct Slot<'a> {
 impl<'a> Slot<'a> {
     /// Asks for a place, which may have to be waited for.
     pub fn ask(
-        shared: &'a Shared,
-        protocol: Protocol,
+        shared: &'a ServerShared,
+        protocol: ClientProtocol,
         peer: SocketAddr,
         key: Option<String>,
         rate: Option<Rate>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, AdmissionRefusal> {
         let answer = shared.admission().ask(shared.clock.now(), visitor(peer, key), rate);
         match answer {
-            Answer::Refused(refusal) => Err(shared.refuse(protocol, refusal)),
-            Answer::Admitted(ticket) | Answer::Waits(ticket) => Ok(Self::of(shared, protocol, ticket)),
+            AdmissionAnswer::Refused(refusal) => Err(shared.refuse(protocol, refusal)),
+            AdmissionAnswer::Admitted(ticket) | AdmissionAnswer::Waits(ticket) => {
+                Ok(Self::of(shared, protocol, ticket))
+            }
         }
     }
 
     /// Asks for a place for somebody who has no key and cannot be told to wait.
     pub fn ask_at_once(
-        shared: &'a Shared,
-        protocol: Protocol,
+        shared: &'a ServerShared,
+        protocol: ClientProtocol,
         peer: SocketAddr,
         rate: Option<Rate>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, AdmissionRefusal> {
         let answer = shared.admission().ask_at_once(shared.clock.now(), visitor(peer, None), rate);
         let ticket = answer.map_err(|refusal| shared.refuse(protocol, refusal))?;
         Ok(Self::of(shared, protocol, ticket))
     }
 
-    fn of(shared: &'a Shared, protocol: Protocol, ticket: Ticket) -> Self {
+    fn of(shared: &'a ServerShared, protocol: ClientProtocol, ticket: Ticket) -> Self {
         let (until, held_to, bucket) = (None, None, None);
         let mut slot = Self { shared, protocol, ticket, until, held_to, bucket, carried: [0; 2] };
         slot.is_let_in();
@@ -121,7 +122,7 @@ impl<'a> Slot<'a> {
     ///
     /// # Errors
     /// If that is more than it may, or its time is over.
-    pub fn spend(&mut self, bytes: [u64; 2]) -> Result<(), Overrun> {
+    pub fn spend(&mut self, bytes: [u64; 2]) -> Result<(), BudgetExceeded> {
         let more = [0, 1].map(|which| bytes[which].saturating_sub(self.carried[which]));
         self.shared.tally.carried(self.protocol, more);
         self.carried = [0, 1].map(|which| bytes[which].max(self.carried[which]));
@@ -129,11 +130,11 @@ impl<'a> Slot<'a> {
         let now = self.shared.clock.now();
         let received = self.carried[0];
         if now > until {
-            Err(Overrun::Time)
+            Err(BudgetExceeded::Time)
         } else if self.carried.iter().sum::<u64>() > self.shared.limits.bytes {
-            Err(Overrun::Bytes)
+            Err(BudgetExceeded::Bytes)
         } else if self.bucket.as_mut().is_some_and(|bucket| bucket.left(now, received) < 0.0) {
-            Err(Overrun::Rate)
+            Err(BudgetExceeded::Rate)
         } else {
             Ok(())
         }
@@ -143,18 +144,6 @@ impl<'a> Slot<'a> {
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         self.shared.admission().leave(self.shared.clock.now(), self.ticket);
-    }
-}
-
-impl Shared {
-    pub(super) fn admission(&self) -> MutexGuard<'_, Admission> {
-        // A thread that panicked has left it whole: nothing in it is half done between two calls.
-        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn refuse(&self, protocol: Protocol, refusal: Refusal) -> Refusal {
-        self.tally.refused(protocol, refusal);
-        refusal
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netrig_host::shown_up_to;
 
-use crate::admission::Refusal;
+use crate::admission::AdmissionRefusal;
 
 /// What a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
+pub enum ClientProtocol {
     /// netrig's own.
     Netrig,
     /// iperf3's.
@@ -24,7 +24,7 @@ pub enum Protocol {
     Unknown,
 }
 
-impl Protocol {
+impl ClientProtocol {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Netrig, Self::Iperf3, Self::Ndt7, Self::Http, Self::Unknown];
 
@@ -41,17 +41,17 @@ impl Protocol {
 }
 
 /// What broke something off: a kind, of which there are few, and a sentence.
-pub trait Failure: fmt::Display {
+pub trait ServiceFailure: fmt::Display {
     /// Its kind, in a word.
     fn kind(&self) -> &'static str;
 }
 
 /// What a server has done so far.
 #[derive(Debug, Default)]
-pub struct Tally {
-    of: [Counters; Protocol::ALL.len()],
-    refused: Mutex<BTreeMap<(Protocol, &'static str), u64>>,
-    failed: Mutex<BTreeMap<(Protocol, &'static str), u64>>,
+pub struct ServerTally {
+    of: [ProtocolCounters; ClientProtocol::ALL.len()],
+    refused: Mutex<BTreeMap<(ClientProtocol, &'static str), u64>>,
+    failed: Mutex<BTreeMap<(ClientProtocol, &'static str), u64>>,
     /// Connections that were hung up on, and sessions broken off, by the sentence.
     sentences: Mutex<BTreeMap<String, u64>>,
     /// Phases that were carried out.
@@ -61,7 +61,7 @@ pub struct Tally {
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct ProtocolCounters {
     sessions: AtomicU64,
     /// Received and sent.
     bytes: [AtomicU64; 2],
@@ -73,30 +73,30 @@ const MOST_SENTENCES: usize = 64;
 /// Letters that are kept of one.
 const LONGEST_SENTENCE: usize = 300;
 
-impl Tally {
-    fn of(&self, protocol: Protocol) -> &Counters {
+impl ServerTally {
+    fn of(&self, protocol: ClientProtocol) -> &ProtocolCounters {
         &self.of[protocol as usize]
     }
 
     /// A session was let in.
-    pub fn let_in(&self, protocol: Protocol) {
+    pub fn let_in(&self, protocol: ClientProtocol) {
         self.of(protocol).sessions.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Bytes of data were received and sent.
-    pub fn carried(&self, protocol: Protocol, bytes: [u64; 2]) {
+    pub fn carried(&self, protocol: ClientProtocol, bytes: [u64; 2]) {
         for (all, more) in self.of(protocol).bytes.iter().zip(bytes) {
             all.fetch_add(more, Ordering::Relaxed);
         }
     }
 
     /// Somebody was turned away.
-    pub fn refused(&self, protocol: Protocol, why: Refusal) {
+    pub fn refused(&self, protocol: ClientProtocol, why: AdmissionRefusal) {
         *lock(&self.refused).entry((protocol, why.name())).or_default() += 1;
     }
 
     /// Something was broken off.
-    pub fn failed(&self, protocol: Protocol, why: &dyn Failure) {
+    pub fn failed(&self, protocol: ClientProtocol, why: &dyn ServiceFailure) {
         *lock(&self.failed).entry((protocol, why.kind())).or_default() += 1;
         let mut sentences = lock(&self.sentences);
         // Whoever was broken off may have chosen its words.
@@ -106,17 +106,17 @@ impl Tally {
     }
 
     /// Sessions that were let in.
-    pub fn sessions(&self, protocol: Protocol) -> u64 {
+    pub fn sessions(&self, protocol: ClientProtocol) -> u64 {
         self.of(protocol).sessions.load(Ordering::Relaxed)
     }
 
     /// Bytes of data that were received and sent.
-    pub fn bytes(&self, protocol: Protocol) -> [u64; 2] {
+    pub fn bytes(&self, protocol: ClientProtocol) -> [u64; 2] {
         self.of(protocol).bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
     /// Who was turned away: what it speaks, and why.
-    pub fn refusals(&self) -> BTreeMap<(Protocol, &'static str), u64> {
+    pub fn refusals(&self) -> BTreeMap<(ClientProtocol, &'static str), u64> {
         lock(&self.refused).clone()
     }
 
@@ -126,15 +126,15 @@ impl Tally {
     }
 
     /// What was broken off: what it speaks, and of what kind that was.
-    pub fn kinds(&self) -> BTreeMap<(Protocol, &'static str), u64> {
+    pub fn kinds(&self) -> BTreeMap<(ClientProtocol, &'static str), u64> {
         lock(&self.failed).clone()
     }
 
     /// As Prometheus reads it (text exposition format, version 0.0.4), with what is going on now.
-    pub fn metrics(&self, now: &Now) -> String {
-        let mut text = Metrics::default();
+    pub fn metrics(&self, now: &ServerActivity) -> String {
+        let mut text = MetricsText::default();
         text.family("netrig_speed_sessions_total", "counter", "Sessions that were let in.");
-        for protocol in Protocol::ALL {
+        for protocol in ClientProtocol::ALL {
             text.line(&[("protocol", protocol.name())], self.sessions(protocol));
         }
         text.family("netrig_speed_measuring", "gauge", "Sessions that measure.");
@@ -144,7 +144,7 @@ impl Tally {
         text.family("netrig_speed_connections", "gauge", "Connections that stand, but for those of data.");
         text.line(&[], now.connections as u64);
         text.family("netrig_speed_bytes_total", "counter", "Bytes of data, received and sent.");
-        for protocol in Protocol::ALL {
+        for protocol in ClientProtocol::ALL {
             for (direction, bytes) in ["received", "sent"].into_iter().zip(self.bytes(protocol)) {
                 text.line(&[("protocol", protocol.name()), ("direction", direction)], bytes);
             }
@@ -169,7 +169,7 @@ impl Tally {
 
 /// What is going on at a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Now {
+pub struct ServerActivity {
     /// Sessions that were let in.
     pub measuring: usize,
     /// Sessions that wait.
@@ -179,12 +179,12 @@ pub struct Now {
 }
 
 #[derive(Default)]
-struct Metrics {
+struct MetricsText {
     name: &'static str,
     text: String,
 }
 
-impl Metrics {
+impl MetricsText {
     fn family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.name = name;
         // Into a string writing does not fail.
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    impl Failure for Why {
+    impl ServiceFailure for Why {
         fn kind(&self) -> &'static str {
             "why"
         }
@@ -225,12 +225,12 @@ mod tests {
     /// The form of each line: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
     #[test]
     fn counters_are_told_as_prometheus_reads_them() {
-        let tally = Tally::default();
-        tally.let_in(Protocol::Iperf3);
-        tally.carried(Protocol::Iperf3, [7, 9]);
-        tally.refused(Protocol::Netrig, Refusal::Full);
-        tally.failed(Protocol::Ndt7, &Why("x".into()));
-        let text = tally.metrics(&Now { measuring: 1, waiting: 2, connections: 3 });
+        let tally = ServerTally::default();
+        tally.let_in(ClientProtocol::Iperf3);
+        tally.carried(ClientProtocol::Iperf3, [7, 9]);
+        tally.refused(ClientProtocol::Netrig, AdmissionRefusal::Full);
+        tally.failed(ClientProtocol::Ndt7, &Why("x".into()));
+        let text = tally.metrics(&ServerActivity { measuring: 1, waiting: 2, connections: 3 });
         for line in [
             "netrig_speed_sessions_total{protocol=\"iperf3\"} 1",
             "netrig_speed_waiting 2",
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn what_others_say_cannot_fill_the_memory() {
-        let tally = Tally::default();
-        (0..1000).for_each(|number| tally.failed(Protocol::Unknown, &Why(number.to_string())));
+        let tally = ServerTally::default();
+        (0..1000).for_each(|number| tally.failed(ClientProtocol::Unknown, &Why(number.to_string())));
         assert_eq!(tally.failures().len(), MOST_SENTENCES + 1);
         assert_eq!(tally.failures().values().sum::<u64>(), 1000);
     }

@@ -2,12 +2,14 @@
 
 use netrig_host::HostSettings;
 
-use super::{Finding, Path, Verdict, number, sysctl};
+use super::finding::{SettingFinding, SettingVerdict};
+use super::path::TunedPath;
+use super::sysctl::{number, sysctl};
 
 /// From this share on the table of connections is as good as full: new ones come in bursts.
 const FULL: f64 = 0.9;
 
-pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
+pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
     let mut findings = vec![governor(read, path)];
     findings.extend(steering(read, path));
     findings.extend(tracked(read));
@@ -15,23 +17,24 @@ pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
 }
 
 /// How processors choose their frequency.
-fn governor(read: &HostSettings, path: &Path) -> Finding {
+fn governor(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let why = "a processor that is slow to speed up handles the first packets of each burst slowly";
-    let finding = Finding::new("frequency governor", read.governor.as_ref(), why);
+    let finding = SettingFinding::new("frequency governor", read.governor.as_ref(), why);
     match (read.governor.as_deref(), path.is_fast()) {
-        (None, _) => {
-            Finding { why: "none is told: a virtual machine, or one frequency only".to_owned(), ..finding }
-        }
+        (None, _) => SettingFinding {
+            why: "none is told: a virtual machine, or one frequency only".to_owned(),
+            ..finding
+        },
         (Some("performance"), _) | (Some(_), Some(false)) => finding.fits(),
-        (Some(_), Some(true)) => {
-            finding.needs("performance").mended(Verdict::Unfit, "cpupower frequency-set -g performance")
-        }
+        (Some(_), Some(true)) => finding
+            .needs("performance")
+            .mended(SettingVerdict::Unfit, "cpupower frequency-set -g performance"),
         (Some(_), None) => finding.needs("performance from 500 Mbit/s"),
     }
 }
 
 /// Whether more than one processor handles what comes.
-fn steering(read: &HostSettings, path: &Path) -> Option<Finding> {
+fn steering(read: &HostSettings, path: &TunedPath) -> Option<SettingFinding> {
     let (outlet, processors) = (read.outlet.as_ref()?, read.processors?);
     let queues = outlet.steering.len();
     let spread = outlet.steering.iter().any(|mask| mask.chars().any(|digit| !matches!(digit, '0' | ',')));
@@ -41,7 +44,7 @@ fn steering(read: &HostSettings, path: &Path) -> Option<Finding> {
         if spread { "handed on (RPS)" } else { "not handed on" }
     );
     let why = "what comes to one queue is handled by one processor, unless others help it";
-    let finding = Finding::new(format!("receive steering of {interface}"), Some(now), why);
+    let finding = SettingFinding::new(format!("receive steering of {interface}"), Some(now), why);
     let helped = processors == 1 || queues > 1 || spread || interface == "lo";
     Some(match (helped, path.is_fast()) {
         (true, _) | (false, Some(false)) => finding.fits(),
@@ -49,7 +52,7 @@ fn steering(read: &HostSettings, path: &Path) -> Option<Finding> {
         (false, Some(true)) => {
             let mask = (1_u64 << processors.min(32)) - 1;
             finding.needs("more than one processor").mended(
-                Verdict::Unfit,
+                SettingVerdict::Unfit,
                 format!("echo {mask:x} > /sys/class/net/{interface}/queues/rx-0/rps_cpus"),
             )
         }
@@ -57,15 +60,15 @@ fn steering(read: &HostSettings, path: &Path) -> Option<Finding> {
 }
 
 /// The table of connections that a firewall keeps, where there is one.
-fn tracked(read: &HostSettings) -> Option<Finding> {
+fn tracked(read: &HostSettings) -> Option<SettingFinding> {
     let name = "net.netfilter.nf_conntrack_max";
     let (count, most) = (number(read, "net.netfilter.nf_conntrack_count")?, number(read, name)?);
     let why = "packets of connections that find no room in the firewall's table are lost";
-    let finding = Finding::new(name, Some(format!("{most}, {count} in use")), why);
+    let finding = SettingFinding::new(name, Some(format!("{most}, {count} in use")), why);
     let finding = finding.needs(format!("more than {}", (count as f64 / FULL) as u64));
     Some(if (count as f64) < FULL * most as f64 {
         finding.fits()
     } else {
-        finding.mended(Verdict::TooSmall, sysctl(name, (2 * count).next_power_of_two()))
+        finding.mended(SettingVerdict::TooSmall, sysctl(name, (2 * count).next_power_of_two()))
     })
 }

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use netrig_host::{EgressInterface, HostSettings};
 
-use super::{Finding, Path, Verdict, number, sysctl};
+use super::finding::{SettingFinding, SettingVerdict};
+use super::path::TunedPath;
+use super::sysctl::{number, sysctl};
 
 /// The least that a link of IPv6 carries (RFC 8200 section 5), and a link of IPv4 should.
 const LEAST_MTU: u32 = 1280;
@@ -12,7 +14,7 @@ const LEAST_MTU: u32 = 1280;
 /// Queue disciplines that keep flows apart and queues short, or have no queue.
 const GOOD: [&str; 5] = ["fq", "fq_codel", "cake", "fq_pie", "noqueue"];
 
-pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
+pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
     let mut findings = vec![backlog(read, path)];
     let Some(outlet) = &read.outlet else { return findings };
     findings.push(length(outlet, path));
@@ -24,41 +26,43 @@ pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
 }
 
 /// Packets that come while a processor is away.
-fn packets_meanwhile(path: &Path, mtu: u32) -> Option<u64> {
+fn packets_meanwhile(path: &TunedPath, mtu: u32) -> Option<u64> {
     path.meanwhile().map(|bytes| bytes.div_ceil(mtu.max(1).into()))
 }
 
 /// What has come and was not handled yet.
-fn backlog(read: &HostSettings, path: &Path) -> Finding {
+fn backlog(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.netdev_max_backlog";
     let most = number(read, name);
     let why = "packets that came and wait for a processor, where one hands them to another (RPS) or the driver has no queue of \
                its own; more are lost";
-    let finding = Finding::new(name, most.map(|most| most.to_string()), why);
+    let finding = SettingFinding::new(name, most.map(|most| most.to_string()), why);
     let mtu = read.outlet.as_ref().and_then(|outlet| outlet.interface.mtu).unwrap_or(1500);
     let Some(needed) = packets_meanwhile(path, mtu) else { return finding };
     let finding = finding.needs(format!("{needed}: 10 ms of packets"));
     match most {
         None => finding,
         Some(most) if most >= needed => finding.fits(),
-        Some(_) => finding.lacks(path, Verdict::TooSmall, sysctl(name, needed.next_power_of_two())),
+        Some(_) => finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, needed.next_power_of_two())),
     }
 }
 
 /// The MTU, and the segments that come of it.
-fn length(outlet: &EgressInterface, path: &Path) -> Finding {
+fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
     let interface = &outlet.interface;
     let name = format!("mtu of {}", interface.name);
     let Some(mtu) = interface.mtu else {
-        return Finding::new(name, None::<String>, "how long packets may be");
+        return SettingFinding::new(name, None::<String>, "how long packets may be");
     };
     let carried = outlet.path_mtu.unwrap_or(mtu).min(mtu);
     let headers = if path.host.is_some_and(|host| host.is_ipv6()) { 60 } else { 40 };
     let segments = format!("segments of {} B", carried.saturating_sub(headers));
-    let finding = |why: String| Finding::new(name, Some(format!("{mtu} B")), why);
+    let finding = |why: String| SettingFinding::new(name, Some(format!("{mtu} B")), why);
     if mtu < LEAST_MTU {
         let mend = format!("ip link set {} mtu 1500", interface.name);
-        return finding(segments).needs(format!("{LEAST_MTU} B at least")).mended(Verdict::TooSmall, mend);
+        return finding(segments)
+            .needs(format!("{LEAST_MTU} B at least"))
+            .mended(SettingVerdict::TooSmall, mend);
     }
     match path.host.filter(|_| carried < mtu) {
         None => finding(format!(
@@ -76,12 +80,12 @@ fn length(outlet: &EgressInterface, path: &Path) -> Finding {
 
 /// Of a path that carries less than the interface sends, which the kernel has been told and forgets.
 fn shortened(
-    finding: impl FnOnce(String) -> Finding,
+    finding: impl FnOnce(String) -> SettingFinding,
     outlet: &EgressInterface,
     host: IpAddr,
     carried: u32,
     segments: &str,
-) -> Finding {
+) -> SettingFinding {
     let gateway = outlet.route.gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
     finding(format!(
         "a router on the way has said that the path carries {carried} B: {segments}. The kernel forgets it after ten minutes as a rule, \
@@ -90,13 +94,13 @@ fn shortened(
     ))
     .needs(format!("{carried} B on this path"))
     .mended(
-        Verdict::Unfit,
+        SettingVerdict::Unfit,
         format!("ip route replace {host}{gateway} dev {} mtu {carried}", outlet.interface.name),
     )
 }
 
 /// Where packets wait before the interface.
-fn discipline(read: &HostSettings, outlet: &EgressInterface) -> Finding {
+fn discipline(read: &HostSettings, outlet: &EgressInterface) -> SettingFinding {
     let interface = &outlet.interface;
     let name = format!("queue discipline of {}", interface.name);
     let control = read.sysctls.get("net.ipv4.tcp_congestion_control").map_or("", String::as_str);
@@ -116,16 +120,16 @@ fn discipline(read: &HostSettings, outlet: &EgressInterface) -> Finding {
         (true, Some(usual)) => format!("{kind} ({usual} by default)"),
         _ => kind.clone(),
     });
-    let finding = Finding::new(name, now, "where packets wait before they leave");
+    let finding = SettingFinding::new(name, now, "where packets wait before they leave");
     match judged {
         None => finding,
-        Some(kind) if control.starts_with("bbr") && !matches!(kind, "fq" | "noqueue") => Finding {
+        Some(kind) if control.starts_with("bbr") && !matches!(kind, "fq" | "noqueue") => SettingFinding {
             why: format!("{control} spaces its packets, which fq does at the least cost"),
             ..finding
         }
         .wants(read, "fq", &command),
         Some(kind) if GOOD.contains(&kind) => finding.fits(),
-        Some("pfifo_fast" | "pfifo" | "bfifo") => Finding {
+        Some("pfifo_fast" | "pfifo" | "bfifo") => SettingFinding {
             why: "one queue for all: where this interface is the bottleneck, everything waits behind what is sent in bulk (RFC 7567 \
                   section 2)"
                 .to_owned(),
@@ -136,29 +140,31 @@ fn discipline(read: &HostSettings, outlet: &EgressInterface) -> Finding {
     }
 }
 
-impl Finding {
+impl SettingFinding {
     /// Another queue discipline is needed, by a command: a kernel that has none is not told to take it, and of one whose lists
     /// nobody can read it is said that it may have none.
     fn wants(self, read: &HostSettings, kind: &str, command: &dyn Fn(&str) -> String) -> Self {
         let known = read.disciplines.as_ref().map(|all| all.iter().any(|one| one == kind));
         let finding = self.needs(kind);
         match known {
-            Some(true) => finding.mended(Verdict::Unfit, command(kind)),
-            None => finding.mended(Verdict::Unfit, format!("if the kernel has {kind}: {}", command(kind))),
+            Some(true) => finding.mended(SettingVerdict::Unfit, command(kind)),
+            None => {
+                finding.mended(SettingVerdict::Unfit, format!("if the kernel has {kind}: {}", command(kind)))
+            }
             Some(false) => {
                 let why = format!("{}; this kernel has no {kind}", finding.why);
-                Self { why, verdict: Verdict::Unfit, ..finding }
+                Self { why, verdict: SettingVerdict::Unfit, ..finding }
             }
         }
     }
 }
 
 /// The length of a queue that counts packets.
-fn queue(outlet: &EgressInterface, path: &Path) -> Option<Finding> {
+fn queue(outlet: &EgressInterface, path: &TunedPath) -> Option<SettingFinding> {
     let interface = &outlet.interface;
     let counts = matches!(interface.discipline.as_deref(), Some("pfifo_fast" | "pfifo" | "bfifo"));
     let length = interface.queue.filter(|_| counts)?;
-    let finding = Finding::new(
+    let finding = SettingFinding::new(
         format!("txqueuelen of {}", interface.name),
         Some(length.to_string()),
         "packets that wait before they leave; TCP's bursts are lost where there are fewer",
@@ -169,12 +175,16 @@ fn queue(outlet: &EgressInterface, path: &Path) -> Option<Finding> {
         finding.fits()
     } else {
         let better = needed.next_power_of_two();
-        finding.lacks(path, Verdict::TooSmall, format!("ip link set {} txqueuelen {better}", interface.name))
+        finding.lacks(
+            path,
+            SettingVerdict::TooSmall,
+            format!("ip link set {} txqueuelen {better}", interface.name),
+        )
     })
 }
 
 /// Whether many packets are handled as one.
-fn offloads(outlet: &EgressInterface, path: &Path) -> Vec<Finding> {
+fn offloads(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let interface = &outlet.interface.name;
     let segmentation = if path.host.is_some_and(|host| host.is_ipv6()) {
         "tx-tcp6-segmentation"
@@ -185,12 +195,12 @@ fn offloads(outlet: &EgressInterface, path: &Path) -> Vec<Finding> {
         let is_on = outlet.offloads.as_ref().map(|on| on.iter().any(|known| known == name));
         let now = is_on.map(|on| if on { "on" } else { "off" });
         let why = format!("{does}: a processor does less for each byte");
-        let finding = Finding::new(format!("{name} of {interface}"), now, why);
+        let finding = SettingFinding::new(format!("{name} of {interface}"), now, why);
         match (is_on, path.is_fast()) {
             (Some(true), _) => finding.fits(),
-            (Some(false), Some(true)) => {
-                finding.needs("on").mended(Verdict::Unfit, format!("ethtool -K {interface} {short} on"))
-            }
+            (Some(false), Some(true)) => finding
+                .needs("on")
+                .mended(SettingVerdict::Unfit, format!("ethtool -K {interface} {short} on")),
             (Some(false), Some(false)) => finding.fits(),
             _ => finding.needs("on from 500 Mbit/s"),
         }
@@ -203,13 +213,14 @@ fn offloads(outlet: &EgressInterface, path: &Path) -> Vec<Finding> {
 }
 
 /// The queues between the interface and its driver.
-fn rings(outlet: &EgressInterface, path: &Path) -> Vec<Finding> {
+fn rings(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let interface = &outlet.interface.name;
     let Some(rings) = outlet.rings else { return Vec::new() };
     let one = |name: &str, short: &str, ring: Option<[u32; 2]>| {
         let [now, most] = ring.filter(|[_, most]| *most > 0)?;
         let why = "packets that the interface and its driver hand to each other; those that come while it is full are lost";
-        let finding = Finding::new(format!("{name} of {interface}"), Some(format!("{now} of {most}")), why);
+        let finding =
+            SettingFinding::new(format!("{name} of {interface}"), Some(format!("{now} of {most}")), why);
         let mtu = outlet.interface.mtu.unwrap_or(1500);
         let Some(needed) = packets_meanwhile(path, mtu) else { return Some(finding) };
         let needed = needed.min(most.into());
@@ -218,7 +229,7 @@ fn rings(outlet: &EgressInterface, path: &Path) -> Vec<Finding> {
             finding.fits()
         } else {
             let better = needed.next_power_of_two().min(most.into());
-            finding.lacks(path, Verdict::TooSmall, format!("ethtool -G {interface} {short} {better}"))
+            finding.lacks(path, SettingVerdict::TooSmall, format!("ethtool -G {interface} {short} {better}"))
         })
     };
     [one("receive ring", "rx", rings.receive), one("send ring", "tx", rings.send)]

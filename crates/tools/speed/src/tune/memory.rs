@@ -2,7 +2,9 @@
 
 use netrig_host::HostSettings;
 
-use super::{Finding, Path, Verdict, number, sysctl, three};
+use super::finding::{SettingFinding, SettingVerdict};
+use super::path::TunedPath;
+use super::sysctl::{number, sysctl, three};
 use crate::quantities::{rate, size};
 
 /// The round trip at which the reach of a buffer is told where the path's is not known, s.
@@ -12,7 +14,7 @@ const FAR: f64 = 0.1;
 /// (`tcp_sndbuf_expand` in Linux's net/ipv4/tcp_input.c).
 const SEND_SHARE: f64 = 0.5;
 
-pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
+pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
     vec![
         of_connections(read, path, "net.ipv4.tcp_rmem", receive_share(read), "receives"),
         of_connections(read, path, "net.ipv4.tcp_wmem", SEND_SHARE, "sends"),
@@ -35,10 +37,16 @@ fn receive_share(read: &HostSettings) -> f64 {
 }
 
 /// The most that a connection's buffer grows to.
-fn of_connections(read: &HostSettings, path: &Path, name: &str, share: f64, does: &str) -> Finding {
+fn of_connections(
+    read: &HostSettings,
+    path: &TunedPath,
+    name: &str,
+    share: f64,
+    does: &str,
+) -> SettingFinding {
     let set = three(read, name);
     let Some([least, usual, most]) = set else {
-        return Finding::new(
+        return SettingFinding::new(
             name,
             None::<String>,
             format!("how much memory a connection that {does} may have"),
@@ -46,7 +54,7 @@ fn of_connections(read: &HostSettings, path: &Path, name: &str, share: f64, does
     };
     let reach = most as f64 * share;
     let round_trip = path.round_trip.map_or(FAR, |span| span.as_secs_f64().max(1e-6));
-    let finding = Finding::new(
+    let finding = SettingFinding::new(
         name,
         Some(format!("{least} {usual} {most}")),
         format!(
@@ -63,33 +71,33 @@ fn of_connections(read: &HostSettings, path: &Path, name: &str, share: f64, does
         finding.fits()
     } else {
         let better = format!("{least} {usual} {}", needed.next_power_of_two());
-        finding.lacks(path, Verdict::TooSmall, sysctl(name, better))
+        finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, better))
     }
 }
 
 /// Whether buffers of receivers grow at all.
-fn growing(read: &HostSettings, path: &Path) -> Finding {
+fn growing(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_moderate_rcvbuf";
     let (on, first) = (number(read, name), three(read, "net.ipv4.tcp_rmem"));
     let why = "the buffer of a connection that receives grows with what comes; else it stays as it begins";
-    let finding = Finding::new(name, on.map(|on| on.to_string()), why).needs("1");
+    let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why).needs("1");
     let begins = first.map(|[_, usual, _]| (usual as f64 * receive_share(read)) as u64);
     match (on, begins.zip(path.window())) {
         (None, _) => finding,
         (Some(1..), _) => finding.fits(),
         (Some(0), Some((begins, window))) if begins >= window => finding.fits(),
-        (Some(0), _) => finding.lacks(path, Verdict::Unfit, sysctl(name, 1)),
+        (Some(0), _) => finding.lacks(path, SettingVerdict::Unfit, sysctl(name, 1)),
     }
 }
 
 /// The memory of all connections together, pages.
-fn in_all(read: &HostSettings, path: &Path) -> Finding {
+fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_mem";
     let why = "all connections together: beyond the second number they are kept short, beyond the third they are refused memory";
     let Some([least, pressure, most]) = three(read, name) else {
-        return Finding::new(name, None::<String>, why);
+        return SettingFinding::new(name, None::<String>, why);
     };
-    let finding = Finding::new(name, Some(format!("{least} {pressure} {most} pages")), why);
+    let finding = SettingFinding::new(name, Some(format!("{least} {pressure} {most} pages")), why);
     let Some((window, page)) = path.window().zip(read.page) else { return finding };
     // One path's worth there and one back, each with its bookkeeping.
     let needed = (4 * window).div_ceil(page.max(1) as u64);
@@ -98,35 +106,35 @@ fn in_all(read: &HostSettings, path: &Path) -> Finding {
         finding.fits()
     } else {
         let [pressure, most] = [needed, 2 * needed].map(u64::next_power_of_two);
-        finding.lacks(path, Verdict::TooSmall, sysctl(name, format!("{least} {pressure} {most}")))
+        finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, format!("{least} {pressure} {most}")))
     }
 }
 
 /// What a program may ask for by itself; the kernel then doubles it for its bookkeeping.
-fn asked_for(read: &HostSettings, path: &Path, name: &str) -> Finding {
+fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFinding {
     let most = number(read, name);
     let why = "programs that choose their buffers themselves get no more; connections of others do not care";
-    let finding = Finding::new(name, most.map(|most| most.to_string()), why);
+    let finding = SettingFinding::new(name, most.map(|most| most.to_string()), why);
     let Some(window) = path.window() else { return finding };
     let finding = finding.needs(size(window as f64));
     match most {
         None => finding,
         Some(most) if most >= window => finding.fits(),
-        Some(_) => finding.lacks(path, Verdict::TooSmall, sysctl(name, window.next_power_of_two())),
+        Some(_) => finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, window.next_power_of_two())),
     }
 }
 
 /// What a socket of datagrams holds while its program is away.
-fn of_datagrams(read: &HostSettings, path: &Path) -> Finding {
+fn of_datagrams(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.rmem_default";
     let usual = number(read, name);
     let why = "datagrams that come while their program has no processor wait here, with their bookkeeping; more are lost";
-    let finding = Finding::new(name, usual.map(|usual| usual.to_string()), why);
+    let finding = SettingFinding::new(name, usual.map(|usual| usual.to_string()), why);
     let Some(needed) = path.meanwhile().map(|bytes| 2 * bytes) else { return finding };
     let finding = finding.needs(format!("{}: 10 ms of datagrams", size(needed as f64)));
     match usual {
         None => finding,
         Some(usual) if usual >= needed => finding.fits(),
-        Some(_) => finding.lacks(path, Verdict::TooSmall, sysctl(name, needed.next_power_of_two())),
+        Some(_) => finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, needed.next_power_of_two())),
     }
 }

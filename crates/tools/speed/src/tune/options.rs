@@ -2,7 +2,9 @@
 
 use netrig_host::HostSettings;
 
-use super::{Finding, Path, Verdict, number, sysctl};
+use super::finding::{SettingFinding, SettingVerdict};
+use super::path::TunedPath;
+use super::sysctl::{number, sysctl};
 use crate::quantities::size;
 
 /// The largest window that can be told without scaling (RFC 7323 section 1.1), bytes.
@@ -14,7 +16,7 @@ const SEGMENT: u64 = 1448;
 /// What Reno takes to come back from one loss is told as too long from here on, s.
 const LONG: f64 = 10.0;
 
-pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
+pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
     vec![
         wide(
             read,
@@ -42,60 +44,60 @@ pub(super) fn findings(read: &HostSettings, path: &Path) -> Vec<Finding> {
 }
 
 /// An option that only a window above 65535 B needs.
-fn wide(read: &HostSettings, path: &Path, name: &str, why: &str) -> Finding {
+fn wide(read: &HostSettings, path: &TunedPath, name: &str, why: &str) -> SettingFinding {
     let on = number(read, name);
-    let finding = Finding::new(name, on.map(|on| on.to_string()), why).needs("1");
+    let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why).needs("1");
     match (on, path.window()) {
         (None, _) => finding,
         (Some(1..), _) => finding.fits(),
-        (Some(0), Some(window)) if window <= UNSCALED => Finding {
+        (Some(0), Some(window)) if window <= UNSCALED => SettingFinding {
             needs: None,
             why: format!("{why}; this path needs {} only", size(window as f64)),
             ..finding
         }
         .fits(),
-        (Some(0), Some(_)) => finding.lacks(path, Verdict::Unfit, sysctl(name, 1)),
+        (Some(0), Some(_)) => finding.lacks(path, SettingVerdict::Unfit, sysctl(name, 1)),
         (Some(0), None) => finding,
     }
 }
 
 /// Explicit congestion notification.
-fn marks(read: &HostSettings) -> Finding {
+fn marks(read: &HostSettings) -> SettingFinding {
     let name = "net.ipv4.tcp_ecn";
     let on = number(read, name);
     let why = "a queue on the way may mark packets in the place of losing them (RFC 3168); 2 answers who asks for it, which is usual";
-    let finding = Finding::new(name, on.map(|on| on.to_string()), why).needs("1 or 2");
+    let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why).needs("1 or 2");
     match on {
         None => finding,
-        Some(0) => finding.mended(Verdict::Unfit, sysctl(name, 2)),
+        Some(0) => finding.mended(SettingVerdict::Unfit, sysctl(name, 2)),
         Some(_) => finding.fits(),
     }
 }
 
 /// The search for a path's MTU by TCP itself.
-fn probing(read: &HostSettings) -> Finding {
+fn probing(read: &HostSettings) -> SettingFinding {
     let name = "net.ipv4.tcp_mtu_probing";
     let on = number(read, name);
     let why =
         "where long packets vanish and nobody says so, connections find that out by themselves (RFC 4821)";
-    let finding = Finding::new(name, on.map(|on| on.to_string()), why);
+    let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why);
     match on {
         None => finding,
         Some(0) => {
             let why = format!("{why}; it is needed only then: `netrig probe mtu HOST` tells");
-            Finding { why, ..finding }
+            SettingFinding { why, ..finding }
         }
         Some(_) => finding.fits(),
     }
 }
 
 /// The congestion control of what this host sends.
-fn congestion(read: &HostSettings, path: &Path) -> Finding {
+fn congestion(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_congestion_control";
     let Some(chosen) = read.sysctls.get(name) else {
-        return Finding::new(name, None::<String>, "how this host shares a path when it sends");
+        return SettingFinding::new(name, None::<String>, "how this host shares a path when it sends");
     };
-    let finding = |why: String| Finding::new(name, Some(chosen), why);
+    let finding = |why: String| SettingFinding::new(name, Some(chosen), why);
     match chosen.as_str() {
         "cubic" => {
             finding("it comes back from a loss on fast and far paths, too (RFC 9438)".to_owned()).fits()
@@ -108,21 +110,21 @@ fn congestion(read: &HostSettings, path: &Path) -> Finding {
                 .to_owned(),
         )
         .needs("cubic")
-        .mended(Verdict::Unfit, sysctl(name, "cubic")),
+        .mended(SettingVerdict::Unfit, sysctl(name, "cubic")),
         "reno" => reno(path, finding, name),
         _ => finding("what it does on this path is not known here".to_owned()),
     }
 }
 
 /// Reno gains a segment in each round trip: half of the window takes half as many of them (RFC 5681 section 3.1).
-fn reno(path: &Path, finding: impl Fn(String) -> Finding, name: &str) -> Finding {
+fn reno(path: &TunedPath, finding: impl Fn(String) -> SettingFinding, name: &str) -> SettingFinding {
     let Some((window, round_trip)) = path.window().zip(path.round_trip) else {
         return finding("after a loss it gains a segment in each round trip".to_owned());
     };
     let back = (window / SEGMENT / 2) as f64 * round_trip.as_secs_f64();
     let finding = finding(format!("after a loss it takes {back:.1} s until this path is full again"));
     if back > LONG {
-        finding.needs("cubic").lacks(path, Verdict::Unfit, sysctl(name, "cubic"))
+        finding.needs("cubic").lacks(path, SettingVerdict::Unfit, sysctl(name, "cubic"))
     } else {
         finding.fits()
     }

@@ -4,8 +4,8 @@ use netrig_core::{Duration, Rate};
 use netrig_host::netlink::{Interface, RingSizes, Route};
 use netrig_host::{EgressInterface, HostSettings};
 
-use super::{Finding, Path, RateFrom, SYSCTLS, Tuning, Verdict};
-use Verdict::{Fits, TooSmall, Unfit, Unknown};
+use super::{RateFrom, SYSCTLS, SettingFinding, SettingVerdict, TunedPath, Tuning};
+use SettingVerdict::{Fits, TooSmall, Unfit, Unknown};
 
 /// A usual Linux of today behind Ethernet, with these settings otherwise.
 fn host(otherwise: &[(&str, &str)]) -> HostSettings {
@@ -55,21 +55,21 @@ fn host(otherwise: &[(&str, &str)]) -> HostSettings {
     }
 }
 
-fn path(mbit_per_s: u64, milliseconds: u64) -> Path {
-    Path {
+fn path(mbit_per_s: u64, milliseconds: u64) -> TunedPath {
+    TunedPath {
         host: Some([192, 0, 2, 1].into()),
         round_trip: Some(Duration::from_millis(milliseconds)),
         rate: Some((Rate::from_bits_per_s(mbit_per_s * 1_000_000), RateFrom::Told)),
     }
 }
 
-fn finding(tuning: &Tuning, name: &str) -> Finding {
+fn finding(tuning: &Tuning, name: &str) -> SettingFinding {
     let found = tuning.settings.iter().find(|finding| finding.name.starts_with(name));
     found.unwrap_or_else(|| panic!("{name}: {tuning:#?}")).clone()
 }
 
 /// What is said of one setting, on one path.
-fn told(otherwise: &[(&str, &str)], path: Path, name: &str) -> (Verdict, Option<String>) {
+fn told(otherwise: &[(&str, &str)], path: TunedPath, name: &str) -> (SettingVerdict, Option<String>) {
     let finding = finding(&Tuning::of(&host(otherwise), path), name);
     (finding.verdict, finding.mend)
 }
@@ -122,7 +122,7 @@ fn options_matter_where_windows_are_large() {
         assert_eq!(told(&off, path(100, 40), name), (Unfit, Some(format!("sysctl -w {name}=1"))));
         // 5 Mbit/s for 10 ms are 6250 B.
         assert_eq!(told(&off, path(5, 10), name), (Fits, None));
-        assert_eq!(told(&off, Path::default(), name), (Unknown, None), "nobody knows the window");
+        assert_eq!(told(&off, TunedPath::default(), name), (Unknown, None), "nobody knows the window");
         assert_eq!(told(&[], path(100, 40), name), (Fits, None));
     }
     // A buffer that does not grow is enough where what it begins with is.
@@ -141,7 +141,7 @@ fn congestion_controls_are_judged_by_the_path() {
         ("reno", path(50, 10), Fits),
         // 12.5 MB are 8632 segments: 4316 round trips of 100 ms until it is full again.
         ("reno", path(1000, 100), Unfit),
-        ("reno", Path::default(), Unknown),
+        ("reno", TunedPath::default(), Unknown),
         ("dctcp", path(50, 10), Unfit),
         ("vegas", path(50, 10), Unknown),
     ] {
@@ -230,7 +230,7 @@ fn what_comes_while_a_processor_is_away_is_held() {
 
 #[test]
 fn only_a_fast_path_needs_help_of_the_hardware() {
-    let judged = |at: Path, name: &str| {
+    let judged = |at: TunedPath, name: &str| {
         let mut host = host(&[]);
         host.governor = Some("powersave".to_owned());
         host.outlet.as_mut().unwrap().offloads = Some(Vec::new());
@@ -239,15 +239,15 @@ fn only_a_fast_path_needs_help_of_the_hardware() {
     for name in ["rx-gro", "tx-generic", "tx-tcp", "frequency governor", "receive steering"] {
         assert_eq!(judged(path(1000, 1), name), Unfit, "{name}");
         assert_eq!(judged(path(100, 1), name), Fits, "{name}");
-        assert_eq!(judged(Path::default(), name), Unknown, "{name}: the interface alone tells nothing");
+        assert_eq!(judged(TunedPath::default(), name), Unknown, "{name}: the interface alone tells nothing");
     }
 }
 
 #[test]
 fn an_interface_bounds_what_a_path_needs_and_no_more() {
     // The interface's own 1 Gbit/s, and a round trip: enough for that is enough; less than that may be enough.
-    let near = Path { round_trip: Some(Duration::from_millis(10)), ..Path::default() };
-    let far = Path { round_trip: Some(Duration::from_millis(100)), ..Path::default() };
+    let near = TunedPath { round_trip: Some(Duration::from_millis(10)), ..TunedPath::default() };
+    let far = TunedPath { round_trip: Some(Duration::from_millis(100)), ..TunedPath::default() };
     assert_eq!(told(&[], near, "net.ipv4.tcp_rmem"), (Fits, None));
     assert_eq!(told(&[], far, "net.ipv4.tcp_rmem"), (Unknown, None));
     assert_eq!(Tuning::of(&host(&[]), far).rate_from, Some(RateFrom::Interface));
@@ -273,7 +273,7 @@ fn a_short_mtu_and_a_full_table_are_told() {
 /// Of a host of which nothing can be read nothing is judged, and nothing is to be mended.
 #[test]
 fn what_cannot_be_read_is_unknown() {
-    for at in [Path::default(), path(1000, 100)] {
+    for at in [TunedPath::default(), path(1000, 100)] {
         let tuning = Tuning::of(&HostSettings::default(), at);
         assert!(!tuning.settings.is_empty());
         for finding in &tuning.settings {

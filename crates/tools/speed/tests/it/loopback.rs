@@ -15,13 +15,13 @@ use netrig_core::{Duration, Rate};
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
 use netrig_probe::stamp::HmacKey;
-use netrig_speed::admission::Limits;
-use netrig_speed::cause::Limit;
+use netrig_speed::admission::AdmissionLimits;
+use netrig_speed::cause::LimitingFactor;
 use netrig_speed::measure::{
-    CallOrder, MeasureOrder, PhaseOrder, Progress, Report, SpeedError, Task, measure,
+    CallOrder, MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
 };
-use netrig_speed::protocol::{Carrier, Echo, Load, Preamble, Token, Way};
-use netrig_speed::serve::{Protocol, Server, ServerOrder};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Preamble, SessionToken};
+use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
 use crate::common;
 
@@ -54,7 +54,7 @@ const fn phase(carrier: Carrier) -> PhaseOrder {
     PhaseOrder { carrier, lasts: Duration::from_millis(600), every: Duration::from_millis(50) }
 }
 
-const fn tcp(way: Way, streams: u16) -> Carrier {
+const fn tcp(way: DataDirection, streams: u16) -> Carrier {
     Carrier::Tcp { way, streams, congestion: None }
 }
 
@@ -62,14 +62,14 @@ fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
     MeasureOrder {
         call: call(server),
         idle: Duration::from_millis(200),
-        tasks: tasks.into_iter().map(Task::Carry).collect(),
+        tasks: tasks.into_iter().map(MeasureTask::Carry).collect(),
         after: Duration::from_millis(100),
         echo_every: Duration::from_millis(10),
         responsive: true,
     }
 }
 
-fn measured(server: SocketAddr, phases: Vec<PhaseOrder>) -> Result<Report, SpeedError> {
+fn measured(server: SocketAddr, phases: Vec<PhaseOrder>) -> Result<SpeedReport, SpeedError> {
     measure(order(server, phases), &AtomicBool::new(false), &mut |_| {})
 }
 
@@ -81,14 +81,18 @@ fn connections_carry_data_each_way_and_both() {
             eprintln!("skipped: needs IPv6 on loopback");
             continue;
         }
-        let phases = vec![phase(tcp(Way::Down, 1)), phase(tcp(Way::Up, 4)), phase(tcp(Way::Both, 2))];
+        let phases = vec![
+            phase(tcp(DataDirection::Down, 1)),
+            phase(tcp(DataDirection::Up, 4)),
+            phase(tcp(DataDirection::Both, 2)),
+        ];
         let report = serving(
             |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
             |server, _| measured(server, phases).unwrap(),
         );
         assert!(!report.partial);
         let ways: Vec<_> = report.phases.iter().map(|phase| phase.way).collect();
-        assert_eq!(ways, [Way::Down, Way::Up, Way::Down, Way::Up]);
+        assert_eq!(ways, [DataDirection::Down, DataDirection::Up, DataDirection::Down, DataDirection::Up]);
         for phase in &report.phases {
             let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
             let layers = phase.layers.unwrap_or_else(|| panic!("{phase:?}"));
@@ -111,11 +115,11 @@ fn connections_carry_data_each_way_and_both() {
 #[test]
 fn datagrams_are_counted_at_both_ends() {
     let udp = |way, load| phase(Carrier::Udp { way, size: 500, load });
-    let fixed = Load::Fixed { bits_per_s: 2_000_000 };
+    let fixed = DatagramLoad::Fixed { bits_per_s: 2_000_000 };
     let phases = vec![
-        udp(Way::Down, fixed),
-        udp(Way::Up, Load::Poisson { bits_per_s: 2_000_000, seed: 3 }),
-        udp(Way::Both, fixed),
+        udp(DataDirection::Down, fixed),
+        udp(DataDirection::Up, DatagramLoad::Poisson { bits_per_s: 2_000_000, seed: 3 }),
+        udp(DataDirection::Both, fixed),
     ];
     let report = serving(|order| order, |server, _| measured(server, phases).unwrap());
     for phase in &report.phases {
@@ -130,7 +134,7 @@ fn datagrams_are_counted_at_both_ends() {
         assert_eq!((told.received.last(), told.lost.len()), (Some(&came.received), phase.series.at_s.len()));
         // Who receives knows of their order and of how their times on the way change; who sends does not.
         assert!(came.jitter_s > Some(0.0) && came.reordered.is_some(), "{came:?}");
-        let receives_too = phase.carrier.way() == Some(Way::Both);
+        let receives_too = phase.carrier.way() == Some(DataDirection::Both);
         assert_eq!([sent.jitter_s.is_some(), sent.reordered.is_some()], [receives_too; 2], "{sent:?}");
     }
 }
@@ -149,7 +153,8 @@ fn associations_carry_data_each_way_and_both() {
             lasts: Duration::from_secs(3),
             ..phase(Carrier::Sctp { way, streams, size: 1232 })
         };
-        let phases = vec![sctp(Way::Down, 1), sctp(Way::Up, 3), sctp(Way::Both, 2)];
+        let phases =
+            vec![sctp(DataDirection::Down, 1), sctp(DataDirection::Up, 3), sctp(DataDirection::Both, 2)];
         let report = serving(
             |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
             |server, _| measured(server, phases).unwrap(),
@@ -173,14 +178,14 @@ fn associations_carry_data_each_way_and_both() {
 fn who_is_held_to_a_rate_hears_that_it_is_the_servers() {
     let rate = Some(Rate::from_bits_per_s(40_000_000));
     let limits = |order: ServerOrder| {
-        let limits = Limits { sessions: 2, rate, ..order.limits };
+        let limits = AdmissionLimits { sessions: 2, rate, ..order.limits };
         ServerOrder { limits, ..order }
     };
     let long = |carrier| PhaseOrder { lasts: Duration::from_millis(2500), ..phase(carrier) };
     let tasks = vec![
-        long(tcp(Way::Down, 4)),
-        long(tcp(Way::Up, 4)),
-        long(Carrier::Sctp { way: Way::Down, streams: 2, size: 1232 }),
+        long(tcp(DataDirection::Down, 4)),
+        long(tcp(DataDirection::Up, 4)),
+        long(Carrier::Sctp { way: DataDirection::Down, streams: 2, size: 1232 }),
     ];
     let report = serving(limits, |server, _| measured(server, tasks).unwrap());
     assert_eq!(report.held_to, Some(20e6));
@@ -189,7 +194,7 @@ fn who_is_held_to_a_rate_hears_that_it_is_the_servers() {
         assert!((18e6..23e6).contains(&told), "{told} {:?}", phase.carrier);
     }
     for verdict in &report.verdicts {
-        assert!(matches!(verdict.limit, Limit::Server { .. }), "{verdict:?}");
+        assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
     }
 }
 
@@ -220,17 +225,21 @@ fn a_server_for_anybody_must_be_told_so() {
 #[test]
 fn who_comes_second_waits() {
     serving(
-        |order| ServerOrder { limits: Limits { sessions: 1, per_household: 1, ..order.limits }, ..order },
+        |order| ServerOrder {
+            limits: AdmissionLimits { sessions: 1, per_household: 1, ..order.limits },
+            ..order
+        },
         |server, tally| {
             let mut waited = Vec::new();
             std::thread::scope(|scope| {
-                let first = scope.spawn(|| measured(server, vec![phase(tcp(Way::Down, 1))]).unwrap());
-                while tally.tally().sessions(Protocol::Netrig) == 0 {
+                let first =
+                    scope.spawn(|| measured(server, vec![phase(tcp(DataDirection::Down, 1))]).unwrap());
+                while tally.tally().sessions(ClientProtocol::Netrig) == 0 {
                     std::thread::sleep(StdDuration::from_millis(1));
                 }
-                let second = order(server, vec![phase(tcp(Way::Up, 1))]);
+                let second = order(server, vec![phase(tcp(DataDirection::Up, 1))]);
                 let told = measure(second, &AtomicBool::new(false), &mut |progress| {
-                    if let Progress::Waits { before, of } = progress {
+                    if let MeasureProgress::Waits { before, of } = progress {
                         waited.push((before, of));
                     }
                 });
@@ -246,7 +255,7 @@ fn who_comes_second_waits() {
 fn a_client_is_let_in_for_no_more_than_the_server_gives() {
     let rate = |mbit: u64| Some(Rate::from_bits_per_s(mbit * 1_000_000));
     serving(
-        |order| ServerOrder { limits: Limits { rate: rate(10), ..order.limits }, ..order },
+        |order| ServerOrder { limits: AdmissionLimits { rate: rate(10), ..order.limits }, ..order },
         |server, _| {
             let mut order = order(server, Vec::new());
             order.call.rate = rate(11);
@@ -263,7 +272,7 @@ fn strangers_get_nothing() {
     serving(
         |order| order,
         |server, tally| {
-            let preamble = Preamble { token: Token([9; 16]), phase: 1, stream: 0 };
+            let preamble = Preamble { token: SessionToken([9; 16]), phase: 1, stream: 0 };
             for bytes in [&b"SSH-2.0-x\r\n"[..], &preamble.encode(), &[0x16, 3, 1, 0, 1, 0]] {
                 let mut socket = TcpStream::connect(server).unwrap();
                 socket.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
@@ -275,12 +284,12 @@ fn strangers_get_nothing() {
             }
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             socket.set_read_timeout(Some(StdDuration::from_millis(200))).unwrap();
-            let echo = Echo { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
+            let echo = EchoDatagram { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
             for bytes in [&echo.encode()[..], &preamble.encode(), b"x"] {
                 socket.send_to(bytes, server).unwrap();
             }
             assert!(socket.recv(&mut [0; 100]).is_err(), "nobody answers them");
-            assert!(!measured(server, vec![phase(tcp(Way::Down, 1))]).unwrap().partial);
+            assert!(!measured(server, vec![phase(tcp(DataDirection::Down, 1))]).unwrap().partial);
             assert_eq!(tally.tally().failures().values().sum::<u64>(), 3, "{:?}", tally.tally().failures());
         },
     );
@@ -292,10 +301,10 @@ fn what_is_interrupted_is_told_as_partial() {
         |order| order,
         |server, _| {
             let cancel = Arc::new(AtomicBool::new(false));
-            let long = PhaseOrder { lasts: Duration::from_secs(60), ..phase(tcp(Way::Down, 1)) };
+            let long = PhaseOrder { lasts: Duration::from_secs(60), ..phase(tcp(DataDirection::Down, 1)) };
             let mut readings = 0;
             let report = measure(order(server, vec![long]), &cancel, &mut |progress| {
-                if matches!(progress, Progress::Arrived { .. }) {
+                if matches!(progress, MeasureProgress::Arrived { .. }) {
                     readings += 1;
                     cancel.store(readings > 8, Ordering::Relaxed);
                 }

@@ -17,9 +17,12 @@ use netrig_core::Duration;
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_host::tls::{self, Trust};
-use netrig_speed::admission::Limits;
+use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::protocol::greeting::{EXPORTER, greet_server};
-use netrig_speed::protocol::{Budget, Carrier, Echo, FromClient, FromServer, Load, Phase, Preamble, Way};
+use netrig_speed::protocol::{
+    Budget, Carrier, DataDirection, DatagramLoad, EchoDatagram, FromClient, FromServer, MeasurementPhase,
+    Preamble,
+};
 use netrig_speed::serve::{Server, ServerOrder};
 use rustls::{ClientConnection, StreamOwned};
 
@@ -64,7 +67,7 @@ impl Client {
 
     /// Lets data come down, over a connection or by datagrams.
     fn begin(&mut self, server: SocketAddr, carrier: Carrier) -> Data {
-        let phase = Phase { number: 1, carrier, lasts_ns: 60_000_000_000, every_ns: 100_000_000 };
+        let phase = MeasurementPhase { number: 1, carrier, lasts_ns: 60_000_000_000, every_ns: 100_000_000 };
         let preamble = Preamble { token: self.budget.token, phase: 1, stream: 0 };
         self.say(&FromClient::Prepare(phase.clone()));
         assert_eq!(self.hear(), FromServer::Ready);
@@ -121,14 +124,14 @@ impl Data {
 }
 
 const fn downwards() -> [Carrier; 2] {
-    let load = Load::Fixed { bits_per_s: 20_000_000 };
+    let load = DatagramLoad::Fixed { bits_per_s: 20_000_000 };
     [
-        Carrier::Tcp { way: Way::Down, streams: 1, congestion: None },
-        Carrier::Udp { way: Way::Down, size: 1200, load },
+        Carrier::Tcp { way: DataDirection::Down, streams: 1, congestion: None },
+        Carrier::Udp { way: DataDirection::Down, size: 1200, load },
     ]
 }
 
-fn with(limits: Limits, client: impl FnOnce(SocketAddr, &Server)) {
+fn with(limits: AdmissionLimits, client: impl FnOnce(SocketAddr, &Server)) {
     serving(ServerOrder { limits, ..order(4) }, client);
 }
 
@@ -174,7 +177,7 @@ fn a_client_that_hangs_up_is_sent_nothing_more() {
 #[test]
 fn a_client_that_has_had_enough_is_sent_nothing_more() {
     for carrier in downwards() {
-        with(Limits { bytes: 2_000_000, ..order(4).limits }, |address, server| {
+        with(AdmissionLimits { bytes: 2_000_000, ..order(4).limits }, |address, server| {
             let mut client = Client::let_in(address);
             let data = client.begin(address, carrier.clone());
             let why = loop {
@@ -217,7 +220,7 @@ fn a_byte_at_a_time_takes_no_longer_than_all_at_once() {
 /// What is said meanwhile, or asked to be sent back from ever new ports, makes no session longer.
 #[test]
 fn no_client_stays_longer_than_it_may() {
-    let limits = Limits { lasts: Duration::from_secs(6), ..order(4).limits };
+    let limits = AdmissionLimits { lasts: Duration::from_secs(6), ..order(4).limits };
     with(limits, |address, server| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -233,7 +236,7 @@ fn no_client_stays_longer_than_it_may() {
                 let [_, carrier] = downwards();
                 let data = client.begin(address, carrier);
                 let preamble = Preamble { token: client.budget.token, phase: 1, stream: 0 };
-                let echo = Echo { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
+                let echo = EchoDatagram { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
                 let begun = StdInstant::now();
                 while data.comes_within(StdDuration::from_secs(1)) {
                     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -260,9 +263,9 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
         let options = TcpOptions { max_segment: Some(536), buffers, ..TcpOptions::default() };
         let socket = connect(address, &options, Duration::from_secs(5)).unwrap();
         let mut client = Client::let_in_over(socket);
-        let carrier = Carrier::Tcp { way: Way::Up, streams: STREAMS, congestion: None };
+        let carrier = Carrier::Tcp { way: DataDirection::Up, streams: STREAMS, congestion: None };
         let (lasts_ns, every_ns) = (3_000_000_000, 10_000_000);
-        client.say(&FromClient::Prepare(Phase { number: 1, carrier, lasts_ns, every_ns }));
+        client.say(&FromClient::Prepare(MeasurementPhase { number: 1, carrier, lasts_ns, every_ns }));
         assert_eq!(client.hear(), FromServer::Ready);
         let connect = |stream: u16| {
             let preamble = Preamble { token: client.budget.token, phase: 1, stream: stream.into() };
@@ -296,11 +299,11 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
 /// What still comes when a phase is over is waited for, and counts: too much of it ends the session and not only the phase.
 #[test]
 fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
-    with(Limits { bytes: 5_000_000, ..order(4).limits }, |address, server| {
+    with(AdmissionLimits { bytes: 5_000_000, ..order(4).limits }, |address, server| {
         let mut client = Client::let_in(address);
-        let load = Load::Fixed { bits_per_s: 1_000_000 };
-        let carrier = Carrier::Udp { way: Way::Up, size: 1200, load };
-        client.say(&FromClient::Prepare(Phase {
+        let load = DatagramLoad::Fixed { bits_per_s: 1_000_000 };
+        let carrier = Carrier::Udp { way: DataDirection::Up, size: 1200, load };
+        client.say(&FromClient::Prepare(MeasurementPhase {
             number: 1,
             carrier,
             lasts_ns: 60_000_000_000,

@@ -16,17 +16,17 @@ use netrig_core::{Duration, Rate};
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
 use netrig_probe::stamp::HmacKey;
-use netrig_speed::admission::Limits;
-use netrig_speed::carry::Live;
+use netrig_speed::admission::AdmissionLimits;
+use netrig_speed::carry::LiveReading;
 use netrig_speed::flows::{self, TestOrder};
-use netrig_speed::iperf3::{Direction, Parameters};
-use netrig_speed::measure::{Call, CallOrder, News, PhaseOrder, SpeedError};
-use netrig_speed::protocol::{Carrier, Echo, Keyring, Load, Preamble, Way};
-use netrig_speed::serve::{Protocol, Server, ServerOrder};
+use netrig_speed::iperf3::{TestDirection, TestParameters};
+use netrig_speed::measure::{CallOrder, PhaseEvent, PhaseOrder, SpeedCall, SpeedError};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, Preamble};
+use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
 use crate::common::{order, serving, until};
 
-fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<Call, SpeedError> {
+fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<SpeedCall, SpeedError> {
     let order = CallOrder {
         server,
         name: server.ip().into(),
@@ -35,19 +35,22 @@ fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<Ca
         rate,
         options: TcpOptions::default(),
     };
-    Call::connect(order, &AtomicBool::new(false), &mut |_, _| {})
+    SpeedCall::connect(order, &AtomicBool::new(false), &mut |_, _| {})
 }
 
 fn phase(carrier: Carrier, millis: u64) -> PhaseOrder {
     PhaseOrder { carrier, lasts: Duration::from_millis(millis), every: Duration::from_millis(50) }
 }
 
-const fn tcp(way: Way) -> Carrier {
+const fn tcp(way: DataDirection) -> Carrier {
     Carrier::Tcp { way, streams: 1, congestion: None }
 }
 
-fn carried(call: &mut Call, phase: PhaseOrder) -> Result<netrig_speed::measure::Carriage, SpeedError> {
-    call.carry(phase, &AtomicBool::new(false), &mut |_: News<'_>| {})
+fn carried(
+    call: &mut SpeedCall,
+    phase: PhaseOrder,
+) -> Result<netrig_speed::measure::CarriedPhase, SpeedError> {
+    call.carry(phase, &AtomicBool::new(false), &mut |_: PhaseEvent<'_>| {})
 }
 
 /// What the kernel has given this process, bytes (proc(5): VmRSS).
@@ -61,13 +64,13 @@ fn resident() -> u64 {
 /// more, and the fifth two hundred take no memory that the second did not.
 #[test]
 fn two_hundred_at_once_are_served_within_limits_of_twenty() {
-    let limits = Limits {
+    let limits = AdmissionLimits {
         sessions: 20,
         queue: 200,
         per_household: 20,
         queue_per_household: 200,
         rate: Some(Rate::from_bits_per_s(200_000_000)),
-        ..Limits::default()
+        ..AdmissionLimits::default()
     };
     serving(ServerOrder { limits, ..order(20) }, |address, server| {
         let (most, served) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -76,10 +79,14 @@ fn two_hundred_at_once_are_served_within_limits_of_twenty() {
             most.fetch_max(server.now().measuring, Ordering::Relaxed);
             let mut has_some = false;
             let carriage =
-                call.carry(phase(tcp(Way::Down), 20_000), &AtomicBool::new(false), &mut |news| match news {
-                    News::Near(Live::Bytes { received, .. }) => has_some |= received > 100_000,
-                    News::Tick(steering) => steering.enough = has_some,
-                    News::Near(_) | News::Far(_) => {}
+                call.carry(phase(tcp(DataDirection::Down), 20_000), &AtomicBool::new(false), &mut |news| {
+                    match news {
+                        PhaseEvent::Near(LiveReading::Bytes { received, .. }) => {
+                            has_some |= received > 100_000
+                        }
+                        PhaseEvent::Tick(steering) => steering.enough = has_some,
+                        PhaseEvent::Near(_) | PhaseEvent::Far(_) => {}
+                    }
                 });
             let carriage = carriage.unwrap();
             let received = carriage.near.counted.iter().map(|counted| counted.received).max().unwrap();
@@ -96,7 +103,7 @@ fn two_hundred_at_once_are_served_within_limits_of_twenty() {
             memory.push(resident());
         }
         assert_eq!(served.load(Ordering::Relaxed), 1000);
-        assert_eq!(server.tally().sessions(Protocol::Netrig), 1000);
+        assert_eq!(server.tally().sessions(ClientProtocol::Netrig), 1000);
         assert_eq!(server.tally().failures(), Default::default());
         assert!(most.load(Ordering::Relaxed) <= 20);
         println!("resident after each 200: {memory:?} B");
@@ -112,10 +119,10 @@ fn while_another_measures(order: ServerOrder, mischief: impl FnOnce(SocketAddr, 
         std::thread::scope(|scope| {
             let good = scope.spawn(|| {
                 let mut call = call(address, None, None).unwrap();
-                let fixed = Load::Fixed { bits_per_s: 2_000_000 };
+                let fixed = DatagramLoad::Fixed { bits_per_s: 2_000_000 };
                 let mut phases = 0;
                 while !over.load(Ordering::Relaxed) || phases == 0 {
-                    let load = Carrier::Udp { way: Way::Up, size: 500, load: fixed };
+                    let load = Carrier::Udp { way: DataDirection::Up, size: 500, load: fixed };
                     let carriage = carried(&mut call, phase(load, 500)).unwrap();
                     let (sent, came) =
                         (carriage.near.report.datagrams.unwrap(), carriage.far.report.datagrams.unwrap());
@@ -137,14 +144,17 @@ fn while_another_measures(order: ServerOrder, mischief: impl FnOnce(SocketAddr, 
 /// what it gets alone.
 #[test]
 fn others_get_what_they_had_while_some_misbehave() {
-    let limits =
-        Limits { rate: Some(Rate::from_bits_per_s(80_000_000)), bytes: 30_000_000, ..order(4).limits };
+    let limits = AdmissionLimits {
+        rate: Some(Rate::from_bits_per_s(80_000_000)),
+        bytes: 30_000_000,
+        ..order(4).limits
+    };
     serving(ServerOrder { limits, ..order(4) }, |address, server| {
         let goodput = || {
             let mut call = call(address, None, None).unwrap();
-            let carriage = carried(&mut call, phase(tcp(Way::Down), 3000)).unwrap();
+            let carriage = carried(&mut call, phase(tcp(DataDirection::Down), 3000)).unwrap();
             call.hang_up();
-            carriage.course(Way::Down).throughput().unwrap().bits_per_s
+            carriage.course(DataDirection::Down).throughput().unwrap().bits_per_s
         };
         let alone = goodput();
         assert!((19e6..21e6).contains(&alone), "{alone}");
@@ -160,8 +170,8 @@ fn others_get_what_they_had_while_some_misbehave() {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     let mut glutton = call(address, None, Some(Rate::from_bits_per_s(20_000_000))).unwrap();
-                    let up = Load::Fixed { bits_per_s: 20_000_000 };
-                    let up = Carrier::Udp { way: Way::Both, size: 1200, load: up };
+                    let up = DatagramLoad::Fixed { bits_per_s: 20_000_000 };
+                    let up = Carrier::Udp { way: DataDirection::Both, size: 1200, load: up };
                     let _ = carried(&mut glutton, phase(up, 10_000));
                 }
             });
@@ -206,7 +216,7 @@ fn a_connection_from_elsewhere_is_none_of_a_session() {
                 let _ = stranger.read_to_end(&mut came);
                 came.len()
             });
-            let carriage = carried(&mut call, phase(tcp(Way::Down), 1000)).unwrap();
+            let carriage = carried(&mut call, phase(tcp(DataDirection::Down), 1000)).unwrap();
             assert!(!carriage.cut_short && carriage.near.counted.iter().any(|counted| counted.received > 0));
             assert_eq!(stranger.join().unwrap(), 0);
         });
@@ -220,7 +230,7 @@ fn failures(server: &Server, sentence: &str) -> u64 {
 
 #[test]
 fn who_floods_with_datagrams_is_cut_off() {
-    let limits = Limits { bytes: 20_000_000, ..order(4).limits };
+    let limits = AdmissionLimits { bytes: 20_000_000, ..order(4).limits };
     while_another_measures(ServerOrder { limits, ..order(4) }, |address, server| {
         // Of nobody: they are counted and dropped.
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -228,7 +238,11 @@ fn who_floods_with_datagrams_is_cut_off() {
         assert!(server.tally().strays.load(Ordering::Relaxed) > 0);
         // Beyond what it was let in for.
         let mut flooder = call(address, None, Some(Rate::from_bits_per_s(1_000_000))).unwrap();
-        let load = |bits_per_s| Carrier::Udp { way: Way::Up, size: 1200, load: Load::Fixed { bits_per_s } };
+        let load = |bits_per_s| Carrier::Udp {
+            way: DataDirection::Up,
+            size: 1200,
+            load: DatagramLoad::Fixed { bits_per_s },
+        };
         let error = carried(&mut flooder, phase(load(400_000_000), 3000)).unwrap_err().to_string();
         assert!(error.contains("was let in for 1000000"), "{error}");
         // Within, but beyond its bytes.
@@ -236,7 +250,11 @@ fn who_floods_with_datagrams_is_cut_off() {
         let error = carried(&mut glutton, phase(load(400_000_000), 5000)).unwrap_err().to_string();
         assert!(error.contains("it carried more than a session may"), "{error}");
         let mut glutton = call(address, None, None).unwrap();
-        let down = Carrier::Udp { way: Way::Down, size: 1200, load: Load::Fixed { bits_per_s: 400_000_000 } };
+        let down = Carrier::Udp {
+            way: DataDirection::Down,
+            size: 1200,
+            load: DatagramLoad::Fixed { bits_per_s: 400_000_000 },
+        };
         let error = carried(&mut glutton, phase(down, 5000)).unwrap_err().to_string();
         assert!(error.contains("it carried more than a session may"), "{error}");
         until("both are counted", || failures(server, "it carried more than a session may") == 2);
@@ -245,21 +263,21 @@ fn who_floods_with_datagrams_is_cut_off() {
 
 #[test]
 fn who_lies_about_its_address_or_its_rate_gets_nothing_by_it() {
-    let limits = Limits { rate: Some(Rate::from_bits_per_s(40_000_000)), ..order(4).limits };
+    let limits = AdmissionLimits { rate: Some(Rate::from_bits_per_s(40_000_000)), ..order(4).limits };
     while_another_measures(ServerOrder { limits, ..order(4) }, |address, server| {
         let mut liar = call(address, None, Some(Rate::from_bits_per_s(1_000_000))).unwrap();
         let token = liar.budget().token;
         let error = std::thread::scope(|scope| {
             scope.spawn(|| {
-                let load = Load::Fixed { bits_per_s: 1_000_000 };
-                let quiet = Carrier::Udp { way: Way::Up, size: 100, load };
+                let load = DatagramLoad::Fixed { bits_per_s: 1_000_000 };
+                let quiet = Carrier::Udp { way: DataDirection::Up, size: 100, load };
                 assert!(!carried(&mut liar, phase(quiet, 500)).unwrap().cut_short);
             });
             // Somebody with its token at another address: nothing counts of what comes from there, and nothing is answered.
             let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
             stranger.set_read_timeout(Some(StdDuration::from_millis(300))).unwrap();
             let preamble = Preamble { token, phase: 1, stream: 0 };
-            let echo = Echo { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
+            let echo = EchoDatagram { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
             stranger.send_to(&echo.encode(), address).unwrap();
             stranger.send_to(&preamble.encode(), address).unwrap();
             stranger.recv(&mut [0; 100]).unwrap_err()
@@ -275,9 +293,14 @@ fn who_lies_about_its_address_or_its_rate_gets_nothing_by_it() {
 
 /// What our client of iperf3 is told that asks for 1 Mbit/s and sends what it likes.
 fn iperf3_that_lies(address: SocketAddr) -> String {
-    use netrig_speed::iperf3::{ClientEvent, ClientSession, Cookie, Transport, datagram};
-    let asked =
-        Parameters { transport: Transport::Udp, rate: 1_000_000, len: 1200, time: 20, ..Default::default() };
+    use netrig_speed::iperf3::{ClientEvent, ClientSession, Cookie, TestTransport, datagram};
+    let asked = TestParameters {
+        transport: TestTransport::Udp,
+        rate: 1_000_000,
+        len: 1200,
+        time: 20,
+        ..Default::default()
+    };
     let begun = std::time::Instant::now();
     let now = || netrig_core::Instant::ZERO + Duration::from(begun.elapsed());
     let mut control = TcpStream::connect(address).unwrap();
@@ -335,8 +358,8 @@ fn garbage_and_sudden_ends_are_counted_and_the_others_go_on() {
         // Closed in the middle of a phase.
         let mut gone = call(address, None, None).unwrap();
         let cut = AtomicBool::new(false);
-        let carriage = gone.carry(phase(tcp(Way::Down), 20_000), &cut, &mut |news| {
-            if matches!(news, News::Near(_)) {
+        let carriage = gone.carry(phase(tcp(DataDirection::Down), 20_000), &cut, &mut |news| {
+            if matches!(news, PhaseEvent::Near(_)) {
                 cut.store(true, Ordering::Relaxed);
             }
         });
@@ -352,13 +375,13 @@ fn garbage_and_sudden_ends_are_counted_and_the_others_go_on() {
 /// Whoever was let in and does nothing has its place until its time is over, and no longer.
 #[test]
 fn who_holds_a_place_and_does_nothing_loses_it() {
-    let limits = Limits { lasts: Duration::from_secs(5), ..order(1).limits };
+    let limits = AdmissionLimits { lasts: Duration::from_secs(5), ..order(1).limits };
     serving(ServerOrder { limits, ..order(1) }, |address, server| {
         let holds = call(address, None, None).unwrap();
         // The next one waits for its place.
         let mut next = call(address, None, None).unwrap();
         until("it is counted", || failures(server, "it took longer than a session may") == 1);
-        assert!(!carried(&mut next, phase(tcp(Way::Up), 200)).unwrap().cut_short);
+        assert!(!carried(&mut next, phase(tcp(DataDirection::Up), 200)).unwrap().cut_short);
         drop((holds, next));
         // So does a client of iperf3 that does not end, and an object that nobody reads.
         until("its place is free", || server.now().measuring == 0);
@@ -380,7 +403,7 @@ fn silent_connections_keep_nobody_out() {
             failures(server, "your address has reached its limit of connections") > 0
         });
         drop(silent);
-        let asked = Parameters { time: 1, direction: Direction::Both, ..Parameters::default() };
+        let asked = TestParameters { time: 1, direction: TestDirection::Both, ..TestParameters::default() };
         let order = TestOrder { server: address, host: "h".into(), asked, every: Duration::from_millis(100) };
         until("there is room again", || {
             flows::test(&order, &AtomicBool::new(false), &mut |_, _| {})
@@ -392,7 +415,7 @@ fn silent_connections_keep_nobody_out() {
 #[test]
 fn keys_have_names_and_as_many_places_as_they_may() {
     let keys = Keyring::read("ann 0123456789abcdef\nbob fedcba9876543210").unwrap();
-    let limits = Limits { per_key: Some(1), queue_per_household: 8, ..order(4).limits };
+    let limits = AdmissionLimits { per_key: Some(1), queue_per_household: 8, ..order(4).limits };
     serving(ServerOrder { keys, limits, ..order(4) }, |address, server| {
         let (ann, bob) = (&b"0123456789abcdef"[..], &b"fedcba9876543210"[..]);
         let first = call(address, Some(ann), None).unwrap();

@@ -12,8 +12,8 @@ use std::time::Duration as StdDuration;
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
 use netrig_speed::iperf3::datagram::{CONNECT, OLD_CONNECT};
-use netrig_speed::measure::{Call, CallOrder};
-use netrig_speed::protocol::{Echo, Preamble};
+use netrig_speed::measure::{CallOrder, SpeedCall};
+use netrig_speed::protocol::{EchoDatagram, Preamble};
 
 use netrig_test_support::stranger_table::{self, Stranger};
 
@@ -32,9 +32,9 @@ fn no_speed_server_sends_a_stranger_anything() {
             options: TcpOptions::default(),
         };
         // The session of another client; the strangers know its token.
-        let call = Call::connect(order, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let call = SpeedCall::connect(order, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         let preamble = Preamble { token: call.budget().token, phase: 1, stream: 0 };
-        let echo = Echo { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
+        let echo = EchoDatagram { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
         let requests = [
             ("preamble of a session", preamble.encode().to_vec()),
             ("echo of a session", echo.encode().to_vec()),

@@ -12,11 +12,13 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::Duration;
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
-use netrig_speed::measure::{Call, CallOrder, Latency, MeasureOrder, PhaseOrder, Probing, Task, measure};
+use netrig_speed::measure::{
+    CallOrder, Latency, MeasureOrder, MeasureTask, PhaseOrder, Probing, SpeedCall, measure,
+};
 use netrig_speed::meter::{OneWay, clocks};
-use netrig_speed::protocol::{Carrier, Way};
+use netrig_speed::protocol::{Carrier, DataDirection};
 use netrig_speed::responsiveness::Responsiveness;
-use netrig_speed::serve::{Protocol, Server};
+use netrig_speed::serve::{ClientProtocol, Server};
 
 use crate::common;
 
@@ -31,13 +33,13 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         let tls = tls::client(&Trust::Anyone, None).unwrap();
         let name = server.ip().into();
         let order = CallOrder { server, name, tls, key: None, rate: None, options: TcpOptions::default() };
-        let mut call = Call::connect(order.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let mut call = SpeedCall::connect(order.clone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         assert!(call.reads_our_clock(), "both are this process");
         let local = SocketAddr::new(call.ends()[0].ip(), 0);
         let latency = Latency::begin(local, server, call.budget().token, Duration::from_millis(10)).unwrap();
         let probing = Probing::begin(order).unwrap();
-        probing.carries(Way::Down, [1e9; 2]);
-        let carrier = Carrier::Tcp { way: Way::Down, streams: 2, congestion: None };
+        probing.carries(DataDirection::Down, [1e9; 2]);
+        let carrier = Carrier::Tcp { way: DataDirection::Down, streams: 2, congestion: None };
         let phase = PhaseOrder { carrier, lasts: Duration::from_secs(2), every: Duration::from_millis(100) };
         let carriage = call.carry(phase, &AtomicBool::new(false), &mut |_| {}).unwrap();
         let (probes, rounds) = (probing.end().unwrap(), latency.end().unwrap());
@@ -51,7 +53,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         for part in [told.connect, told.secure, told.answer] {
             assert!(part.delays.least_s.is_some_and(|least| least > 0.0));
         }
-        assert_eq!(has.tally().sessions(Protocol::Netrig), 1, "probes are no sessions");
+        assert_eq!(has.tally().sessions(ClientProtocol::Netrig), 1, "probes are no sessions");
         assert!(has.tally().failures().is_empty(), "{:?}", has.tally().failures());
         let ways = OneWay::of(rounds.iter(), clocks(&rounds, one_clock)).unwrap();
         assert_eq!(ways.bound_s, 0.0);
@@ -68,11 +70,11 @@ fn both_ways_at_once_have_their_responsiveness() {
         let tls = tls::client(&Trust::Anyone, None).unwrap();
         let name = server.ip().into();
         let call = CallOrder { server, name, tls, key: None, rate: None, options: TcpOptions::default() };
-        let carrier = Carrier::Tcp { way: Way::Both, streams: 2, congestion: None };
+        let carrier = Carrier::Tcp { way: DataDirection::Both, streams: 2, congestion: None };
         let order = MeasureOrder {
             call,
             idle: Duration::from_millis(300),
-            tasks: vec![Task::Carry(PhaseOrder {
+            tasks: vec![MeasureTask::Carry(PhaseOrder {
                 carrier,
                 lasts: Duration::from_secs(2),
                 every: Duration::from_millis(100),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use netrig_host::HostSettings;
 use netrig_speed::protocol::PORT;
-use netrig_speed::tune::{Path, RateFrom, SYSCTLS, Tuning};
+use netrig_speed::tune::{RateFrom, SYSCTLS, TunedPath, Tuning};
 
 use super::arguments::Tune;
 use crate::commands::probe::{Target, resolve};
@@ -19,7 +19,7 @@ pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let server = target.as_ref().map(|target| resolve(target, PORT)).transpose()?;
     let told = arguments.rate.map(|rate| (rate, RateFrom::Told));
     let mut path =
-        Path { host: server.map(|server| server.ip()), round_trip: arguments.round_trip, rate: told };
+        TunedPath { host: server.map(|server| server.ip()), round_trip: arguments.round_trip, rate: told };
     let mut unread = Vec::new();
     if let Some((target, server)) = target.zip(server) {
         if arguments.measure {

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use netrig_core::{Duration, Rate};
 use netrig_probe::{Gaps, PingOrder, ProbePlan, ping};
-use netrig_speed::measure::{Call, PhaseOrder};
-use netrig_speed::protocol::{Carrier, Way};
+use netrig_speed::measure::{PhaseOrder, SpeedCall};
+use netrig_speed::protocol::{Carrier, DataDirection};
 
 use super::super::arguments::Tune;
 use super::super::measure::{call_order, failure};
@@ -57,9 +57,9 @@ fn opening(server: SocketAddr) -> Result<Duration, String> {
 pub(super) fn measure(target: &str, server: SocketAddr, arguments: &Tune) -> Result<Measured, Failure> {
     let cancel = until_interrupted()?;
     let order = call_order(target, server, &arguments.key, None, None)?;
-    let mut call = Call::connect(order, &cancel, &mut |_, _| {}).map_err(failure)?;
+    let mut call = SpeedCall::connect(order, &cancel, &mut |_, _| {}).map_err(failure)?;
     let mut fastest: Option<f64> = None;
-    for way in [Way::Down, Way::Up] {
+    for way in [DataDirection::Down, DataDirection::Up] {
         let carrier = Carrier::Tcp { way, streams: 4, congestion: None };
         let phase = PhaseOrder { carrier, lasts: LASTS, every: Duration::from_millis(100) };
         let carriage = call.carry(phase, &cancel, &mut |_| {}).map_err(failure)?;

@@ -1,13 +1,13 @@
 //! What was found of a terminal, as a table for people.
 
-use netrig_speed::tune::{Finding, RateFrom, Tuning, Verdict};
+use netrig_speed::tune::{RateFrom, SettingFinding, SettingVerdict, Tuning};
 
 use super::super::show::rate;
 
 /// All that was found: first what was known of the path, then each setting, what is to be mended at the end.
 pub(super) fn table(tuning: &Tuning) -> String {
     let mut text = heading(tuning);
-    let widest = |of: fn(&Finding) -> &str| {
+    let widest = |of: fn(&SettingFinding) -> &str| {
         tuning.settings.iter().map(|finding| of(finding).chars().count()).max().unwrap_or(0)
     };
     let (name, now) = (widest(|finding| &finding.name), widest(|finding| now(finding)));
@@ -27,7 +27,8 @@ pub(super) fn table(tuning: &Tuning) -> String {
         let mend = finding.mend.as_deref().unwrap_or_default();
         text += &format!("\n{}: {}\n  {mend}\n", finding.name, finding.why);
     }
-    let untold = |finding: &&Finding| finding.verdict == Verdict::Unknown && finding.now.is_some();
+    let untold =
+        |finding: &&SettingFinding| finding.verdict == SettingVerdict::Unknown && finding.now.is_some();
     if tuning.settings.iter().any(|finding| untold(&finding)) {
         text += "\nnot to be told of this path:\n";
     }
@@ -63,15 +64,15 @@ fn heading(tuning: &Tuning) -> String {
     format!("{to}{by}: {round_trip}; {rate}{window}\n")
 }
 
-fn now(finding: &Finding) -> &str {
+fn now(finding: &SettingFinding) -> &str {
     finding.now.as_deref().unwrap_or("?")
 }
 
-const fn verdict(verdict: Verdict) -> &'static str {
+const fn verdict(verdict: SettingVerdict) -> &'static str {
     match verdict {
-        Verdict::Fits => "fits",
-        Verdict::TooSmall => "too small",
-        Verdict::Unfit => "unfit",
-        Verdict::Unknown => "unknown",
+        SettingVerdict::Fits => "fits",
+        SettingVerdict::TooSmall => "too small",
+        SettingVerdict::Unfit => "unfit",
+        SettingVerdict::Unknown => "unknown",
     }
 }

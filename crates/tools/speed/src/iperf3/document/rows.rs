@@ -2,11 +2,13 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Document, End as StreamEnd, Half, Interval, StreamReadings, UdpReadings};
+use super::readings::{
+    DirectionStreams, StreamInterval, StreamReadings, StreamTotals, TcpReadings, TestDocument, UdpReadings,
+};
 
 /// A row. What a row of its kind has not is left out.
 #[derive(Clone, Default, Serialize)]
-pub(super) struct Row {
+pub(super) struct JsonRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     socket: Option<u32>,
     #[serde(serialize_with = "finite")]
@@ -21,11 +23,11 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     retransmits: Option<u64>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    state: Option<State>,
+    state: Option<TcpSenderState>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    extremes: Option<Extremes>,
+    extremes: Option<TcpExtremes>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    loss: Option<Loss>,
+    loss: Option<UdpLoss>,
     #[serde(skip_serializing_if = "Option::is_none")]
     packets: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +39,7 @@ pub(super) struct Row {
 
 /// Of a sender over TCP at the end of an interval.
 #[derive(Clone, Serialize)]
-struct State {
+struct TcpSenderState {
     snd_cwnd: u64,
     snd_wnd: u64,
     rtt: u64,
@@ -47,7 +49,7 @@ struct State {
 
 /// Of a sender over TCP on the whole.
 #[derive(Clone, Serialize)]
-struct Extremes {
+struct TcpExtremes {
     max_snd_cwnd: u64,
     max_snd_wnd: u64,
     max_rtt: u64,
@@ -56,7 +58,7 @@ struct Extremes {
 }
 
 #[derive(Clone, Serialize)]
-struct Loss {
+struct UdpLoss {
     #[serde(serialize_with = "finite")]
     jitter_ms: f64,
     lost_packets: u64,
@@ -65,7 +67,7 @@ struct Loss {
     lost_percent: f64,
 }
 
-impl From<UdpReadings> for Loss {
+impl From<UdpReadings> for UdpLoss {
     fn from(udp: UdpReadings) -> Self {
         Self {
             jitter_ms: udp.jitter * 1e3,
@@ -76,7 +78,7 @@ impl From<UdpReadings> for Loss {
     }
 }
 
-impl Row {
+impl JsonRow {
     fn new(start: f64, end: f64, bytes: u64, sender: bool) -> Self {
         let seconds = end - start;
         let bits_per_second = ratio(bytes as f64 * 8.0, seconds);
@@ -95,21 +97,21 @@ fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
 
 /// One interval of all streams.
 #[derive(Serialize)]
-pub(super) struct Rows {
-    streams: Vec<Row>,
+pub(super) struct JsonInterval {
+    streams: Vec<JsonRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sum: Option<Row>,
+    sum: Option<JsonRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sum_bidir_reverse: Option<Row>,
+    sum_bidir_reverse: Option<JsonRow>,
 }
 
 /// All intervals of a test.
-pub(super) fn interval_rows(document: &Document) -> Vec<Rows> {
+pub(super) fn interval_rows(document: &TestDocument) -> Vec<JsonInterval> {
     let tcp = document.is_tcp();
     let halves = document.halves();
     let count = document.streams.iter().map(|stream| stream.intervals.len()).max().unwrap_or(0);
     let one = |at: usize| {
-        let mut rows = Rows { streams: Vec::new(), sum: None, sum_bidir_reverse: None };
+        let mut rows = JsonInterval { streams: Vec::new(), sum: None, sum_bidir_reverse: None };
         for half in &halves {
             let intervals: Vec<_> =
                 half.streams.iter().filter_map(|stream| Some((*stream, stream.intervals.get(at)?))).collect();
@@ -122,16 +124,16 @@ pub(super) fn interval_rows(document: &Document) -> Vec<Rows> {
     (0..count).map(one).collect()
 }
 
-fn stream_row(stream: &StreamReadings, interval: &Interval, tcp: bool) -> Row {
-    let row = Row {
+fn stream_row(stream: &StreamReadings, interval: &StreamInterval, tcp: bool) -> JsonRow {
+    let row = JsonRow {
         socket: Some(stream.path.socket),
         omitted: Some(interval.omitted),
-        ..Row::new(interval.start, interval.end, interval.bytes, stream.sends)
+        ..JsonRow::new(interval.start, interval.end, interval.bytes, stream.sends)
     };
     match interval.tcp.filter(|_| tcp && stream.sends) {
-        Some(read) => Row {
+        Some(read) => JsonRow {
             retransmits: Some(read.retransmits),
-            state: Some(State {
+            state: Some(TcpSenderState {
                 snd_cwnd: read.congestion_window,
                 snd_wnd: read.send_window,
                 rtt: read.rtt,
@@ -141,23 +143,28 @@ fn stream_row(stream: &StreamReadings, interval: &Interval, tcp: bool) -> Row {
             ..row
         },
         None if tcp => row,
-        None if stream.sends => Row { packets: Some(interval.udp.packets), ..row },
-        None => Row { loss: Some(interval.udp.into()), ..row },
+        None if stream.sends => JsonRow { packets: Some(interval.udp.packets), ..row },
+        None => JsonRow { loss: Some(interval.udp.into()), ..row },
     }
 }
 
 /// All streams of a direction; the moments are those of the first.
-fn sum_row(half: &Half<'_>, intervals: &[(&StreamReadings, &Interval)], tcp: bool) -> Option<Row> {
+fn sum_row(
+    half: &DirectionStreams<'_>,
+    intervals: &[(&StreamReadings, &StreamInterval)],
+    tcp: bool,
+) -> Option<JsonRow> {
     let (_, first) = intervals.first()?;
     let bytes = intervals.iter().map(|(_, interval)| interval.bytes).sum();
-    let row = Row { omitted: Some(first.omitted), ..Row::new(first.start, first.end, bytes, half.sends) };
+    let row =
+        JsonRow { omitted: Some(first.omitted), ..JsonRow::new(first.start, first.end, bytes, half.sends) };
     let sent_again = intervals.iter().filter_map(|(_, interval)| Some(interval.tcp?.retransmits));
     let udp = sum_udp(intervals.iter().map(|(_, interval)| interval.udp));
     Some(match (tcp, half.sends) {
-        (true, true) => Row { retransmits: first.tcp.map(|_| sent_again.sum()), ..row },
+        (true, true) => JsonRow { retransmits: first.tcp.map(|_| sent_again.sum()), ..row },
         (true, false) => row,
-        (false, true) => Row { packets: Some(udp.packets), ..row },
-        (false, false) => Row { loss: Some(udp.into()), ..row },
+        (false, true) => JsonRow { packets: Some(udp.packets), ..row },
+        (false, false) => JsonRow { loss: Some(udp.into()), ..row },
     })
 }
 
@@ -177,13 +184,13 @@ fn sum_udp(readings: impl Iterator<Item = UdpReadings>) -> UdpReadings {
 
 /// What a test came to. It is empty if it came to nothing.
 #[derive(Default, Serialize)]
-pub(super) struct End<'a> {
+pub(super) struct JsonEnd<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    streams: Option<Vec<EndStream>>,
+    streams: Option<Vec<JsonEndStream>>,
     #[serde(flatten)]
-    first: Sums,
+    first: JsonSums,
     #[serde(flatten, serialize_with = "reverse")]
-    second: Sums,
+    second: JsonSums,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_utilization_percent: Option<CpuRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,33 +201,33 @@ pub(super) struct End<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum EndStream {
-    Tcp { sender: Box<Row>, receiver: Box<Row> },
-    Udp { udp: Box<Row> },
+enum JsonEndStream {
+    Tcp { sender: Box<JsonRow>, receiver: Box<JsonRow> },
+    Udp { udp: Box<JsonRow> },
 }
 
 /// Of the first of two directions, or the only one.
 #[derive(Clone, Default, Serialize)]
-struct Sums {
+struct JsonSums {
     #[serde(skip_serializing_if = "Option::is_none")]
-    sum: Option<Row>,
+    sum: Option<JsonRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sum_sent: Option<Row>,
+    sum_sent: Option<JsonRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sum_received: Option<Row>,
+    sum_received: Option<JsonRow>,
 }
 
-fn reverse<S: Serializer>(sums: &Sums, to: S) -> Result<S::Ok, S::Error> {
+fn reverse<S: Serializer>(sums: &JsonSums, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Reverse<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
-        sum_bidir_reverse: &'a Option<Row>,
+        sum_bidir_reverse: &'a Option<JsonRow>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        sum_sent_bidir_reverse: &'a Option<Row>,
+        sum_sent_bidir_reverse: &'a Option<JsonRow>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        sum_received_bidir_reverse: &'a Option<Row>,
+        sum_received_bidir_reverse: &'a Option<JsonRow>,
     }
-    let Sums { sum, sum_sent, sum_received } = sums;
+    let JsonSums { sum, sum_sent, sum_received } = sums;
     Reverse {
         sum_bidir_reverse: sum,
         sum_sent_bidir_reverse: sum_sent,
@@ -246,17 +253,18 @@ struct CpuRow {
 }
 
 /// A stream's two ends: what was sent and what arrived.
-struct Ends<'a> {
+struct StreamEnds<'a> {
     stream: &'a StreamReadings,
-    sent: StreamEnd,
-    received: StreamEnd,
+    sent: StreamTotals,
+    received: StreamTotals,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> StreamEnds<'a> {
     /// What the other end has not said is nothing, in the same time.
     fn new(stream: &'a StreamReadings) -> Option<Self> {
         let local = stream.local?;
-        let remote = stream.remote.unwrap_or(StreamEnd { seconds: local.seconds, ..StreamEnd::default() });
+        let remote =
+            stream.remote.unwrap_or(StreamTotals { seconds: local.seconds, ..StreamTotals::default() });
         let (sent, received) = if stream.sends { (local, remote) } else { (remote, local) };
         Some(Self { stream, sent, received })
     }
@@ -267,34 +275,34 @@ impl<'a> Ends<'a> {
         UdpReadings { packets, ..self.received.udp }
     }
 
-    fn row(&self, end: &StreamEnd) -> Row {
-        Row {
+    fn row(&self, end: &StreamTotals) -> JsonRow {
+        JsonRow {
             socket: Some(self.stream.path.socket),
-            ..Row::new(0.0, end.seconds, end.bytes, self.stream.sends)
+            ..JsonRow::new(0.0, end.seconds, end.bytes, self.stream.sends)
         }
     }
 
-    fn tcp_rows(&self) -> EndStream {
-        let sender = Row {
+    fn tcp_rows(&self) -> JsonEndStream {
+        let sender = JsonRow {
             retransmits: self.sent.retransmits,
             extremes: self.sent.retransmits.map(|_| extremes(&self.stream.intervals)),
             ..self.row(&self.sent)
         };
-        EndStream::Tcp { sender: sender.into(), receiver: self.row(&self.received).into() }
+        JsonEndStream::Tcp { sender: sender.into(), receiver: self.row(&self.received).into() }
     }
 
-    fn udp_row(&self) -> EndStream {
+    fn udp_row(&self) -> JsonEndStream {
         let udp = self.udp();
         let (loss, out_of_order) = (Some(udp.into()), Some(udp.out_of_order));
-        EndStream::Udp { udp: Row { loss, out_of_order, ..self.row(&self.sent) }.into() }
+        JsonEndStream::Udp { udp: JsonRow { loss, out_of_order, ..self.row(&self.sent) }.into() }
     }
 }
 
-fn extremes(intervals: &[Interval]) -> Extremes {
+fn extremes(intervals: &[StreamInterval]) -> TcpExtremes {
     let read = || intervals.iter().filter_map(|interval| interval.tcp);
     let count = read().count() as u64;
-    let most = |of: fn(super::TcpReadings) -> u64| read().map(of).max().unwrap_or(0);
-    Extremes {
+    let most = |of: fn(TcpReadings) -> u64| read().map(of).max().unwrap_or(0);
+    TcpExtremes {
         max_snd_cwnd: most(|tcp| tcp.congestion_window),
         max_snd_wnd: most(|tcp| tcp.send_window),
         max_rtt: most(|tcp| tcp.rtt),
@@ -303,12 +311,12 @@ fn extremes(intervals: &[Interval]) -> Extremes {
     }
 }
 
-impl<'a> End<'a> {
-    pub fn new(document: &'a Document) -> Self {
+impl<'a> JsonEnd<'a> {
+    pub fn new(document: &'a TestDocument) -> Self {
         let halves = document.halves();
         let mut rows = Self::default();
         for half in &halves {
-            let ends: Option<Vec<_>> = half.streams.iter().map(|stream| Ends::new(stream)).collect();
+            let ends: Option<Vec<_>> = half.streams.iter().map(|stream| StreamEnds::new(stream)).collect();
             let Some(ends) = ends.filter(|ends| !ends.is_empty()) else { return Self::default() };
             let tcp = document.is_tcp();
             let streams = ends.iter().map(|ends| if tcp { ends.tcp_rows() } else { ends.udp_row() });
@@ -320,7 +328,7 @@ impl<'a> End<'a> {
         rows
     }
 
-    fn finish(&mut self, document: &'a Document, sends: bool) {
+    fn finish(&mut self, document: &'a TestDocument, sends: bool) {
         let (host, remote) = (document.cpu, document.remote_cpu);
         self.cpu_utilization_percent = Some(CpuRow {
             host_total: host.total,
@@ -339,34 +347,42 @@ impl<'a> End<'a> {
 }
 
 /// What all streams of a direction sent or received; how long it took is the first one's.
-fn end_sum(half: &Half<'_>, ends: &[Ends<'_>], of: fn(&Ends<'_>) -> StreamEnd) -> Row {
+fn end_sum(
+    half: &DirectionStreams<'_>,
+    ends: &[StreamEnds<'_>],
+    of: fn(&StreamEnds<'_>) -> StreamTotals,
+) -> JsonRow {
     let seconds = ends.first().map_or(0.0, |ends| of(ends).seconds);
-    Row::new(0.0, seconds, ends.iter().map(|ends| of(ends).bytes).sum(), half.sends)
+    JsonRow::new(0.0, seconds, ends.iter().map(|ends| of(ends).bytes).sum(), half.sends)
 }
 
-fn tcp_sums(half: &Half<'_>, ends: &[Ends<'_>]) -> Sums {
+fn tcp_sums(half: &DirectionStreams<'_>, ends: &[StreamEnds<'_>]) -> JsonSums {
     let again: Option<Vec<_>> = ends.iter().map(|ends| ends.sent.retransmits).collect();
     let retransmits = again.map(|again| again.iter().sum());
-    Sums {
+    JsonSums {
         sum: None,
-        sum_sent: Some(Row { retransmits, ..end_sum(half, ends, |ends| ends.sent) }),
+        sum_sent: Some(JsonRow { retransmits, ..end_sum(half, ends, |ends| ends.sent) }),
         sum_received: Some(end_sum(half, ends, |ends| ends.received)),
     }
 }
 
-fn udp_sums(half: &Half<'_>, ends: &[Ends<'_>]) -> Sums {
-    let all = sum_udp(ends.iter().map(Ends::udp));
+fn udp_sums(half: &DirectionStreams<'_>, ends: &[StreamEnds<'_>]) -> JsonSums {
+    let all = sum_udp(ends.iter().map(StreamEnds::udp));
     let sent =
         sum_udp(ends.iter().map(|ends| UdpReadings { packets: ends.sent.udp.packets, ..Default::default() }));
     let received = UdpReadings { packets: ends.iter().map(|ends| ends.received.udp.packets).sum(), ..all };
     let of_sent = end_sum(half, ends, |ends| ends.sent);
     let of_received = end_sum(half, ends, |ends| ends.received);
     // The first one tells what was sent in the receiver's time, at the sender's rate.
-    let both =
-        Row { end: of_received.end, seconds: of_received.seconds, loss: Some(all.into()), ..of_sent.clone() };
-    Sums {
+    let both = JsonRow {
+        end: of_received.end,
+        seconds: of_received.seconds,
+        loss: Some(all.into()),
+        ..of_sent.clone()
+    };
+    JsonSums {
         sum: Some(both),
-        sum_sent: Some(Row { loss: Some(sent.into()), sender: true, ..of_sent }),
-        sum_received: Some(Row { loss: Some(received.into()), sender: false, ..of_received }),
+        sum_sent: Some(JsonRow { loss: Some(sent.into()), sender: true, ..of_sent }),
+        sum_received: Some(JsonRow { loss: Some(received.into()), sender: false, ..of_received }),
     }
 }

@@ -1,6 +1,7 @@
 //! What stands in the document, by hand; its names are compared with those of the program in `tests/iperf3.rs`.
 
 use super::*;
+use crate::iperf3::{CpuUse, TestParameters};
 
 fn stream(socket: u32, sends: bool, bytes: u64) -> StreamReadings {
     let tcp = TcpReadings {
@@ -9,7 +10,7 @@ fn stream(socket: u32, sends: bool, bytes: u64) -> StreamReadings {
         rtt: u64::from(socket),
         ..TcpReadings::default()
     };
-    let interval = |start: f64, omitted| Interval {
+    let interval = |start: f64, omitted| StreamInterval {
         start,
         end: start + 1.0,
         omitted,
@@ -17,9 +18,14 @@ fn stream(socket: u32, sends: bool, bytes: u64) -> StreamReadings {
         tcp: sends.then_some(tcp),
         udp: UdpReadings { packets: 10, lost: 1, out_of_order: 0, jitter: 0.002 },
     };
-    let end = End { seconds: 2.0, bytes: 2 * bytes, retransmits: sends.then_some(2), ..End::default() };
+    let end = StreamTotals {
+        seconds: 2.0,
+        bytes: 2 * bytes,
+        retransmits: sends.then_some(2),
+        ..StreamTotals::default()
+    };
     StreamReadings {
-        path: Path {
+        path: StreamPath {
             socket,
             local: "[::ffff:127.0.0.1]:1".parse().unwrap(),
             remote: "127.0.0.1:5201".parse().unwrap(),
@@ -31,13 +37,13 @@ fn stream(socket: u32, sends: bool, bytes: u64) -> StreamReadings {
     }
 }
 
-fn document(asked: Parameters, streams: Vec<StreamReadings>) -> Document {
-    Document {
-        start: Start {
+fn document(asked: TestParameters, streams: Vec<StreamReadings>) -> TestDocument {
+    TestDocument {
+        start: DocumentStart {
             version: "iperf 3.12".into(),
             system: "Linux".into(),
             unix_seconds: 1_795_432_637,
-            role: Role::Client { host: "h".into(), port: 5201 },
+            role: TestRole::Client { host: "h".into(), port: 5201 },
             cookie: "c".into(),
             asked,
             mss: 1448,
@@ -45,8 +51,8 @@ fn document(asked: Parameters, streams: Vec<StreamReadings>) -> Document {
             receive_buffer: 2,
         },
         streams,
-        cpu: Cpu::default(),
-        remote_cpu: Cpu { total: f64::NAN, ..Cpu::default() },
+        cpu: CpuUse::default(),
+        remote_cpu: CpuUse { total: f64::NAN, ..CpuUse::default() },
         congestion: Some("cubic".into()),
         remote_congestion: Some("bbr".into()),
         server_output: None,
@@ -54,13 +60,13 @@ fn document(asked: Parameters, streams: Vec<StreamReadings>) -> Document {
     }
 }
 
-fn json(document: &Document) -> Value {
+fn json(document: &TestDocument) -> Value {
     serde_json::from_str(&document.json()).unwrap()
 }
 
 #[test]
 fn sums_are_those_of_their_streams() {
-    let asked = Parameters { parallel: 2, ..Parameters::default() };
+    let asked = TestParameters { parallel: 2, ..TestParameters::default() };
     let json = json(&document(asked, vec![stream(5, true, 100), stream(7, true, 200)]));
     assert_eq!(json["start"]["connected"][0]["local_host"], "127.0.0.1");
     assert_eq!(json["start"]["timestamp"]["time"], "Mon, 23 Nov 2026 11:17:17 GMT", "as iperf3 printed it");
@@ -88,7 +94,7 @@ fn sums_are_those_of_their_streams() {
 
 #[test]
 fn the_second_direction_has_names_of_its_own() {
-    let asked = Parameters { direction: Direction::Both, ..Parameters::default() };
+    let asked = TestParameters { direction: TestDirection::Both, ..TestParameters::default() };
     let mut document = document(asked, vec![stream(5, true, 100), stream(7, false, 200)]);
     let bytes = |json: &Value| {
         (
@@ -100,19 +106,22 @@ fn the_second_direction_has_names_of_its_own() {
     assert_eq!(bytes(&of_client), (100.into(), 200.into()));
     assert_eq!(of_client["end"]["sum_received_bidir_reverse"]["bytes"], 400);
     assert_eq!(of_client["end"]["receiver_tcp_congestion"], "cubic", "of the direction that was told last");
-    document.start.role = Role::Server { client: "127.0.0.1:9".parse().unwrap() };
+    document.start.role = TestRole::Server { client: "127.0.0.1:9".parse().unwrap() };
     assert_eq!(bytes(&json(&document)), (200.into(), 100.into()));
 }
 
 #[test]
 fn loss_is_of_what_was_sent() {
-    let asked =
-        Parameters { transport: Transport::Udp, direction: Direction::Download, ..Parameters::default() };
+    let asked = TestParameters {
+        transport: TestTransport::Udp,
+        direction: TestDirection::Download,
+        ..TestParameters::default()
+    };
     let mut received = stream(5, false, 100);
     let udp = UdpReadings { packets: 18, lost: 2, out_of_order: 1, jitter: 0.004 };
-    received.local = Some(End { seconds: 2.0, bytes: 1600, udp, ..End::default() });
+    received.local = Some(StreamTotals { seconds: 2.0, bytes: 1600, udp, ..StreamTotals::default() });
     let udp = UdpReadings { packets: 20, ..UdpReadings::default() };
-    received.remote = Some(End { seconds: 2.5, bytes: 2000, udp, ..End::default() });
+    received.remote = Some(StreamTotals { seconds: 2.5, bytes: 2000, udp, ..StreamTotals::default() });
     let json = json(&document(asked, vec![received]));
     assert_eq!(json["intervals"][1]["sum"]["lost_percent"], 10.0);
     let end = &json["end"];
@@ -128,7 +137,7 @@ fn loss_is_of_what_was_sent() {
 
 #[test]
 fn a_test_that_came_to_nothing_has_an_empty_end() {
-    let mut document = document(Parameters::default(), Vec::new());
+    let mut document = document(TestParameters::default(), Vec::new());
     document.error = Some("it broke".into());
     let json = json(&document);
     assert_eq!((&json["end"], &json["error"]), (&serde_json::json!({}), &"it broke".into()));

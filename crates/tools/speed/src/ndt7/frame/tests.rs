@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn items(reader: &mut Reader, mut bytes: &[u8]) -> Result<Vec<Item>, FrameError> {
+fn items(reader: &mut FrameReader, mut bytes: &[u8]) -> Result<Vec<FrameItem>, FrameError> {
     let mut items = Vec::new();
     while let Some(item) = reader.read(&mut bytes)? {
         items.push(item);
@@ -13,30 +13,30 @@ fn items(reader: &mut Reader, mut bytes: &[u8]) -> Result<Vec<Item>, FrameError>
     Ok(items)
 }
 
-fn of_client(bytes: &[u8]) -> Result<Vec<Item>, FrameError> {
-    items(&mut Reader::of_client(), bytes)
+fn of_client(bytes: &[u8]) -> Result<Vec<FrameItem>, FrameError> {
+    items(&mut FrameReader::of_client(), bytes)
 }
 
-fn of_server(bytes: &[u8]) -> Result<Vec<Item>, FrameError> {
-    items(&mut Reader::of_server(), bytes)
+fn of_server(bytes: &[u8]) -> Result<Vec<FrameItem>, FrameError> {
+    items(&mut FrameReader::of_server(), bytes)
 }
 
 /// RFC 6455 section 5.7.
 #[test]
 fn the_examples_of_the_rfc() {
-    let hello = || Item::Text("Hello".into());
+    let hello = || FrameItem::Text("Hello".into());
     assert_eq!(of_client(b"\x81\x05Hello"), Ok(vec![hello()]));
     assert_eq!(of_server(b"\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58"), Ok(vec![hello()]));
     assert_eq!(of_client(b"\x01\x03Hel\x80\x02lo"), Ok(vec![hello()]));
-    assert_eq!(of_client(b"\x89\x05Hello"), Ok(vec![Item::Ping(b"Hello".to_vec())]));
+    assert_eq!(of_client(b"\x89\x05Hello"), Ok(vec![FrameItem::Ping(b"Hello".to_vec())]));
     assert_eq!(
         of_server(b"\x8a\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58"),
-        Ok(vec![Item::Pong(b"Hello".to_vec())])
+        Ok(vec![FrameItem::Pong(b"Hello".to_vec())])
     );
     let long = [&b"\x82\x7e\x01\x00"[..], &[7; 256]].concat();
-    assert_eq!(of_client(&long), Ok(vec![Item::Binary(256)]));
+    assert_eq!(of_client(&long), Ok(vec![FrameItem::Binary(256)]));
     let longer = [&b"\x82\x7f\0\0\0\0\0\x01\0\0"[..], &[7; 65536]].concat();
-    assert_eq!(of_client(&longer), Ok(vec![Item::Binary(65536)]));
+    assert_eq!(of_client(&longer), Ok(vec![FrameItem::Binary(65536)]));
     assert_eq!(
         message(Opcode::Text, b"Hello", Some([0x37, 0xfa, 0x21, 0x3d])),
         b"\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58"
@@ -47,11 +47,14 @@ fn the_examples_of_the_rfc() {
 #[test]
 fn control_frames_may_come_within_a_message() {
     let found = of_client(b"\x01\x03Hel\x89\x01x\x80\x02lo\x88\x02\x03\xe8");
-    let expected =
-        [Item::Ping(b"x".to_vec()), Item::Text("Hello".into()), Item::Close(Some(CloseCode::NORMAL))];
+    let expected = [
+        FrameItem::Ping(b"x".to_vec()),
+        FrameItem::Text("Hello".into()),
+        FrameItem::Close(Some(CloseCode::NORMAL)),
+    ];
     assert_eq!(found, Ok(expected.to_vec()));
-    assert_eq!(of_client(b"\x88\x00"), Ok(vec![Item::Close(None)]));
-    assert_eq!(of_client(b"\x82\x00\x81\x00"), Ok(vec![Item::Text(String::new())]));
+    assert_eq!(of_client(b"\x88\x00"), Ok(vec![FrameItem::Close(None)]));
+    assert_eq!(of_client(b"\x82\x00\x81\x00"), Ok(vec![FrameItem::Text(String::new())]));
 }
 
 #[test]
@@ -84,18 +87,18 @@ fn broken_rules_are_told() {
 #[test]
 fn a_message_in_parts_has_a_limit_too() {
     let part = [&b"\x01\x7e\xff\xff"[..], &[b'a'; 0xffff]].concat();
-    let mut reader = Reader::of_client();
+    let mut reader = FrameReader::of_client();
     assert_eq!(items(&mut reader, &part), Ok(vec![]));
     assert_eq!(items(&mut reader, b"\x00\x01a"), Ok(vec![]));
     assert_eq!(items(&mut reader, b"\x00\x01a"), Err(FrameError::TooLong));
 }
 
 /// Pieces of binary messages belong together.
-fn joined(items: Vec<Item>) -> Vec<Item> {
-    let mut joined: Vec<Item> = Vec::new();
+fn joined(items: Vec<FrameItem>) -> Vec<FrameItem> {
+    let mut joined: Vec<FrameItem> = Vec::new();
     for item in items {
         match (joined.last_mut(), item) {
-            (Some(Item::Binary(before)), Item::Binary(bytes)) => *before += bytes,
+            (Some(FrameItem::Binary(before)), FrameItem::Binary(bytes)) => *before += bytes,
             (_, item) => joined.push(item),
         }
     }
@@ -128,7 +131,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn bytes_one_by_one_are_the_bytes(bytes in stream(), piece in 1_usize..10) {
-        let mut reader = Reader::of_server();
+        let mut reader = FrameReader::of_server();
         let whole = of_server(&bytes).map(joined);
         let pieces: Result<Vec<_>, _> = bytes.chunks(piece).map(|bytes| items(&mut reader, bytes)).collect();
         prop_assert_eq!(whole, pieces.map(|items| joined(items.concat())));
@@ -136,7 +139,7 @@ proptest! {
 
     #[test]
     fn a_frame_parser_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        for mut reader in [Reader::of_server(), Reader::of_client()] {
+        for mut reader in [FrameReader::of_server(), FrameReader::of_client()] {
             let _ = items(&mut reader, &bytes);
             prop_assert!(reader.head.len() < LONGEST_HEAD && reader.control.len() <= 125);
             prop_assert!(reader.text.len() <= LONGEST_TEXT);
@@ -145,7 +148,7 @@ proptest! {
 
     #[test]
     fn a_message_is_read_as_it_was_written(text in ".{0,300}", key in any::<[u8; 4]>()) {
-        prop_assert_eq!(of_server(&message(Opcode::Text, text.as_bytes(), Some(key))), Ok(vec![Item::Text(text.clone())]));
-        prop_assert_eq!(of_client(&message(Opcode::Text, text.as_bytes(), None)), Ok(vec![Item::Text(text)]));
+        prop_assert_eq!(of_server(&message(Opcode::Text, text.as_bytes(), Some(key))), Ok(vec![FrameItem::Text(text.clone())]));
+        prop_assert_eq!(of_client(&message(Opcode::Text, text.as_bytes(), None)), Ok(vec![FrameItem::Text(text)]));
     }
 }

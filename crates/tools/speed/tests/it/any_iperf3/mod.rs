@@ -3,19 +3,19 @@
 
 use netrig_core::Instant;
 use netrig_speed::iperf3::{
-    COOKIE_LEN, ClientEvent, ClientSession, Cookie, Limits, Parameters, Results, ServerEvent, ServerSession,
-    StreamResult, stream_id,
+    COOKIE_LEN, ClientEvent, ClientSession, Cookie, ServerEvent, ServerSession, StreamResult, TestLimits,
+    TestParameters, TestResults, stream_id,
 };
 
 /// The bytes are parameters, results, what a client says or what a server says, or an error, and the ends of a test end once.
 /// Bytes that come one by one are the bytes. What was understood is understood again as the same.
 pub fn check(bytes: &[u8]) {
-    if let Ok(asked) = Parameters::read(bytes) {
-        assert_eq!(Parameters::read(&asked.write()).ok(), Some(asked));
+    if let Ok(asked) = TestParameters::read(bytes) {
+        assert_eq!(TestParameters::read(&asked.write()).ok(), Some(asked));
     }
     for streams in [1, 2] {
-        if let Ok(found) = Results::read(bytes, streams) {
-            let again = Results::read(&found.write(), streams).expect("it was written by us");
+        if let Ok(found) = TestResults::read(bytes, streams) {
+            let again = TestResults::read(&found.write(), streams).expect("it was written by us");
             assert_eq!(again.streams.len(), found.streams.len());
         }
     }
@@ -29,7 +29,7 @@ pub fn check(bytes: &[u8]) {
 
 /// What a server says to a client that it does not admit.
 fn unanswered(bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, Vec<String>) {
-    let mut server = ServerSession::new(Instant::ZERO, Limits::default());
+    let mut server = ServerSession::new(Instant::ZERO, TestLimits::default());
     bytes.chunks(piece).for_each(|bytes| server.handle_bytes(Instant::ZERO, bytes));
     (
         server.poll_transmit(),
@@ -42,14 +42,14 @@ pub fn ends(bytes: &[u8]) -> usize {
     usize::from(server_ends(bytes)) + usize::from(client_ends(bytes))
 }
 
-fn found(streams: u32) -> Results {
+fn found(streams: u32) -> TestResults {
     let stream = |nth| StreamResult { id: stream_id(nth), ..StreamResult::default() };
-    Results { streams: (0..streams).map(stream).collect(), ..Results::default() }
+    TestResults { streams: (0..streams).map(stream).collect(), ..TestResults::default() }
 }
 
 /// Whether a test comes to its end that a client asks for with these bytes. The server does at once what is asked of it.
 fn server_ends(bytes: &[u8]) -> bool {
-    let mut server = ServerSession::new(Instant::ZERO, Limits::default());
+    let mut server = ServerSession::new(Instant::ZERO, TestLimits::default());
     let (mut streams, mut ends) = (1, Vec::new());
     for byte in bytes.chunks(1) {
         server.handle_bytes(Instant::ZERO, byte);
@@ -73,7 +73,7 @@ fn server_ends(bytes: &[u8]) -> bool {
 /// Whether a test comes to its end that a server answers with these bytes.
 fn client_ends(bytes: &[u8]) -> bool {
     let cookie = Cookie::new([0; COOKIE_LEN - 1]);
-    let mut client = ClientSession::new(Instant::ZERO, cookie, Parameters::default());
+    let mut client = ClientSession::new(Instant::ZERO, cookie, TestParameters::default());
     let mut ends = Vec::new();
     for byte in bytes.chunks(1) {
         client.handle_bytes(Instant::ZERO, byte);

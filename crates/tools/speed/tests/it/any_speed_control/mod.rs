@@ -3,7 +3,8 @@
 
 use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use netrig_speed::protocol::{
-    Deed, ECHO_LEN, Echo, FromClient, FromServer, Opening, PREAMBLE_LEN, Preamble, Session,
+    ConnectionOpening, ECHO_LEN, EchoDatagram, FromClient, FromServer, PREAMBLE_LEN, Preamble, SessionAction,
+    SpeedSession,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,12 +13,12 @@ use serde::de::DeserializeOwned;
 /// written as it came, and no session goes on behind a violation or carries what was not agreed on.
 pub fn check(bytes: &[u8]) {
     for end in 0..=bytes.len().min(PREAMBLE_LEN + 1) {
-        let _ = Opening::of(&bytes[..end]);
+        let _ = ConnectionOpening::of(&bytes[..end]);
     }
     if let Some(preamble) = Preamble::decode(bytes) {
         assert_eq!(preamble.encode(), bytes[..PREAMBLE_LEN]);
     }
-    if let Some(echo) = Echo::decode(bytes) {
+    if let Some(echo) = EchoDatagram::decode(bytes) {
         assert_eq!(echo.encode(), bytes[..ECHO_LEN]);
     }
     let framed = [&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes()[..], bytes].concat();
@@ -34,20 +35,22 @@ pub fn said(bytes: &[u8]) -> usize {
 
 /// A session that hears all of it, and is let in as soon as it asks.
 fn of_client(words: Vec<FromClient>) {
-    let mut session = Session::new();
+    let mut session = SpeedSession::new();
     let (mut promised, mut last) = (None, None);
     for word in words {
         match session.hear(word) {
-            Ok(Some(Deed::Admit(rate))) => {
+            Ok(Some(SessionAction::Admit(rate))) => {
                 promised = rate;
                 session.admitted();
             }
-            Ok(Some(Deed::Prepare(phase))) => {
+            Ok(Some(SessionAction::Prepare(phase))) => {
                 assert!(phase.check().is_ok() && last.is_none_or(|last| phase.number > last), "{phase:?}");
                 last = Some(phase.number);
             }
-            Ok(Some(Deed::Pace(rate))) => assert!(promised.is_none_or(|most| rate <= most), "{rate}"),
-            Ok(Some(Deed::Begin | Deed::End { .. })) => assert!(last.is_some()),
+            Ok(Some(SessionAction::Pace(rate))) => {
+                assert!(promised.is_none_or(|most| rate <= most), "{rate}")
+            }
+            Ok(Some(SessionAction::Begin | SessionAction::End { .. })) => assert!(last.is_some()),
             Ok(None) => {}
             Err(_) => return,
         }

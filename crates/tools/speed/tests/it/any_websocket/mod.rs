@@ -3,8 +3,8 @@
 
 use netrig_core::{Instant, Seeds};
 use netrig_probe::web::message::{HttpRequest, LONGEST_HEAD};
-use netrig_speed::ndt7::frame::{FrameError, Item, LONGEST_TEXT, Reader};
-use netrig_speed::ndt7::{ClientSession, ConnectionInfo, Measurement, ServerSession, Test, Upgrade};
+use netrig_speed::ndt7::frame::{FrameError, FrameItem, FrameReader, LONGEST_TEXT};
+use netrig_speed::ndt7::{ClientSession, ConnectionInfo, Measurement, Ndt7Test, ServerSession, Upgrade};
 
 /// The bytes are a request, an answer to one, or frames, or an error; one by one they are the same as at once. What is
 /// answered is no longer than what came, but for words of a few bytes.
@@ -16,10 +16,10 @@ pub fn check(bytes: &[u8]) {
             Err(error) => assert!((400..500).contains(&error.response().status)),
         }
     }
-    for reader in [Reader::of_server, Reader::of_client] {
+    for reader in [FrameReader::of_server, FrameReader::of_client] {
         assert_eq!(items(reader(), bytes, bytes.len().max(1)), items(reader(), bytes, 1));
     }
-    for test in [Test::Download, Test::Upload] {
+    for test in [Ndt7Test::Download, Ndt7Test::Upload] {
         assert_eq!(of_server(test, bytes, bytes.len().max(1)), of_server(test, bytes, 1));
         let mut client = ClientSession::new(Instant::ZERO, test, "host", Seeds::new(1).stream("client"));
         client.handle_bytes(Instant::ZERO, bytes);
@@ -28,21 +28,21 @@ pub fn check(bytes: &[u8]) {
 
 /// How many frames, or parts of them, are read of the bytes, as a server does.
 pub fn frames(bytes: &[u8]) -> usize {
-    items(Reader::of_server(), bytes, 1).map_or(0, |items| items.len())
+    items(FrameReader::of_server(), bytes, 1).map_or(0, |items| items.len())
 }
 
 /// What is read, with pieces of binary messages joined.
-fn items(mut reader: Reader, bytes: &[u8], piece: usize) -> Result<Vec<Item>, FrameError> {
-    let mut items: Vec<Item> = Vec::new();
+fn items(mut reader: FrameReader, bytes: &[u8], piece: usize) -> Result<Vec<FrameItem>, FrameError> {
+    let mut items: Vec<FrameItem> = Vec::new();
     for mut bytes in bytes.chunks(piece) {
         while let Some(item) = reader.read(&mut bytes)? {
-            if let Item::Text(text) = &item {
+            if let FrameItem::Text(text) = &item {
                 assert!(text.len() <= LONGEST_TEXT);
                 let read = Measurement::read(text);
                 assert_eq!(read.as_ref().and_then(|read| Measurement::read(&read.write())), read);
             }
             match (items.last_mut(), item) {
-                (Some(Item::Binary(before)), Item::Binary(bytes)) => *before += bytes,
+                (Some(FrameItem::Binary(before)), FrameItem::Binary(bytes)) => *before += bytes,
                 (_, item) => items.push(item),
             }
         }
@@ -52,7 +52,7 @@ fn items(mut reader: Reader, bytes: &[u8], piece: usize) -> Result<Vec<Item>, Fr
 }
 
 /// What a server answers, counts and says of a client that sends this.
-fn of_server(test: Test, bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, u64, Vec<String>) {
+fn of_server(test: Ndt7Test, bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, u64, Vec<String>) {
     let mut asks = ClientSession::new(Instant::ZERO, test, "host", Seeds::new(1).stream("client"));
     let request = asks.poll_transmit().expect("it asks first");
     let (head, _) = HttpRequest::read(&request).expect("it was written by us").expect("as a whole");

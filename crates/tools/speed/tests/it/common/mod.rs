@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_speed::admission::Limits;
+use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::protocol::Keyring;
 use netrig_speed::serve::{Server, ServerOrder};
 
@@ -17,7 +17,7 @@ pub fn order(at_once: usize) -> ServerOrder {
         open: false,
         origins: Vec::new(),
         identity: None,
-        limits: Limits { sessions: at_once, per_household: at_once, ..Limits::default() },
+        limits: AdmissionLimits { sessions: at_once, per_household: at_once, ..AdmissionLimits::default() },
         connections_per_address: None,
         connections_per_group: None,
     }

@@ -16,13 +16,15 @@ use std::time::Duration as StdDuration;
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
-use netrig_speed::admission::Limits;
-use netrig_speed::flows::{self, TestError, TestOrder, Tested};
-use netrig_speed::iperf3::datagram::Counter;
-use netrig_speed::iperf3::{Direction, Parameters, Results, ServerOutput, SessionError, Transport};
-use netrig_speed::measure::{Call, CallOrder, Iperf3Order, News, PhaseOrder, measure_iperf3};
-use netrig_speed::protocol::{Carrier, Load, Way};
-use netrig_speed::serve::{Protocol, ServerOrder};
+use netrig_speed::admission::AdmissionLimits;
+use netrig_speed::flows::{self, TestError, TestOrder, TestOutcome};
+use netrig_speed::iperf3::datagram::CounterWidth;
+use netrig_speed::iperf3::{
+    ServerOutput, SessionError, TestDirection, TestParameters, TestResults, TestTransport,
+};
+use netrig_speed::measure::{CallOrder, Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad};
+use netrig_speed::serve::{ClientProtocol, ServerOrder};
 use serde_json::Value;
 
 use crate::common::{order, serving, until};
@@ -38,24 +40,24 @@ fn there() -> bool {
 }
 
 /// What is asked for, as the program's arguments and as ours.
-fn modes() -> Vec<(&'static str, Parameters)> {
-    let tcp = || Parameters { time: 1, ..Parameters::default() };
-    let udp = || Parameters { transport: Transport::Udp, len: 1000, rate: 2_000_000, ..tcp() };
-    let (down, both) = (Direction::Download, Direction::Both);
+fn modes() -> Vec<(&'static str, TestParameters)> {
+    let tcp = || TestParameters { time: 1, ..TestParameters::default() };
+    let udp = || TestParameters { transport: TestTransport::Udp, len: 1000, rate: 2_000_000, ..tcp() };
+    let (down, both) = (TestDirection::Download, TestDirection::Both);
     vec![
         ("", tcp()),
-        ("-R", Parameters { direction: down, ..tcp() }),
-        ("--bidir", Parameters { direction: both, ..tcp() }),
-        ("-P 4", Parameters { parallel: 4, ..tcp() }),
-        ("-P 2 --bidir -b 8M", Parameters { parallel: 2, direction: both, rate: 8_000_000, ..tcp() }),
-        ("-b 8M", Parameters { rate: 8_000_000, ..tcp() }),
-        ("-O 1", Parameters { omit: 1, ..tcp() }),
+        ("-R", TestParameters { direction: down, ..tcp() }),
+        ("--bidir", TestParameters { direction: both, ..tcp() }),
+        ("-P 4", TestParameters { parallel: 4, ..tcp() }),
+        ("-P 2 --bidir -b 8M", TestParameters { parallel: 2, direction: both, rate: 8_000_000, ..tcp() }),
+        ("-b 8M", TestParameters { rate: 8_000_000, ..tcp() }),
+        ("-O 1", TestParameters { omit: 1, ..tcp() }),
         ("-u -l 1000 -b 2M", udp()),
-        ("-u -l 1000 -b 2M -R", Parameters { direction: down, ..udp() }),
-        ("-u -l 1000 -b 2M --bidir", Parameters { direction: both, ..udp() }),
-        ("-u -l 1000 -b 2M -P 4", Parameters { parallel: 4, ..udp() }),
-        ("-u -l 1000 -b 2M -O 1", Parameters { omit: 1, ..udp() }),
-        ("-u -l 1000 -b 2M --udp-counters-64bit", Parameters { counter: Counter::Bits64, ..udp() }),
+        ("-u -l 1000 -b 2M -R", TestParameters { direction: down, ..udp() }),
+        ("-u -l 1000 -b 2M --bidir", TestParameters { direction: both, ..udp() }),
+        ("-u -l 1000 -b 2M -P 4", TestParameters { parallel: 4, ..udp() }),
+        ("-u -l 1000 -b 2M -O 1", TestParameters { omit: 1, ..udp() }),
+        ("-u -l 1000 -b 2M --udp-counters-64bit", TestParameters { counter: CounterWidth::Bits64, ..udp() }),
     ]
 }
 
@@ -89,7 +91,7 @@ fn printed(child: Child) -> Value {
 }
 
 /// Our client, with readings every tenth of a second.
-fn run(server: SocketAddr, asked: &Parameters) -> Result<Tested, TestError> {
+fn run(server: SocketAddr, asked: &TestParameters) -> Result<TestOutcome, TestError> {
     let order = TestOrder {
         server,
         host: server.ip().to_string(),
@@ -108,16 +110,21 @@ fn run(server: SocketAddr, asked: &Parameters) -> Result<Tested, TestError> {
     }
 }
 
-fn bytes(results: &Results, of: impl Fn(u32) -> bool) -> u64 {
+fn bytes(results: &TestResults, of: impl Fn(u32) -> bool) -> u64 {
     results.streams.iter().filter(|stream| of(stream.id)).map(|stream| stream.bytes).sum()
 }
 
-fn uploads(asked: &Parameters, id: u32) -> bool {
+fn uploads(asked: &TestParameters, id: u32) -> bool {
     asked.uploads(if id == 1 { 0 } else { id - 2 })
 }
 
 /// What was received is what was sent, but for what was lost on the way or still is on it.
-fn accounts_for_all(asked: &Parameters, sender: &Results, receiver: &Results, of: impl Fn(u32) -> bool) {
+fn accounts_for_all(
+    asked: &TestParameters,
+    sender: &TestResults,
+    receiver: &TestResults,
+    of: impl Fn(u32) -> bool,
+) {
     for stream in receiver.streams.iter().filter(|stream| of(stream.id)) {
         let sent = sender.stream(stream.id).unwrap();
         assert!(stream.packets <= sent.packets, "{sent:?} {stream:?}");
@@ -135,13 +142,14 @@ fn its_client_uses_our_server() {
     serving(order(1), |address, server| {
         for (number, (arguments, asked)) in (1..).zip(modes()) {
             let json = printed(iperf3(address, &format!("-t 1 {arguments} --get-server-output")));
-            assert_eq!(server.tally().sessions(Protocol::Iperf3), number, "{arguments}");
+            assert_eq!(server.tally().sessions(ClientProtocol::Iperf3), number, "{arguments}");
             until("its place is free", || server.now().measuring == 0);
             // Both ends tell the same: what the client prints, and what our server would.
             let ours = &json["server_output_json"];
             let row = |document: &Value, row: &str| document["end"][row]["bytes"].as_u64();
             for up in [true, false] {
-                let suffix = if !up && asked.direction == Direction::Both { "_bidir_reverse" } else { "" };
+                let suffix =
+                    if !up && asked.direction == TestDirection::Both { "_bidir_reverse" } else { "" };
                 let (sent, received) = (format!("sum_sent{suffix}"), format!("sum_received{suffix}"));
                 let (sender, receiver) = if up { (&json, ours) } else { (ours, &json) };
                 if !(if up { asked.direction.uploads() } else { asked.direction.downloads() }) {
@@ -155,7 +163,7 @@ fn its_client_uses_our_server() {
                 if asked.omit == 0 {
                     assert!(received_bytes <= sent_bytes, "{arguments}: {json:#}");
                 }
-                if asked.transport == Transport::Tcp && up && asked.omit == 0 {
+                if asked.transport == TestTransport::Tcp && up && asked.omit == 0 {
                     assert_eq!(received_bytes, sent_bytes, "{arguments}: all that was sent arrived");
                 }
             }
@@ -179,7 +187,7 @@ fn our_client_uses_its_server() {
         for up in
             [true, false].into_iter().filter(|up| theirs.streams.iter().any(|s| uploads(&asked, s.id) == *up))
         {
-            let suffix = if !up && asked.direction == Direction::Both { "_bidir_reverse" } else { "" };
+            let suffix = if !up && asked.direction == TestDirection::Both { "_bidir_reverse" } else { "" };
             let row = format!("{}{suffix}", if up { "sum_received" } else { "sum_sent" });
             let of = |id| uploads(&asked, id) == up;
             assert_eq!(json["end"][&row]["bytes"], bytes(&theirs, of), "{arguments}: {json:#}");
@@ -187,9 +195,9 @@ fn our_client_uses_its_server() {
             if asked.omit == 0 {
                 assert!(bytes(received, of) <= bytes(sent, of), "{arguments}: {sent:?} {received:?}");
             }
-            if asked.transport == Transport::Udp {
+            if asked.transport == TestTransport::Udp {
                 accounts_for_all(&asked, sent, received, of);
-            } else if asked.direction == Direction::Download && asked.omit == 0 {
+            } else if asked.direction == TestDirection::Download && asked.omit == 0 {
                 assert_eq!(bytes(received, of), bytes(sent, of), "{arguments}: all that was sent arrived");
             }
         }
@@ -251,7 +259,7 @@ fn its_client_prints_why_it_is_refused() {
     if !there() {
         return;
     }
-    let limits = Limits {
+    let limits = AdmissionLimits {
         lasts: Duration::from_secs(60),
         rate: Some(Rate::from_bits_per_s(1_000_000_000)),
         ..order(1).limits
@@ -271,9 +279,9 @@ fn its_client_prints_why_it_is_refused() {
         refused(address, "-t 1", "the server is busy");
         printed(first);
         let refusals = server.tally().refusals();
-        assert_eq!(refusals.get(&(Protocol::Iperf3, "busy")), Some(&1), "{refusals:?}");
+        assert_eq!(refusals.get(&(ClientProtocol::Iperf3, "busy")), Some(&1), "{refusals:?}");
     });
-    let much = Limits { bytes: 2_000_000, ..order(1).limits };
+    let much = AdmissionLimits { bytes: 2_000_000, ..order(1).limits };
     serving(ServerOrder { limits: much, ..order(1) }, |address, server| {
         for arguments in ["-t 20", "-t 20 -R", "-t 20 -u -b 100M", "-t 20 -u -b 100M -R"] {
             refused(address, arguments, "larger than server limit");
@@ -294,7 +302,8 @@ fn its_client_has_no_key() {
     };
     let closed = ServerOrder { listen: vec![(address, 0).into()], keys: key.clone().into(), ..order(4) };
     serving(closed, |address, server| {
-        let error = run(address, &Parameters { time: 1, ..Parameters::default() }).unwrap_err().to_string();
+        let error =
+            run(address, &TestParameters { time: 1, ..TestParameters::default() }).unwrap_err().to_string();
         assert!(error.contains("a user's name and password"), "{error}");
         // The client hears of it first.
         until("it is counted", || !server.tally().failures().is_empty());
@@ -309,7 +318,7 @@ fn its_client_has_no_key() {
     };
     serving(open, |_, server| {
         let at = SocketAddr::new(address.into(), server.addresses()[1].port());
-        let tested = run(at, &Parameters { time: 1, ..Parameters::default() }).unwrap();
+        let tested = run(at, &TestParameters { time: 1, ..TestParameters::default() }).unwrap();
         assert!(tested.error.is_none(), "{tested:?}");
     });
 }
@@ -339,8 +348,13 @@ fn its_server_refuses_us_in_words() {
     };
     let address = taken.local_addr().unwrap();
     let mut child = iperf3_server_at(address);
-    let asked =
-        Parameters { transport: Transport::Udp, len: 1000, rate: 1_000_000, time: 1, ..Default::default() };
+    let asked = TestParameters {
+        transport: TestTransport::Udp,
+        len: 1000,
+        rate: 1_000_000,
+        time: 1,
+        ..Default::default()
+    };
     let error = run(address, &asked).unwrap_err().to_string();
     assert!(
         error.starts_with("the server refused the test: it could not open or read a stream ("),
@@ -357,10 +371,10 @@ fn its_server_is_busy_for_one_at_a_time() {
         return;
     }
     let (address, child) = iperf3_server();
-    let asked = Parameters { time: 2, rate: 8_000_000, ..Parameters::default() };
+    let asked = TestParameters { time: 2, rate: 8_000_000, ..TestParameters::default() };
     let first = std::thread::spawn(move || run(address, &asked));
     std::thread::sleep(StdDuration::from_millis(1500));
-    let error = run(address, &Parameters { time: 1, ..Parameters::default() }).unwrap_err();
+    let error = run(address, &TestParameters { time: 1, ..TestParameters::default() }).unwrap_err();
     assert!(matches!(error, TestError::Session(SessionError::Busy | SessionError::Closed(_))), "{error}");
     assert!(first.join().unwrap().unwrap().error.is_none());
     printed(child);
@@ -382,13 +396,13 @@ fn nothing_is_sent_to_who_did_not_ask() {
         assert!(!hears(&socket), "nobody has asked");
         // A test that sends is asked for from 127.0.0.1: another address cannot be named as where it goes.
         let mut control = TcpStream::connect(address).unwrap();
-        let asked = Parameters {
-            transport: Transport::Udp,
-            direction: Direction::Download,
+        let asked = TestParameters {
+            transport: TestTransport::Udp,
+            direction: TestDirection::Download,
             len: 1000,
             rate: 1_000_000,
             time: 5,
-            ..Parameters::default()
+            ..TestParameters::default()
         };
         let json = asked.write();
         let mut word = [0];
@@ -396,7 +410,7 @@ fn nothing_is_sent_to_who_did_not_ask() {
         control.read_exact(&mut word).unwrap();
         control.write_all(&[&(json.len() as u32).to_be_bytes()[..], &json].concat()).unwrap();
         control.read_exact(&mut word).unwrap();
-        assert_eq!(word[0], netrig_speed::iperf3::State::CreateStreams.byte());
+        assert_eq!(word[0], netrig_speed::iperf3::TestState::CreateStreams.byte());
         knock(&stranger);
         assert!(!hears(&stranger), "another address has not asked");
         knock(&socket);
@@ -445,7 +459,7 @@ fn the_document_has_its_names_in_each_mode() {
             let ours = run(address, &asked).unwrap();
             assert!(ours.error.is_none(), "{arguments}: {ours:?}");
             assert_eq!(all_names(&ours.document().json()), all_names(&of_client), "client {arguments}");
-            let asked = Parameters { server_output: true, ..asked };
+            let asked = TestParameters { server_output: true, ..asked };
             let Some(ServerOutput::Json(server)) =
                 run(address, &asked).unwrap().theirs.unwrap().server_output
             else {
@@ -462,13 +476,13 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
     if !there() {
         return;
     }
-    let udp = Load::Fixed { bits_per_s: 2_000_000 };
+    let udp = DatagramLoad::Fixed { bits_per_s: 2_000_000 };
     for (arguments, carrier) in [
-        ("-P 2", Carrier::Tcp { way: Way::Up, streams: 2, congestion: None }),
-        ("-R", Carrier::Tcp { way: Way::Down, streams: 1, congestion: None }),
-        ("--bidir", Carrier::Tcp { way: Way::Both, streams: 1, congestion: None }),
-        ("-u -l 1000 -b 2M", Carrier::Udp { way: Way::Up, size: 1000, load: udp }),
-        ("-u -l 1000 -b 2M -R", Carrier::Udp { way: Way::Down, size: 1000, load: udp }),
+        ("-P 2", Carrier::Tcp { way: DataDirection::Up, streams: 2, congestion: None }),
+        ("-R", Carrier::Tcp { way: DataDirection::Down, streams: 1, congestion: None }),
+        ("--bidir", Carrier::Tcp { way: DataDirection::Both, streams: 1, congestion: None }),
+        ("-u -l 1000 -b 2M", Carrier::Udp { way: DataDirection::Up, size: 1000, load: udp }),
+        ("-u -l 1000 -b 2M -R", Carrier::Udp { way: DataDirection::Down, size: 1000, load: udp }),
     ] {
         serving(order(2), |address, _| {
             let theirs = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
@@ -480,8 +494,8 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
                 rate: None,
                 options: TcpOptions::default(),
             };
-            let (never, mut nobody) = (AtomicBool::new(false), |_: News<'_>| {});
-            let mut call = Call::connect(order, &never, &mut |_, _| {}).unwrap();
+            let (never, mut nobody) = (AtomicBool::new(false), |_: PhaseEvent<'_>| {});
+            let mut call = SpeedCall::connect(order, &never, &mut |_, _| {}).unwrap();
             let (lasts, every) = (Duration::from_secs(1), Duration::from_millis(100));
             let carriage = call.carry(PhaseOrder { carrier, lasts, every }, &never, &mut nobody).unwrap();
             let ours = carriage.document("127.0.0.1", address, call.ends()[0]).unwrap().json();
@@ -510,12 +524,12 @@ fn its_server_is_measured_as_ours_is() {
         return;
     }
     serving(order(1), |address, server| {
-        let udp = Load::Fixed { bits_per_s: 2_000_000 };
+        let udp = DatagramLoad::Fixed { bits_per_s: 2_000_000 };
         let carriers = [
-            Carrier::Tcp { way: Way::Down, streams: 2, congestion: None },
-            Carrier::Tcp { way: Way::Both, streams: 1, congestion: None },
-            Carrier::Udp { way: Way::Up, size: 1000, load: udp },
-            Carrier::Udp { way: Way::Down, size: 1000, load: udp },
+            Carrier::Tcp { way: DataDirection::Down, streams: 2, congestion: None },
+            Carrier::Tcp { way: DataDirection::Both, streams: 1, congestion: None },
+            Carrier::Udp { way: DataDirection::Up, size: 1000, load: udp },
+            Carrier::Udp { way: DataDirection::Down, size: 1000, load: udp },
         ];
         let phase = |carrier| PhaseOrder {
             carrier,
@@ -535,11 +549,20 @@ fn its_server_is_measured_as_ours_is() {
             documents.last().map(|last| &last.error)
         );
         let ways: Vec<_> = report.phases.iter().map(|phase| phase.way).collect();
-        assert_eq!(ways, [Way::Down, Way::Down, Way::Up, Way::Up, Way::Down]);
+        assert_eq!(
+            ways,
+            [
+                DataDirection::Down,
+                DataDirection::Down,
+                DataDirection::Up,
+                DataDirection::Up,
+                DataDirection::Down
+            ]
+        );
         for phase in &report.phases {
             let throughput = phase.throughput.unwrap_or_else(|| panic!("{phase:?}"));
             assert!(throughput.bytes > 0 && throughput.lasted_s >= 0.9, "{phase:?}");
-            let ours = if phase.way == Way::Up { &phase.sender } else { &phase.receiver };
+            let ours = if phase.way == DataDirection::Up { &phase.sender } else { &phase.receiver };
             assert!(ours.threads_ns > 0 && ours.ran_ns > 0 && !ours.host.processors.is_empty(), "{phase:?}");
         }
         // Of what this end sends its kernel tells all, of what comes no more than the round trip.
@@ -563,7 +586,7 @@ fn its_server_is_measured_as_ours_is() {
         server: "127.0.0.1:1".parse().unwrap(),
         host: "h".into(),
         phases: vec![PhaseOrder {
-            carrier: Carrier::Udp { way: Way::Up, size: 1000, load: Load::Told },
+            carrier: Carrier::Udp { way: DataDirection::Up, size: 1000, load: DatagramLoad::Told },
             lasts: Duration::from_secs(1),
             every: Duration::from_millis(100),
         }],

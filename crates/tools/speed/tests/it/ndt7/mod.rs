@@ -15,15 +15,15 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_probe::web::message::HttpResponse;
-use netrig_speed::admission::Limits;
-use netrig_speed::ndt7::{ClientEvent, ClientSession, Load, Measurement, Test};
-use netrig_speed::serve::{Protocol, ServerOrder};
+use netrig_speed::admission::AdmissionLimits;
+use netrig_speed::ndt7::{ClientEvent, ClientSession, LoadMessage, Measurement, Ndt7Test};
+use netrig_speed::serve::{ClientProtocol, ServerOrder};
 use serde_json::Value;
 
 use crate::common::{order, serving, until};
 
 /// A message of zeros.
-fn whole(load: Load) -> Option<Vec<u8>> {
+fn whole(load: LoadMessage) -> Option<Vec<u8>> {
     let payload = load.key.unwrap_or_default().repeat(load.len as usize / 4);
     Some([load.head, payload].concat())
 }
@@ -44,7 +44,7 @@ fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, mut next: impl FnMut() -> 
 }
 
 /// What our client found: bytes, and what the server said.
-fn run(address: SocketAddr, test: Test) -> (u64, Vec<Measurement>) {
+fn run(address: SocketAddr, test: Ndt7Test) -> (u64, Vec<Measurement>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nonblocking(true).unwrap();
     let epoch = StdInstant::now();
@@ -83,18 +83,18 @@ fn run(address: SocketAddr, test: Test) -> (u64, Vec<Measurement>) {
 #[test]
 fn our_client_uses_our_server() {
     serving(order(2), |address, server| {
-        let download = std::thread::spawn(move || run(address, Test::Download));
-        let (sent, of_upload) = run(address, Test::Upload);
+        let download = std::thread::spawn(move || run(address, Ndt7Test::Download));
+        let (sent, of_upload) = run(address, Ndt7Test::Upload);
         let (received, of_download) = download.join().unwrap();
         until("both places are free", || server.now().measuring == 0);
-        let [came, went] = server.tally().bytes(Protocol::Ndt7);
+        let [came, went] = server.tally().bytes(ClientProtocol::Ndt7);
         // The server counts what the sockets carried, heads of messages too, and the client messages that it sent or received.
         assert!(sent > 0 && received > 0 && went >= received, "{sent} {came} {received} {went}");
         assert_eq!(
-            (server.tally().sessions(Protocol::Ndt7), server.tally().failures()),
+            (server.tally().sessions(ClientProtocol::Ndt7), server.tally().failures()),
             (2, Default::default())
         );
-        for (measured, test) in [(of_upload, Test::Upload), (of_download, Test::Download)] {
+        for (measured, test) in [(of_upload, Ndt7Test::Upload), (of_download, Ndt7Test::Download)] {
             let last = measured.last().unwrap();
             assert_eq!(
                 (last.test, last.connection_info.as_ref().unwrap().server.clone()),
@@ -128,10 +128,10 @@ fn the_client_of_m_lab_uses_our_server() {
         assert!(output.status.success() && told["errors"] == serde_json::json!([]), "{told:#}");
         until("its place is free", || server.now().measuring == 0);
         assert_eq!(
-            (server.tally().sessions(Protocol::Ndt7), server.tally().failures()),
+            (server.tally().sessions(ClientProtocol::Ndt7), server.tally().failures()),
             (2, Default::default())
         );
-        let [received, sent] = server.tally().bytes(Protocol::Ndt7);
+        let [received, sent] = server.tally().bytes(ClientProtocol::Ndt7);
         for (way, carried) in [("download", sent), ("upload", received)] {
             let client = told[way]["LastClientMeasurement"]["NumBytes"].as_f64().unwrap();
             let server = &told[way]["LastServerMeasurement"];
@@ -159,7 +159,7 @@ fn answered(address: SocketAddr, request: &str) -> (HttpResponse, Vec<u8>) {
 
 #[test]
 fn objects_and_counters_are_there_by_http() {
-    let limits = Limits { bytes: 50_000_000, ..order(1).limits };
+    let limits = AdmissionLimits { bytes: 50_000_000, ..order(1).limits };
     serving(ServerOrder { limits, ..order(1) }, |address, server| {
         let get = |path: &str| answered(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let (response, body) = get("/object/20000000");

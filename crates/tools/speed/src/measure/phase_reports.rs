@@ -1,0 +1,137 @@
+//! From the counts of both ends in a phase to its report.
+
+use netrig_probe::transfer::Framework;
+
+use super::beside::PathObservations;
+use super::call::CarriedPhase;
+use super::report::{LineCapacity, PhaseReport, SpeedReport};
+use crate::carry::PhaseOutcome;
+use crate::cause::is_by_hosts;
+use crate::meter::{
+    AddedDelay, ArrivalCourse, ConnectionSummary, Layers, PacketShape, RoundTrips, Series, TooShort,
+};
+use crate::protocol::{Carrier, DataDirection, ECHO_LEN};
+use crate::search::FoundCapacity;
+
+/// The reports of a phase, one per direction.
+pub(super) fn phases(
+    carriage: &CarriedPhase,
+    found: Option<(FoundCapacity, bool)>,
+    watched: &PathObservations,
+    v4: bool,
+) -> Vec<PhaseReport> {
+    let (near, far) = (&carriage.near, &carriage.far);
+    let one = |way, sender, receiver| phase(carriage, found, watched, v4, (way, sender, receiver));
+    match carriage.phase.way() {
+        None => Vec::new(),
+        Some(DataDirection::Down) => vec![one(DataDirection::Down, far, near)],
+        Some(DataDirection::Up) => vec![one(DataDirection::Up, near, far)],
+        Some(DataDirection::Both) => {
+            vec![one(DataDirection::Down, far, near), one(DataDirection::Up, near, far)]
+        }
+    }
+}
+
+fn phase(
+    carriage: &CarriedPhase,
+    found: Option<(FoundCapacity, bool)>,
+    watched: &PathObservations,
+    v4: bool,
+    (way, sender, receiver): (DataDirection, &PhaseOutcome, &PhaseOutcome),
+) -> PhaseReport {
+    let carrier = &carriage.phase.carrier;
+    let (course, series) = match carrier {
+        Carrier::Udp { .. } => {
+            (ArrivalCourse::of_datagrams(&receiver.heard), Series::of_datagrams(&receiver.heard))
+        }
+        _ => {
+            let course = carriage.course(way);
+            let series = Series::of_streams(&sender.counted, &course);
+            (course, series)
+        }
+    };
+    // The rate of a search changes all the time, so its mean has no meaning.
+    let throughput = course.throughput().filter(|_| found.is_none());
+    let packet = match carrier {
+        Carrier::Udp { size, .. } => Some(PacketShape::datagram((*size).into(), v4)),
+        Carrier::Sctp { .. } => sender.report.segment.map(|payload| PacketShape::chunk(payload, v4)),
+        _ => sender.report.segment.map(|segment| PacketShape::segment(segment, sender.report.timestamps, v4)),
+    };
+    let warm_up_s = throughput.map_or(0.0, |told| told.warm_up_s);
+    let connections = ConnectionSummary::of(&sender.counted, warm_up_s);
+    let capacity = found.zip(packet).map(|((found, complete), packet)| {
+        let layers = packet.layers(found.arrived * 8.0 * f64::from(packet.payload));
+        LineCapacity { layers, found, complete, by_hosts: false }
+    });
+    let (responsiveness, no_responsiveness) =
+        watched.responsiveness(&sender.counted, carriage.span, warm_up_s);
+    let mut phase = PhaseReport {
+        way,
+        carrier: carrier.clone(),
+        throughput,
+        series,
+        layers: throughput.zip(packet).map(|(told, packet)| packet.layers(told.bits_per_s)),
+        connections,
+        transfer: None,
+        capacity,
+        delays: watched.delays(carriage.span, warm_up_s),
+        ways: watched.ways(carriage.span, warm_up_s),
+        loaded: RoundTrips::of(&sender.counted, warm_up_s),
+        added_delay: AddedDelay::of(&receiver.heard, warm_up_s).filter(|_| found.is_none()),
+        responsiveness,
+        no_responsiveness: no_responsiveness.filter(|_| carrier.adapts()),
+        too_short: TooShort::of(&sender.counted, warm_up_s, carriage.lasted_s()).filter(|_| carrier.adapts()),
+        sender: sender.report.clone(),
+        receiver: receiver.report.clone(),
+    };
+    let by_hosts = is_by_hosts(&phase);
+    if let Some(capacity) = &mut phase.capacity {
+        capacity.by_hosts = by_hosts;
+        if capacity.is_exact() {
+            let within = capacity.found.within_ns.map(|ns| carriage.span[0].saturating_add(ns));
+            capacity.layers = capacity.layers + echoes(watched, within, v4) + talk(carriage, way, v4);
+        }
+    }
+    phase
+}
+
+/// The rate of the control connection in a direction. On a slow line its acknowledgements alone are up to a hundredth.
+fn talk(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Layers {
+    let seconds = carriage.lasted_s();
+    let took = carriage.talked.map(|talked| {
+        let place = usize::from(way != DataDirection::Up);
+        let (segments, bytes) = (talked.segments[place], talked.bytes[place]);
+        let payload = u32::try_from(bytes / segments.max(1)).unwrap_or(u32::MAX);
+        PacketShape::segment(payload, talked.timestamps, v4).at(segments as f64 / seconds)
+    });
+    took.unwrap_or_else(|| PacketShape::datagram(0, v4).at(0.0))
+}
+
+/// The rate of echoes in each direction. Echoes that came back in the interval count, wherever they were queued before.
+fn echoes(watched: &PathObservations, within: [u64; 2], v4: bool) -> Layers {
+    let came = watched.came_back_within(within).count();
+    let bits = came as f64 * 8.0 * ECHO_LEN as f64;
+    let seconds = within[1].saturating_sub(within[0]).max(1) as f64 * 1e-9;
+    PacketShape::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)
+}
+
+/// Completes what needs several phases: the transfers compared with the capacity of the line.
+pub(super) fn complete(report: &mut SpeedReport) {
+    let idle_s = report.idle.and_then(|idle| idle.least_s);
+    let capacities: Vec<_> =
+        report.phases.iter().filter_map(|phase| Some((phase.way, phase.capacity?))).collect();
+    for phase in &mut report.phases {
+        let (Some(connections), Some(throughput), Some(layers)) =
+            (&phase.connections, &phase.throughput, &phase.layers)
+        else {
+            continue;
+        };
+        // The payload rate at the capacity of the line.
+        let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.is_exact());
+        let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
+        let round_trips = [connections.round_trip_s, idle_s];
+        phase.transfer = connections
+            .sent_again
+            .map(|again| Framework::of(throughput.bits_per_s, ideal, again, round_trips));
+    }
+}

@@ -1,0 +1,39 @@
+//! Short HTTP responses.
+
+use std::io;
+use std::net::TcpStream;
+use std::time::Instant as StdInstant;
+
+use netrig_probe::web::message::HttpResponse;
+
+use crate::admission::AdmissionRefusal;
+use crate::talk::{PATIENCE, write_until};
+
+/// After how long somebody who finds no place may ask again, s.
+const RETRY_AFTER: &str = "30";
+
+/// Says that there is no place now.
+pub(super) fn turn_away(socket: &mut TcpStream, refusal: AdmissionRefusal) -> io::Result<()> {
+    write_until(socket, &busy(refusal), StdInstant::now() + PATIENCE)
+}
+
+/// The response for somebody for whom there is no room.
+pub(super) fn busy(why: impl std::fmt::Display) -> Vec<u8> {
+    let response = HttpResponse::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
+    with_body(&response, format!("{why}\n").as_bytes())
+}
+
+/// Says something with so much behind it.
+pub(super) fn say(socket: &mut TcpStream, response: &HttpResponse, body: &[u8]) -> io::Result<()> {
+    write_until(socket, &with_body(response, body), StdInstant::now() + PATIENCE)
+}
+
+fn with_body(response: &HttpResponse, body: &[u8]) -> Vec<u8> {
+    let mut response = response.clone();
+    for (name, value) in &mut response.fields {
+        if name.eq_ignore_ascii_case("content-length") {
+            *value = body.len().to_string();
+        }
+    }
+    [response.to_string().as_bytes(), body].concat()
+}
