@@ -150,7 +150,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
     };
     let plain = MIXED.replace("IP", "");
     let counted = check(&plain.replace("of = \"link.line\"", "of = \"link.lan\""));
-    assert!(counted.contains("link `lan` is a cable") && counted.contains("nothing is counted"), "{counted}");
+    assert!(counted.contains("link `lan` is a cable") && counted.contains("has no counters"), "{counted}");
     let event = check(
         &(plain.clone() + "[[event]]\nat = \"100 ms\"\nlink = \"lan\"\ndo = { down_for = \"1 ms\" }\n"),
     );

@@ -530,7 +530,7 @@ fn what_cannot_be_is_refused_where_it_stands() {
         (sctp("max_chunk = \"65520 B\""), "small.toml:19:13", "`max_chunk` must be at most 65519 B"),
         (EXPERIMENT.replace("\"1 %\"", "\"101 %\""), "small.toml:16:44", "between 0 and 1 (0 % and 100 %)"),
         (bulk("bytes = \"20000000000 GB\""), "small.toml:23:40", "it is too large"),
-        (datagrams("4000000001 B"), "small.toml:22:57", "a datagram of 4000000.001 KB cannot be"),
+        (datagrams("4000000001 B"), "small.toml:22:57", "a datagram of 4000000.001 KB is too large"),
         (EXPERIMENT.replace("\"2 s\"", "\"100000 h\""), "small.toml:4:12", "more than 10000000 intervals"),
         (
             EXPERIMENT.replace("\"2 s\"", "\"2 s\"\nsample_every = \"1 ns\""),

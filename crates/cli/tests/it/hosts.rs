@@ -587,7 +587,7 @@ fn the_simulator_says_what_it_has_not() {
         text(&told.stdout) + &text(&told.stderr)
     };
     let told = check("cpus = [0]\nload = 0.5");
-    assert!(told.contains("node `client` has `load`") && told.contains("unsupported"), "{told}");
+    assert!(told.contains("node `client` sets `load`") && told.contains("unsupported"), "{told}");
     assert!(!check("cpus = [0]\nload = 0").contains("unsupported"));
 }
 

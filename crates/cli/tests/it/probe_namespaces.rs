@@ -248,7 +248,7 @@ fn addresses_of_a_link_keep_their_interface() {
     let unscoped = near.netrig(&["probe", "ping", "fe80::2"]);
     assert_eq!(unscoped.status.code(), Some(2));
     let said = String::from_utf8_lossy(&unscoped.stderr);
-    assert!(said.contains("expected its interface, too, `fe80::2%eth0`"), "{said}");
+    assert!(said.contains("needs an interface: expected `fe80::2%eth0`"), "{said}");
     far_end.finish();
     let mut command = far.command(env!("CARGO_BIN_EXE_netrig"));
     command.args(["speed", "serve", "--listen", "fe80::2%eth", "--open", "--json"]);

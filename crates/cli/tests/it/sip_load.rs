@@ -178,7 +178,7 @@ fn what_cannot_be_meant_is_refused() {
         (&["udp:127.0.0.1", "--pause", "0s"], "its mean must be above zero"),
         (&["udp:127.0.0.1", "--pause", "1s", "--arrivals", "constant"], "--pause says how"),
         (&["udp:127.0.0.1", "--warm-up", "10s"], "warm-up"),
-        (&["udp:127.0.0.1", "--scenario", "register", "--callee", "own"], "scenarios that call"),
+        (&["udp:127.0.0.1", "--scenario", "register", "--callee", "own"], "scenarios with calls"),
         (&["udp:127.0.0.1", "--scenario", "register", "--users", "5", "--rate", "100/s"], "users are needed"),
         (&["udp:127.0.0.1", "--names", "user"], "ends with zeros"),
         (&["udp:127.0.0.1", "--mix", "call=70%"], "100 % together"),

@@ -54,7 +54,7 @@ fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_m
     let unscoped = near.netrig(&["sip", "load", "udp:[fe80::2]:5060"]);
     let said = text(&unscoped.stderr);
     assert_eq!(unscoped.status.code(), Some(2), "{said}");
-    assert!(said.contains("expected its interface, too, `fe80::2%eth0`"), "{said}");
+    assert!(said.contains("needs an interface: expected `fe80::2%eth0`"), "{said}");
     let told = server.finish();
     assert_eq!(told["listens"], Value::from(points.to_vec()));
     // Over UDP one may have come twice.

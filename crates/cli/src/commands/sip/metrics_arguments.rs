@@ -76,7 +76,7 @@ mod tests {
         let link = "fe80::1%lo".parse::<HostAddress>().unwrap().at(9464);
         assert_eq!("[fe80::1%lo]:9464".parse(), Ok(MetricsAddress(link)));
         let unscoped = "[fe80::1]:9464".parse::<MetricsAddress>().unwrap_err();
-        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
+        assert!(unscoped.contains("needs an interface"), "{unscoped}");
         assert!("[fe80::1%lo]".parse::<MetricsAddress>().is_err(), "a port is needed");
     }
 

@@ -161,7 +161,7 @@ fn requests_that_mean_nothing_now_are_refused_and_the_talk_goes_on() {
     assert_eq!(controller.receive_error(), "a message of controls is not allowed without associations");
     let sysctls = vec![("kernel.hostname".into(), "x".into())];
     controller.send(&ControlRequest::Prepare { run: RunOrder { ends: vec![], sysctls, ..run(1) } });
-    assert!(controller.receive_error().contains("not a setting of the network"));
+    assert!(controller.receive_error().contains("is not a network setting"));
     started(&mut controller, u64::MAX / 4);
     controller.send(&prepare());
     assert_eq!(controller.receive_error(), "prepare is not allowed during a run");

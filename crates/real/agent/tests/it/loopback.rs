@@ -430,7 +430,7 @@ fn orders_that_cannot_be_are_refused_before_the_run() {
     assert!(why(no_interval).contains("sampling interval"));
     let mut no_sysctl = order(second, vec![]);
     no_sysctl.sysctls = vec![("kernel.hostname".into(), "x".into())];
-    assert!(why(no_sysctl).contains("not a setting of the network"));
+    assert!(why(no_sysctl).contains("is not a network setting"));
 }
 
 #[test]

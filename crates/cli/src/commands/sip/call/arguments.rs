@@ -122,6 +122,6 @@ mod tests {
         let typed = |local: &str| Line::try_parse_from(["call", "udp:[fe80::2%lo]:5060", "--local", local]);
         assert_eq!(typed("fe80::1%lo").unwrap().call.local, Some("fe80::1%lo".parse().unwrap()));
         let unscoped = typed("fe80::1").unwrap_err().to_string();
-        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
+        assert!(unscoped.contains("needs an interface"), "{unscoped}");
     }
 }

@@ -406,7 +406,7 @@ mod tests {
             &["uas", "--media", "[fe80::1]:9"],
         ] {
             let error = typed(words).unwrap_err();
-            assert!(error.contains("expected its interface, too, `fe80::1%eth0`"), "{error}");
+            assert!(error.contains("needs an interface: expected `fe80::1%eth0`"), "{error}");
         }
         let error = typed(&["uas", "--listen", "tcp:fe80::1%no-such-link"]).unwrap_err();
         assert!(error.contains("there is no interface `no-such-link`"), "{error}");

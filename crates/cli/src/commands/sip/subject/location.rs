@@ -110,6 +110,6 @@ mod tests {
             assert_eq!(typed.parse(), Ok(TypedResolver(link.at(port))));
         }
         let unscoped = "[fe80::53]:53".parse::<TypedResolver>().unwrap_err();
-        assert!(unscoped.contains("expected its interface, too"), "{unscoped}");
+        assert!(unscoped.contains("needs an interface"), "{unscoped}");
     }
 }
