@@ -346,7 +346,8 @@ fn who_finds_no_room_is_told_that_the_server_is_busy() {
         let told = fetched(TcpStream::connect(address).unwrap(), METRICS);
         if told.starts_with("HTTP/1.1 503 ") {
             assert!(
-                told.contains("Retry-After: ") && told.contains("your address has reached its limit of connections"),
+                told.contains("Retry-After: ")
+                    && told.contains("your address has reached its limit of connections"),
                 "{told}"
             );
             break;

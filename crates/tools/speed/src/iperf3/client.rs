@@ -1,4 +1,4 @@
-//! The client's end of a test.
+//! The client's end of the control connection.
 
 use std::collections::VecDeque;
 
@@ -12,31 +12,31 @@ use super::parameters::TestParameters;
 use super::results::{self, TestResults};
 use super::state::TestState;
 
-/// How long a server may take to answer, but for its turn, which takes as long as the tests of others.
+/// Time limit of a server's answer. The wait for its turn has no limit.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a session has to say to whoever has the sockets.
+/// An event of a session for the owner of the sockets.
 #[derive(Debug)]
 pub enum ClientEvent {
-    /// Open all streams, in the order of their numbers, those that upload first: over TCP a connection to the server's port
-    /// and the cookie; over UDP [`CONNECT`](super::datagram::CONNECT), until it is answered, before the next.
+    /// Open all streams in the order of their numbers, uploads first. Over TCP: a connection to the server's port, and the cookie. Over
+    /// UDP: [`CONNECT`](super::datagram::CONNECT) until it is answered, then the next stream.
     Open,
-    /// All streams stand at the server too: send and receive.
+    /// The server has all streams: send and receive.
     Start,
-    /// The time is over: stop sending, then say so by [`stop`](ClientSession::stop).
+    /// The time is over: stop sending, then call [`stop`](ClientSession::stop).
     TimeUp,
-    /// The server has stopped: stop receiving, and tell the [`results`](ClientSession::results).
+    /// The server has stopped: stop receiving, and pass the [`results`](ClientSession::results).
     Stop,
-    /// The server has told what it found.
+    /// The results of the server.
     Results(Box<TestResults>),
-    /// Nothing follows: send what is left, and close everything.
+    /// The session has ended: send the remaining bytes and close everything.
     Over(Result<(), SessionError>),
 }
 
-/// The client's end of a test: what is said over its connection for control, the cookie included.
+/// The client's end of the control connection, including the cookie.
 ///
-/// After each call, everything is taken that [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event)
-/// have, and [`poll_timeout`](Self::poll_timeout) is asked anew.
+/// After each call, drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and read
+/// [`poll_timeout`](Self::poll_timeout) again.
 #[derive(Debug)]
 pub struct ClientSession {
     asked: TestParameters,
@@ -49,30 +49,30 @@ pub struct ClientSession {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientStage {
-    /// The server is to ask for the parameters.
+    /// Waiting for the request of the parameters.
     Parameters,
-    /// The server is to say that streams are to be opened: it may have others to serve first.
+    /// Waiting for the request to open streams. The server may serve other clients first.
     Waiting,
-    /// The server is to say that it has them.
+    /// Waiting for the server to have all streams.
     Opening,
-    /// It has, and timers have started there.
+    /// The server has all streams and has started its timers.
     Starting,
     Running,
-    /// The server is to say that it has stopped.
+    /// Waiting for the server to stop.
     Stopping,
-    /// This end is to tell its results.
+    /// Waiting for the results of this end.
     Telling,
-    /// The server is to tell its own.
+    /// Waiting for the results of the server.
     Exchange,
-    /// The server is to say that nothing is missing.
+    /// Waiting for the server's confirmation.
     Closing,
-    /// Two numbers of the server's are to follow.
+    /// Waiting for the two error numbers of the server.
     Refused,
     Over,
 }
 
 impl ClientSession {
-    /// A connection to a server stands. The cookie must be random.
+    /// A session over a new connection. The cookie must be random.
     pub fn new(now: Instant, cookie: Cookie, asked: TestParameters) -> Self {
         Self {
             asked,
@@ -84,7 +84,7 @@ impl ClientSession {
         }
     }
 
-    /// The server has said more.
+    /// Handles bytes of the server.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
         if self.stage == ClientStage::Over {
             return;
@@ -97,11 +97,11 @@ impl ClientSession {
         }
     }
 
-    /// The server has closed the connection.
+    /// Handles the close of the connection by the server.
     pub fn handle_close(&mut self) {
         let refused = if self.stage == ClientStage::Refused { self.inbox.array() } else { None };
         if let Some(code) = refused {
-            // Servers such as 3.12 tell of a wrong password by the first number alone.
+            // Servers such as 3.12 report a wrong password by the first number alone.
             let code = Iperf3Code(i32::from_be_bytes(code));
             self.end(Err(SessionError::Refused(code.into())));
         } else if self.stage != ClientStage::Over {
@@ -109,7 +109,7 @@ impl ClientSession {
         }
     }
 
-    /// A deadline has come.
+    /// Handles a deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
@@ -122,22 +122,22 @@ impl ClientSession {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// What is to be sent.
+    /// The next bytes to send.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
     }
 
-    /// What is to be done.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         self.events.pop_front()
     }
 
-    /// How far the test has got.
+    /// The phase of the test.
     pub const fn phase(&self) -> SessionPhase {
         match self.stage {
             ClientStage::Parameters | ClientStage::Refused => SessionPhase::Parameters,
@@ -150,7 +150,7 @@ impl ClientSession {
         }
     }
 
-    /// The test is over: nothing more is sent by the streams. What is ended by bytes or blocks is ended here.
+    /// Ends the test after the streams have stopped sending. Tests that are limited by bytes or blocks end here, too.
     pub fn stop(&mut self, now: Instant) {
         if self.stage == ClientStage::Running {
             self.out.push(TestState::TestEnd.byte());
@@ -159,7 +159,7 @@ impl ClientSession {
         }
     }
 
-    /// What was found here, as an answer to [`ClientEvent::Stop`].
+    /// Passes the results of this end, in response to [`ClientEvent::Stop`].
     pub fn results(&mut self, now: Instant, results: &TestResults) {
         if self.stage == ClientStage::Telling {
             self.out.extend(framed(&results.write()));
@@ -168,14 +168,14 @@ impl ClientSession {
         }
     }
 
-    /// The client gives up, which the server is told.
+    /// Aborts the test and informs the server.
     pub fn terminate(&mut self) {
         if self.stage != ClientStage::Over {
             self.fail(SessionError::Stopped(self.phase()));
         }
     }
 
-    /// Reads one word of the server's; nothing if it has not come as a whole.
+    /// Reads one message of the server. `None` if it is not complete.
     fn read(&mut self, now: Instant) -> Result<Option<()>, SessionError> {
         match self.stage {
             ClientStage::Refused => {
@@ -244,7 +244,7 @@ impl ClientSession {
         self.events.push_back(ClientEvent::Start);
     }
 
-    /// The server is told that nothing follows.
+    /// Ends the session with an error and informs the server.
     fn fail(&mut self, error: SessionError) {
         self.out.push(TestState::ClientTerminate.byte());
         self.end(Err(error));

@@ -1,13 +1,13 @@
-//! Numbers of iperf3's errors, which a server sends and a client prints in words.
+//! Error numbers of iperf3, which a server sends and a client prints as text.
 
 use std::fmt;
 
-/// Which error, by iperf3's number. The other end has the words for it.
+/// An error number of iperf3. The peer has the text for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Iperf3Code(pub i32);
 
 impl Iperf3Code {
-    /// The test is to last longer than a server allows: words of versions that have none for [`Iperf3Code::TOO_LONG`].
+    /// The test would last longer than a server allows, for versions that do not know [`Iperf3Code::TOO_LONG`].
     pub const DURATION: Self = Self(5);
     /// Too many streams, or none.
     pub const STREAMS: Self = Self(6);
@@ -21,23 +21,23 @@ impl Iperf3Code {
     pub const OMIT: Self = Self(12);
     /// A burst that is too long.
     pub const BURST: Self = Self(15);
-    /// There is no SCTP.
+    /// SCTP is not supported.
     pub const NO_SCTP: Self = Self(18);
     /// A datagram that is too short or too long.
     pub const UDP_BLOCK_SIZE: Self = Self(20);
-    /// A class of service that does not fit a byte.
+    /// A type of service that does not fit into a byte.
     pub const TOS: Self = Self(21);
     /// Both `-R` and `--bidir`.
     pub const REVERSE_AND_BIDIRECTIONAL: Self = Self(25);
     /// More than a server's total rate.
     pub const TOTAL_RATE: Self = Self(27);
-    /// The test is to last longer than a server allows, since 3.20.
+    /// The test would last longer than a server allows, since 3.20.
     pub const TOO_LONG: Self = Self(37);
-    /// A byte that is no state, or not one that may come now.
+    /// An unknown or unexpected state byte.
     pub const UNKNOWN_MESSAGE: Self = Self(110);
-    /// The parameters did not come, or cannot be read.
+    /// The parameters are missing or malformed.
     pub const PARAMETERS: Self = Self(114);
-    /// The results did not come, or cannot be read.
+    /// The results are missing or malformed.
     pub const RESULTS: Self = Self(117);
     /// `TCP_NODELAY` cannot be set.
     pub const SET_NO_DELAY: Self = Self(122);
@@ -47,22 +47,22 @@ impl Iperf3Code {
     pub const FLOW_LABEL: Self = Self(127);
     /// The CPU affinity cannot be set.
     pub const AFFINITY: Self = Self(132);
-    /// The congestion control is not to be had.
+    /// The congestion control is not available.
     pub const CONGESTION: Self = Self(134);
     /// A socket's buffer cannot be set.
     pub const SET_BUFFER: Self = Self(141);
-    /// Who asks has not shown that it may.
+    /// The client is not authorized.
     pub const AUTHORIZATION: Self = Self(142);
-    /// Nothing has arrived for too long.
+    /// No data has arrived for too long.
     pub const NO_DATA: Self = Self(144);
-    /// The test has lasted longer than it was asked for.
+    /// The test has exceeded the requested duration.
     pub const EXPIRED: Self = Self(160);
     /// A stream could not be accepted.
     pub const ACCEPT: Self = Self(204);
-    /// Results of a stream that there is not.
+    /// Results of an unknown stream.
     pub const STREAM_ID: Self = Self(208);
 
-    /// In words, of the errors that a server may tell a client.
+    /// The text of an error that a server may send to a client.
     pub const fn words(self) -> Option<&'static str> {
         Some(match self.0 {
             5 | 37 => "the test is to last longer than it allows",
@@ -107,17 +107,17 @@ impl fmt::Display for Iperf3Code {
     }
 }
 
-/// Why a server does not go on, as both numbers that follow [`TestState::ServerError`](super::TestState::ServerError).
+/// The error of a server: both numbers that follow [`TestState::ServerError`](super::TestState::ServerError).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Iperf3Refusal {
-    /// Which error.
+    /// The error number of iperf3.
     pub code: Iperf3Code,
-    /// The kernel's number for it; 0 if it is none of the kernel's.
+    /// The `errno` of the kernel. 0 if there is none.
     pub errno: i32,
 }
 
 impl Iperf3Refusal {
-    /// Both numbers as they stand on the wire.
+    /// Encodes both numbers.
     pub fn bytes(&self) -> [u8; 8] {
         let mut bytes = [0; 8];
         bytes[..4].copy_from_slice(&self.code.0.to_be_bytes());
@@ -125,7 +125,7 @@ impl Iperf3Refusal {
         bytes
     }
 
-    /// What the numbers say.
+    /// Decodes both numbers.
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         let [a, b, c, d, e, f, g, h] = bytes;
         Self { code: Iperf3Code(i32::from_be_bytes([a, b, c, d])), errno: i32::from_be_bytes([e, f, g, h]) }

@@ -1,35 +1,35 @@
-//! The cookie: what a connection begins with, and what tells to which test it belongs.
+//! The cookie, which starts each connection and assigns it to a test.
 
 use std::fmt;
 
-/// Bytes of a cookie on the wire: 36 characters and a NUL.
+/// Length of a cookie on the wire, bytes: 36 characters and a NUL.
 pub const COOKIE_LEN: usize = 37;
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// What a client draws for each test, and sends first on each of its connections.
+/// A random value that a client draws for each test and sends first on each connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie([u8; COOKIE_LEN - 1]);
 
 impl Cookie {
-    /// Of random bytes, five bits of each.
+    /// A cookie from random bytes. Five bits of each byte are used.
     pub fn new(random: [u8; COOKIE_LEN - 1]) -> Self {
         Self(random.map(|byte| ALPHABET[usize::from(byte) % ALPHABET.len()]))
     }
 
-    /// The cookie at the beginning of these bytes, if there is one.
+    /// The cookie at the start of these bytes, if there is one.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (letters, rest) = bytes.split_first_chunk()?;
         (Self::may_begin(letters) && rest.first() == Some(&0)).then_some(Self(*letters))
     }
 
-    /// Whether these bytes, of which more may come, can be the beginning of one.
+    /// Whether these bytes can be the start of a cookie.
     pub fn may_begin(bytes: &[u8]) -> bool {
         let (letters, end) = bytes.split_at(bytes.len().min(COOKIE_LEN - 1));
         letters.iter().all(|byte| ALPHABET.contains(byte)) && end.first().is_none_or(|end| *end == 0)
     }
 
-    /// As it stands on the wire.
+    /// The cookie on the wire.
     pub fn bytes(&self) -> [u8; COOKIE_LEN] {
         let mut bytes = [0; COOKIE_LEN];
         bytes[..COOKIE_LEN - 1].copy_from_slice(&self.0);

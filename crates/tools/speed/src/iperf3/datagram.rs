@@ -1,4 +1,4 @@
-//! Datagrams: the words that open a stream over UDP, and what stands at the beginning of each of its datagrams.
+//! Datagrams: the one that opens a UDP stream, and the header of all others.
 //!
 //! | octets | 32-bit counter | 64-bit counter (`--udp-counters-64bit`) |
 //! |---|---|---|
@@ -6,30 +6,30 @@
 //! | 4–7 | microseconds of that second | the same |
 //! | 8–11 | number, from 1 | number, from 1, to octet 15 |
 //!
-//! Everything is big-endian, and the rest is padding. The words that open a stream are four bytes in the order of the host
-//! that sends them.
+//! Everything is big-endian, and the rest is padding. The datagram that opens a stream has four bytes in the byte order of its
+//! sender.
 
 use netrig_core::Duration;
 
-/// Octets of the shortest datagram that iperf3 sends.
+/// The shortest datagram of iperf3, octets.
 pub const LEAST: usize = 16;
 
-/// Octets of the longest.
+/// The longest datagram, octets.
 pub const MOST: usize = 65_507;
 
-/// What a client sends to open a stream over UDP, since 3.12.
+/// The datagram that opens a UDP stream, since 3.12.
 pub const CONNECT: [u8; 4] = 0x3637_3839_u32.to_le_bytes();
 
-/// What clients before that send.
+/// The datagram that opens a UDP stream, before 3.12.
 pub const OLD_CONNECT: [u8; 4] = 123_456_789_u32.to_le_bytes();
 
 const OLD_REPLY: [u8; 4] = 987_654_321_u32.to_le_bytes();
 
-/// What a server answers to the words that open a stream; nothing if these are others. A host of the other byte order says
-/// and expects its words backwards.
+/// The answer of a server to a datagram that opens a stream. `None` for other datagrams. A host of the other byte order sends and
+/// expects the bytes in reverse.
 pub fn reply(words: &[u8]) -> Option<[u8; 4]> {
     let words: [u8; 4] = words.try_into().ok()?;
-    // What opens a stream and its answer are each other's mirror, so that the host's order decides which is which.
+    // The request is the reversed answer, so the byte order of the sender decides.
     if words == CONNECT || words == backwards(CONNECT) {
         Some(backwards(words))
     } else if words == OLD_CONNECT {
@@ -41,8 +41,8 @@ pub fn reply(words: &[u8]) -> Option<[u8; 4]> {
     }
 }
 
-/// Whether a server has answered [`CONNECT`] with this: old servers have words of their own, and those of the other byte order
-/// say theirs backwards.
+/// Whether this is an answer to [`CONNECT`]. Old servers have an answer of their own, and servers of the other byte order reverse
+/// theirs.
 pub fn is_reply(words: &[u8]) -> bool {
     [backwards(CONNECT), CONNECT, OLD_REPLY, backwards(OLD_REPLY)].iter().any(|reply| words == reply)
 }
@@ -52,10 +52,10 @@ fn backwards(mut words: [u8; 4]) -> [u8; 4] {
     words
 }
 
-/// How wide the number of a datagram is.
+/// Width of the number of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CounterWidth {
-    /// 32 bits, which end at 4 billion datagrams.
+    /// 32 bits, which suffice for 4 billion datagrams.
     #[default]
     Bits32,
     /// 64 bits.
@@ -63,7 +63,7 @@ pub enum CounterWidth {
 }
 
 impl CounterWidth {
-    /// Octets of the header.
+    /// Length of the header, octets.
     pub const fn header_len(self) -> usize {
         match self {
             Self::Bits32 => 12,
@@ -72,20 +72,20 @@ impl CounterWidth {
     }
 }
 
-/// What stands at the beginning of a datagram.
+/// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// When it was sent, by the sender's clock; to the microsecond on the wire.
+    /// Sending time by the sender's clock. Microseconds on the wire.
     pub sent: Duration,
-    /// Its number, from 1.
+    /// The number, from 1.
     pub number: u64,
 }
 
 impl DatagramHeader {
-    /// Writes it. Whether there was room.
+    /// Writes the header. Returns whether there was room.
     pub fn write(&self, counter: CounterWidth, datagram: &mut [u8]) -> bool {
         let nanos = self.sent.as_nanos();
-        // Seconds are cut as iperf3 cuts them; its clock is most often that since the start of the machine.
+        // Seconds are truncated as in iperf3, whose clock usually starts at boot.
         let seconds = (nanos / 1_000_000_000) as u32;
         let micros = (nanos % 1_000_000_000 / 1_000) as u32;
         let Some(header) = datagram.get_mut(..counter.header_len()) else { return false };
@@ -98,7 +98,7 @@ impl DatagramHeader {
         true
     }
 
-    /// Reads it; nothing of a datagram that is too short.
+    /// Reads the header. `None` if the datagram is too short.
     pub fn read(counter: CounterWidth, datagram: &[u8]) -> Option<Self> {
         let header = datagram.get(..counter.header_len())?;
         let (seconds, rest) = header.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! The document that `iperf3 -J` prints, of whatever was measured, for programs that read it.
+//! The JSON document that `iperf3 -J` prints, for programs that read it.
 
 mod readings;
 mod rows;
@@ -90,7 +90,7 @@ struct JsonTestStart {
 }
 
 impl TestDocument {
-    /// As JSON, with iperf3's names in its order. `Infinity` and the like, which JSON has not, are 0.
+    /// The document as JSON, with iperf3's names in its order. Infinite and undefined numbers, which JSON does not have, are 0.
     pub fn json(&self) -> String {
         let asked = &self.start.asked;
         let (json, text) = match &self.server_output {
@@ -108,7 +108,7 @@ impl TestDocument {
             server_output_text: text,
             error: self.error.as_deref(),
         };
-        // A structure of numbers and texts always has a form.
+        // Serialising numbers and texts cannot fail.
         serde_json::to_string_pretty(&whole).unwrap_or_default()
     }
 
@@ -164,14 +164,14 @@ impl TestDocument {
     }
 }
 
-/// A moment as HTTP's headers have it (RFC 9110 section 5.6.7).
+/// A time as in HTTP headers (RFC 9110 section 5.6.7).
 fn http_date(unix_seconds: u64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     let (days, seconds) = (unix_seconds / 86_400, unix_seconds % 86_400);
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    // 400 years always have as many days.
+    // 400 years always have the same number of days.
     let (mut year, mut day) = (1970 + days / 146_097 * 400, days % 146_097);
     while day >= 365 + u64::from(leap(year)) {
         day -= 365 + u64::from(leap(year));

@@ -1,4 +1,4 @@
-//! Why a session did not come to its end.
+//! Errors of a session.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use super::code::Iperf3Refusal;
 use super::parameters::ParameterError;
 use super::results::ResultsError;
 
-/// How far a test had got.
+/// The phase of a test in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionPhase {
-    /// It was to be agreed what is measured.
+    /// Before the parameters were agreed.
     Parameters,
-    /// It was agreed, and not yet its turn.
+    /// After that, and before the turn of the test.
     Waiting,
-    /// Streams were to be opened.
+    /// While streams were opened.
     Opening,
-    /// Data flowed.
+    /// While data flowed.
     Running,
-    /// What was found was to be told.
+    /// While results were exchanged.
     Results,
 }
 
@@ -33,50 +33,50 @@ impl fmt::Display for SessionPhase {
     }
 }
 
-/// Why a session did not come to its end, seen from this end.
+/// Why a session failed, as seen from this end.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The connection was closed.
     #[error("the other end closed the connection {0}")]
     Closed(SessionPhase),
-    /// The other end said that it gives up.
+    /// The peer aborted the test.
     #[error("the other end gave up {0}")]
     Terminated(SessionPhase),
-    /// This end gave up.
+    /// This end aborted the test.
     #[error("this end gave up {0}")]
     Stopped(SessionPhase),
-    /// The other end is silent.
+    /// The peer is silent.
     #[error("the other end said nothing for too long {0}")]
     Silent(SessionPhase),
     /// The test did not end.
     #[error("the test did not end when it was to")]
     Expired,
-    /// A byte that is no state, or none that may come now.
+    /// An unknown or unexpected state byte.
     #[error("the other end said {byte} {phase}, which nothing is to be made of: is it iperf3?")]
     Unexpected {
-        /// What it said.
+        /// The byte.
         byte: u8,
-        /// When.
+        /// The phase.
         phase: SessionPhase,
     },
-    /// JSON that is longer than is read, or has no bytes.
+    /// JSON that is empty or too long.
     #[error("the other end sends JSON of {length} bytes, where 1 to {longest} are read")]
     Length {
-        /// That it announced.
+        /// The announced length, bytes.
         length: u32,
-        /// That is read.
+        /// The longest accepted length, bytes.
         longest: u32,
     },
-    /// The parameters are wrong.
+    /// The parameters are invalid.
     #[error(transparent)]
     Parameters(#[from] ParameterError),
-    /// The results are wrong.
+    /// The results are invalid.
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// The server is busy with other tests.
     #[error("the server is busy")]
     Busy,
-    /// The server, which may be this end, refused the test.
+    /// The server refused the test. The server may be this end.
     #[error("the server refused the test: {0}")]
     Refused(Iperf3Refusal),
 }

@@ -1,25 +1,25 @@
-//! What has come over the connection for control and is not read yet.
+//! Received bytes of the control connection that are not read yet.
 
 use serde::de::{DeserializeOwned, Error as _};
 
-/// Bytes that wait for the rest of what they belong to.
+/// Received bytes that may be an incomplete message.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
     read: usize,
 }
 
-/// Why what follows cannot be read.
+/// Why a length is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooLong {
-    /// A length beyond what is allowed.
+    /// A length above the limit.
     Of(u32),
-    /// No bytes at all, where JSON must be.
+    /// A length of zero.
     Empty,
 }
 
 impl Inbox {
-    /// More has come.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);
         self.read = 0;
@@ -33,14 +33,14 @@ impl Inbox {
         Some(byte)
     }
 
-    /// The next so many bytes, once all are here.
+    /// The next `N` bytes, once all have arrived.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let bytes = *self.bytes.get(self.read..)?.first_chunk()?;
         self.read += N;
         Some(bytes)
     }
 
-    /// The next JSON, which has its length before it, once all of it is here.
+    /// The next JSON text with its length prefix, once all of it has arrived.
     pub fn json(&mut self, longest: u32) -> Result<Option<Vec<u8>>, TooLong> {
         let rest = &self.bytes[self.read..];
         let Some(length) = rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
@@ -58,13 +58,13 @@ impl Inbox {
         }
     }
 
-    /// Nothing more is read.
+    /// Discards all bytes.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Reads an object of JSON; serde would take an array for one.
+/// Reads a JSON object. Serde would accept an array, too.
 pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     if json.trim_ascii_start().starts_with(b"{") {
         serde_json::from_slice(json)
@@ -73,7 +73,7 @@ pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::
     }
 }
 
-/// JSON with its length before it. It is far shorter than 4 GiB.
+/// JSON with its length prefix. It is far shorter than 4 GiB.
 pub(super) fn framed(json: &[u8]) -> Vec<u8> {
     let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes(), json].concat()

@@ -1,7 +1,7 @@
-//! What iperf3 speaks: its clients can use a server of ours, and our client its servers.
+//! The protocol of iperf3: its clients can use netrig's server, and netrig's client can use its servers.
 //!
-//! A test has one connection for control and one connection, or one address of datagrams, for each stream. Whichever way
-//! the data goes, the client opens them all and ends the test; the server says which state comes next, by one byte.
+//! A test has a control connection and, for each stream, a connection or a source address of datagrams. The client opens all of
+//! them for both directions of data, and ends the test. The server announces each next state by one byte.
 //!
 //! ```text
 //! client                                     server
@@ -19,13 +19,13 @@
 //!   IPERF_DONE ─────────────────────────────▶
 //! ```
 //!
-//! [`ServerSession`] and [`ClientSession`] are the two ends of the connection for control. They are given bytes and the time,
-//! and say what to send and what to do; who has the sockets opens the streams and moves the data. Sessions share nothing, so
-//! that a server may have as many as it likes: the [`Cookie`] tells to which a connection of data belongs. Datagrams have no
-//! cookie, so of all sessions of one address only one opens streams at a time ([`OpeningTurns`]).
+//! [`ServerSession`] and [`ClientSession`] are the two ends of the control connection. Their inputs are bytes and the time, their
+//! outputs bytes and events. The owner of the sockets opens the streams and moves the data. Sessions share no state, so a server
+//! may have many: the [`Cookie`] assigns a data connection to its session. Datagrams have no cookie, so only one session per address
+//! opens UDP streams at a time ([`OpeningTurns`]).
 //!
-//! The form is that of iperf3 3.12, and was compared with it; what later versions added is understood and, where older ones
-//! do not mind, said. There is no other description of it than the program (BSD licence).
+//! The messages are those of iperf3 3.12 and were compared with it. Additions of later versions are understood, and sent if older
+//! versions ignore them. The only specification is the program itself (BSD licence).
 
 mod client;
 mod code;
@@ -55,26 +55,26 @@ pub use server::{ServerEvent, ServerSession};
 pub use state::TestState;
 pub use turns::OpeningTurns;
 
-/// The port on which a server listens by default, of TCP and UDP.
+/// The default port of a server, for TCP and UDP.
 pub const PORT: u16 = 5201;
 
-/// Streams of a test in one direction, at most.
+/// The most streams of a test in one direction.
 pub const MOST_STREAMS: u32 = 128;
 
-/// How long a test lasts if nothing is said, s.
+/// Default duration of a test, s.
 pub const DEFAULT_TIME: u32 = 10;
 
-/// Bytes of a block over TCP if nothing is said.
+/// Default size of a TCP block, bytes.
 pub const DEFAULT_TCP_LEN: u32 = 128 * 1024;
 
-/// Bytes of a datagram if nothing is said.
+/// Default payload of a datagram, bytes.
 pub const DEFAULT_UDP_LEN: u32 = 1460;
 
-/// The rate of a stream over UDP if nothing is said to the client, bit/s.
+/// Default rate of a UDP stream at the client, bit/s.
 pub const DEFAULT_UDP_RATE: u64 = 1024 * 1024;
 
-/// The number of a test's `nth` stream, from 0. The first is 1 and the second 3: what began as a slip in the first releases
-/// is kept, for both ends count alike.
+/// The identifier of the `nth` stream, counted from 0. The first is 1 and the second 3: an error of the first releases that is kept,
+/// because both ends must count alike.
 pub const fn stream_id(nth: u32) -> u32 {
     if nth == 0 { 1 } else { nth + 2 }
 }

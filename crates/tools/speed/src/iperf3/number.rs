@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize as _;
 use serde::de::{Deserializer, Error as _, Visitor};
 
-/// A number as cJSON writes it: a large one has an exponent, and none at all is `null`. Fractions are cut.
+/// A number as cJSON writes it: large ones have an exponent, and a missing one is `null`. Fractions are truncated.
 struct Number;
 
 impl Visitor<'_> for Number {
@@ -40,12 +40,12 @@ pub(super) fn some_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u
     from.deserialize_any(Number)
 }
 
-/// A number; zero if there is none.
+/// A number. Zero if there is none.
 pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Ok(some_number(from)?.unwrap_or(0))
 }
 
-/// `true`, or a number that says as much.
+/// A flag: `true`, or a number other than zero.
 pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     match serde_json::Value::deserialize(from)? {
         serde_json::Value::Bool(set) => Ok(set),

@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! The parameters of a test.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use super::inbox::object;
 use super::number::{flag, number, some_number};
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
 
-/// Longest parameters that are read, bytes of JSON: what iperf3 itself reads.
+/// Longest parameters that are read, bytes of JSON, as in iperf3.
 pub(super) const LONGEST: u32 = 8 * 1024;
 
-/// iperf3's own limits.
+/// Limits of iperf3.
 const LONGEST_TIME: u32 = 86_400;
 const LONGEST_OMIT: u32 = 600;
 const LONGEST_BLOCK: u32 = 1024 * 1024;
@@ -19,7 +19,7 @@ const LARGEST_BUFFER: u32 = 512 * 1024 * 1024;
 const LARGEST_MSS: u32 = 32 * 1024 - 1;
 const LONGEST_BURST: u32 = 1000;
 
-/// Over what data goes.
+/// The transport protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TestTransport {
     /// TCP.
@@ -27,11 +27,11 @@ pub enum TestTransport {
     Tcp,
     /// UDP.
     Udp,
-    /// SCTP, which is not served.
+    /// SCTP, which is not supported.
     Sctp,
 }
 
-/// Which way data goes.
+/// The direction of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TestDirection {
     /// From the client to the server.
@@ -39,7 +39,7 @@ pub enum TestDirection {
     Upload,
     /// From the server to the client: `-R`.
     Download,
-    /// Both at once, over streams of their own: `--bidir`.
+    /// Both at once, over separate streams: `--bidir`.
     Both,
 }
 
@@ -55,60 +55,60 @@ impl TestDirection {
     }
 }
 
-/// What a client asks for. Zero is none, where a number may be missing.
+/// The parameters of a test. Zero means none where a number may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestParameters {
-    /// Over what.
+    /// The transport protocol.
     pub transport: TestTransport,
-    /// Which way.
+    /// The direction.
     pub direction: TestDirection,
-    /// How long it lasts after the warm-up, s; 0 if something else ends it.
+    /// Duration after the warm-up, s. 0 if the test has another limit.
     pub time: u32,
-    /// The warm-up, s, which does not count.
+    /// Duration of the warm-up, s. It does not count.
     pub omit: u32,
-    /// It ends after so many bytes of all streams; 0 if something else ends it.
+    /// Limit in bytes over all streams. 0 if the test has another limit.
     pub bytes: u64,
-    /// It ends after so many blocks of all streams; 0 if something else ends it.
+    /// Limit in blocks over all streams. 0 if the test has another limit.
     pub blocks: u64,
     /// Streams in each direction.
     pub parallel: u32,
-    /// Size of the sockets' buffers, bytes; 0 if the kernel decides.
+    /// Size of the socket buffers, bytes. 0 for the kernel's choice.
     pub window: u32,
-    /// Bytes of a block over TCP, of a datagram over UDP.
+    /// Size of a TCP block or of a datagram, bytes.
     pub len: u32,
-    /// What each stream may send, bit/s; 0 is without limit.
+    /// Rate of each stream, bit/s. 0 for no limit.
     pub rate: u64,
-    /// What the kernel lets each stream send, bit/s; 0 is without limit.
+    /// Pacing rate of each stream in the kernel, bit/s. 0 for no limit.
     pub fq_rate: u64,
-    /// How often senders look at the clock, µs; 0 if they decide.
+    /// Interval of the pacing timer, µs. 0 for the sender's choice.
     pub pacing_timer: u32,
-    /// Blocks that are sent together; 0 if senders decide.
+    /// Blocks per burst. 0 for the sender's choice.
     pub burst: u32,
-    /// Longest segment, bytes; 0 if the kernel decides.
+    /// Maximum segment size, bytes. 0 for the kernel's choice.
     pub mss: u32,
-    /// Segments do not wait to be filled.
+    /// Whether Nagle's algorithm is off.
     pub no_delay: bool,
     /// Type of service or traffic class.
     pub tos: u8,
-    /// Flow label of IPv6; 0 if there is none.
+    /// IPv6 flow label. 0 for none.
     pub flow_label: u32,
-    /// How wide the number of a datagram is.
+    /// Width of the number of a datagram.
     pub counter: CounterWidth,
-    /// Datagrams are not to be cut on their way.
+    /// Whether datagrams must not be fragmented.
     pub dont_fragment: bool,
-    /// Data repeats a pattern, rather than being random.
+    /// Whether data is a repeated pattern instead of random.
     pub repeating_payload: bool,
-    /// Data is sent from a file's pages.
+    /// Whether data is sent from the pages of a file (zero copy).
     pub zero_copy: bool,
     /// The congestion control.
     pub congestion: Option<String>,
-    /// What the server is to run on.
+    /// The processors of the server.
     pub server_affinity: Option<u32>,
-    /// The server is to tell what it would print.
+    /// Whether the server sends its output.
     pub server_output: bool,
-    /// A name for the test.
+    /// The title of the test.
     pub title: Option<String>,
-    /// Whatever is to stand in the results.
+    /// A text that is copied into the results.
     pub extra_data: Option<String>,
     /// The client's version.
     pub client_version: Option<String>,
@@ -148,29 +148,29 @@ impl Default for TestParameters {
     }
 }
 
-/// Why parameters cannot be read.
+/// Why parameters are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ParameterError {
-    /// They are no JSON, or a value is not of its kind.
+    /// Malformed JSON, or a wrong value.
     #[error("the parameters cannot be read: {0}")]
     Json(serde_json::Error),
     /// A number is out of range.
     #[error("`{name}` is {value}, which is out of range")]
     Range {
-        /// Its name on the wire.
+        /// The name on the wire.
         name: &'static str,
-        /// What stands there.
+        /// The value.
         value: u64,
-        /// What the client is told.
+        /// The error for the client.
         code: Iperf3Code,
     },
-    /// Two that exclude each other.
+    /// Two parameters that exclude each other.
     #[error("both `reverse` and `bidirectional` are set")]
     ReverseAndBidirectional,
 }
 
 impl ParameterError {
-    /// What the client is told.
+    /// The error for the client.
     pub const fn code(&self) -> Iperf3Code {
         match self {
             Self::Json(_) => Iperf3Code::PARAMETERS,
@@ -180,14 +180,14 @@ impl ParameterError {
     }
 }
 
-/// What a server allows each test.
+/// The limits of a server for each test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestLimits {
-    /// Time and warm-up together, s; a test without an end in time is allowed, and cut off then.
+    /// Duration including the warm-up, s. A test without a time limit is admitted and ended then.
     pub time: u32,
     /// Streams in both directions together.
     pub streams: u32,
-    /// What all streams of one direction may ask for together, bit/s; a test that asks for no rate is allowed, and held to it.
+    /// Rate of all streams of one direction together, bit/s. A test without a rate is admitted and limited to it.
     pub rate: Option<u64>,
 }
 
@@ -220,21 +220,21 @@ impl TestParameters {
         }
     }
 
-    /// What all streams of one direction ask for together, bit/s.
+    /// The requested rate of all streams of one direction together, bit/s.
     pub fn total_rate(&self) -> u64 {
         self.rate.max(self.fq_rate).saturating_mul(self.parallel.into())
     }
 
-    /// What a server that cannot serve this answers.
+    /// Checks the parameters against the limits of a server.
     ///
     /// # Errors
-    /// With what the client is told.
+    /// The error for the client.
     pub fn check(&self, limits: &TestLimits) -> Result<(), Iperf3Refusal> {
         let time = self.time.saturating_add(self.omit);
         if self.transport == TestTransport::Sctp {
             Err(Iperf3Code::NO_SCTP.into())
         } else if self.server_affinity.is_some() {
-            // EPERM: which processors a server runs on is not its clients' to say.
+            // EPERM: clients may not choose the processors of a server.
             Err(Iperf3Refusal { code: Iperf3Code::AFFINITY, errno: 1 })
         } else if self.flow_label != 0 && self.direction.downloads() {
             Err(Iperf3Code::FLOW_LABEL.into())
@@ -249,7 +249,7 @@ impl TestParameters {
         }
     }
 
-    /// Clients have words for a server's limit of time since 3.20.
+    /// Whether the client has a text for the time limit of a server (since 3.20).
     fn knows_too_long(&self) -> bool {
         let version = self.client_version.as_deref().and_then(|version| version.strip_prefix("3."));
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
@@ -257,22 +257,22 @@ impl TestParameters {
         minor.is_some_and(|minor| minor >= 20)
     }
 
-    /// Reads what a client sent. What it names beside what is known here is no error.
+    /// Reads the parameters of a client. Unknown parameters are ignored.
     ///
     /// # Errors
-    /// If it cannot be read, or a number is beyond what iperf3 has.
+    /// If they are malformed, or a number is beyond the limits of iperf3.
     pub fn read(json: &[u8]) -> Result<Self, ParameterError> {
         object::<ParametersWire>(json).map_err(ParameterError::Json)?.checked()
     }
 
     /// As JSON.
     pub fn write(&self) -> Vec<u8> {
-        // A structure of numbers, flags and texts always has a form.
+        // Serialising numbers, flags and texts cannot fail.
         serde_json::to_vec(&ParametersWire::from(self)).unwrap_or_default()
     }
 }
 
-/// Parameters as they stand on the wire, with iperf3's names and in its order.
+/// The parameters on the wire, with iperf3's names and in its order.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 struct ParametersWire {
@@ -338,7 +338,7 @@ struct ParametersWire {
     client_version: Option<String>,
 }
 
-/// What is not set is not said.
+/// Values that are not set are omitted.
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -463,7 +463,7 @@ mod tests {
 
     use super::*;
 
-    /// What 3.12 sends for `-P 2 --bidir -b 5M -O 1 -M 1000 -N -S 16 -w 100K -C cubic --fq-rate 1M -T title`, and more.
+    /// The parameters of 3.12 for `-P 2 --bidir -b 5M -O 1 -M 1000 -N -S 16 -w 100K -C cubic --fq-rate 1M -T title`, and more.
     const REAL: &str = r#"{"tcp":true,"omit":1,"time":1,"num":0,"blockcount":0,"MSS":1000,"nodelay":true,"parallel":2,"bidirectional":true,"window":102400,"len":131072,"bandwidth":5000000,"fqrate":1000000,"pacing_timer":1000,"TOS":16,"title":"title","extra_data":"x","congestion":"cubic","get_server_output":1,"client_version":"3.12"}"#;
 
     fn real() -> TestParameters {

@@ -1,4 +1,4 @@
-//! What both ends tell each other when a test is over.
+//! The results that both ends exchange after a test.
 
 use std::fmt;
 
@@ -9,91 +9,91 @@ use serde_json::Value;
 use super::inbox::object;
 use super::{MOST_STREAMS, stream_id};
 
-/// Longest results that a server reads, bytes of JSON: some four times what the most streams take.
+/// Longest results that a server reads, bytes of JSON: about four times those of the most streams.
 pub(super) const LONGEST_OF_CLIENT: u32 = 256 * 1024;
 
-/// Longest results that a client reads, bytes of JSON: they may have in them all that the server would print.
+/// Longest results that a client reads, bytes of JSON: they may contain the whole output of the server.
 pub(super) const LONGEST_OF_SERVER: u32 = 8 * 1024 * 1024;
 
-/// Share of one processor that an end's process took while the test ran, per cent.
+/// Processor use of an end during the test, per cent of one processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuUse {
-    /// Both of the others.
+    /// User and system time.
     pub total: f64,
-    /// In its own code.
+    /// User time.
     pub user: f64,
-    /// In the kernel's.
+    /// System time.
     pub system: f64,
 }
 
-/// What an end found.
+/// The results of one end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TestResults {
-    /// What its processor was used.
+    /// Processor use.
     pub cpu: CpuUse,
-    /// Whether it counts retransmissions of what it sends; nothing if it sends nothing.
+    /// Whether it counts its retransmissions. Absent if it sends nothing.
     pub counts_retransmits: Option<bool>,
     /// The congestion control of its streams.
     pub congestion: Option<String>,
-    /// Of all streams, in the order in which they were opened.
+    /// The results of all streams, in the order of opening.
     pub streams: Vec<StreamResult>,
-    /// What a server would print, if it was asked for that.
+    /// The output of the server, if requested.
     pub server_output: Option<ServerOutput>,
 }
 
-/// What a server would print.
+/// The output of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerOutput {
     /// As text.
     Text(String),
-    /// As a document.
+    /// As a JSON document.
     Json(Value),
 }
 
-/// What an end found of a stream. Warm-ups are left out of bytes, and stand in numbers of datagrams.
+/// The results of a stream at one end. Bytes exclude the warm-up, numbers of datagrams include it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamResult {
-    /// Its number: [`stream_id`].
+    /// The identifier of the stream: [`stream_id`].
     pub id: u32,
-    /// Bytes that this end sent, or received.
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// Segments sent again, if this end sent and knows.
+    /// Retransmitted segments, if this end sent and counts them.
     pub retransmits: Option<u64>,
-    /// Jitter of what was received over UDP, s.
+    /// Jitter of received datagrams, s.
     pub jitter: f64,
-    /// Datagrams that are missing.
+    /// Lost datagrams.
     pub errors: u64,
-    /// Of these, before the warm-up was over; nothing if the end is older than 3.14.
+    /// Lost datagrams in the warm-up. Absent before 3.14.
     pub omitted_errors: Option<u64>,
     /// Datagrams sent, or the highest number received.
     pub packets: u64,
-    /// Of these, before the warm-up was over.
+    /// Datagrams in the warm-up.
     pub omitted_packets: Option<u64>,
-    /// How long it lasted without the warm-up, s; nothing if the end is older than 3.2.
+    /// Duration without the warm-up, s. Absent before 3.2.
     pub seconds: Option<f64>,
 }
 
-/// Why results cannot be used.
+/// Why results are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// They are no JSON, or a value is missing or not of its kind.
+    /// Malformed JSON, or a missing or wrong value.
     #[error("the results cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// There are not as many streams as there were, or not those.
+    /// The streams differ from those of the test.
     #[error("the results are of other streams than there were: {found} instead of {expected}")]
     Streams {
-        /// The number that stands there; 0 if none.
+        /// The received number. 0 if there is none.
         found: u32,
-        /// The number that was expected; 0 if none.
+        /// The expected number. 0 if there is none.
         expected: u32,
     },
 }
 
 impl TestResults {
-    /// Reads what the other end sent about a test of so many streams.
+    /// Reads the results of the peer for a test with this number of streams.
     ///
     /// # Errors
-    /// If it cannot be read, or is of other streams.
+    /// If they are malformed or belong to other streams.
     pub fn read(json: &[u8], streams: u32) -> Result<Self, ResultsError> {
         let results: Self = object::<ResultsWire>(json)?.into();
         let mut ids: Vec<_> = results.streams.iter().map(|stream| stream.id).collect();
@@ -111,11 +111,11 @@ impl TestResults {
 
     /// As JSON.
     pub fn write(&self) -> Vec<u8> {
-        // A structure of numbers and texts always has a form.
+        // Serialising numbers and texts cannot fail.
         serde_json::to_vec(&ResultsWire::from(self)).unwrap_or_default()
     }
 
-    /// Of one stream.
+    /// The results of one stream.
     pub fn stream(&self, id: u32) -> Option<&StreamResult> {
         self.streams.iter().find(|stream| stream.id == id)
     }
@@ -237,7 +237,7 @@ impl From<&StreamResult> for StreamWire {
     }
 }
 
-/// A count as cJSON writes it: -1 is none, which some builds write as 2⁶⁴ - 1, and a large one may have an exponent.
+/// A count as cJSON writes it. -1 means none, which some builds write as 2⁶⁴ - 1. A large count may have an exponent.
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     const NONE: u64 = u64::MAX;
     Ok(match Value::deserialize(from)? {
@@ -258,7 +258,7 @@ fn or_minus_one<S: Serializer>(count: &Option<u64>, to: S) -> Result<S::Ok, S::E
     }
 }
 
-/// A number, or `null` for what cJSON has no number for.
+/// A number, or `null` for infinity and the like.
 fn real<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(0.0))
 }
@@ -267,7 +267,7 @@ fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(if value.is_finite() { *value } else { 0.0 })
 }
 
-/// No more streams than a test may have.
+/// Rejects more streams than a test may have.
 fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamWire>, D::Error> {
     struct WireStreams;
     impl<'de> Visitor<'de> for WireStreams {
@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    /// What 3.12 says as a server that received two streams.
+    /// The results of a server 3.12 that received two streams.
     const REAL: &str = r#"{"cpu_util_total":4.2174512812803444,"cpu_util_user":0,"cpu_util_system":4.2174512812803444,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":[{"id":1,"bytes":61997003,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.057612},{"id":3,"bytes":75559669,"retransmits":-1,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.057618}]}"#;
 
     #[test]

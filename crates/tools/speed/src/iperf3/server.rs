@@ -1,4 +1,4 @@
-//! The server's end of a test.
+//! The server's end of the control connection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,37 +13,37 @@ use super::results::{self, TestResults};
 use super::state::TestState;
 use super::stream_id;
 
-/// How long a client may take for its parameters, and for its results.
+/// Time limit of a client for its parameters, and for its results.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a client may take for its streams.
+/// Time limit of a client for opening its streams.
 const OPENING: Duration = Duration::from_secs(30);
 
-/// How much longer than it was asked for a test may take: what iperf3's own server allows for ten exchanges of 4 s each.
+/// Time by which a test may exceed the requested duration: that of iperf3's own server, ten exchanges of 4 s.
 const GRACE: Duration = Duration::from_secs(40);
 
-/// What a session has to say to whoever has the sockets.
+/// An event of a session for the owner of the sockets.
 #[derive(Debug)]
 pub enum ServerEvent {
-    /// The client asks for a test: answer by [`admit`](ServerSession::admit), [`refuse`](ServerSession::refuse) or
-    /// [`deny`](ServerSession::deny), whenever it is its turn. The client waits.
+    /// The client requests a test. Answer by [`admit`](ServerSession::admit), [`refuse`](ServerSession::refuse) or
+    /// [`deny`](ServerSession::deny) at any time. The client waits.
     Asked(Box<TestParameters>),
-    /// All streams stand, and the client was told so: send and receive.
+    /// All streams are open, and the client knows: send and receive.
     Start,
-    /// The client has had enough: stop, close all streams over TCP, and then tell the [`results`](ServerSession::results).
+    /// The client has ended the test: stop, close all TCP streams, then pass the [`results`](ServerSession::results).
     ///
-    /// Clients such as 3.12 that receive read whole blocks, and hear nothing else until theirs is full or the stream ends.
+    /// Receiving clients such as 3.12 read whole blocks, and read no control message until a block is full or the stream ends.
     Stop,
-    /// The client has told what it found, and was told what was found here.
+    /// The results of the client, after the exchange of results.
     Results(Box<TestResults>),
-    /// Nothing follows: send what is left, and close everything.
+    /// The session has ended: send the remaining bytes and close everything.
     Over(Result<(), SessionError>),
 }
 
-/// The server's end of a test: what is said over its connection for control, after the cookie.
+/// The server's end of the control connection, after the cookie.
 ///
-/// After each call, everything is taken that [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event)
-/// have, and [`poll_timeout`](Self::poll_timeout) is asked anew.
+/// After each call, drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and read
+/// [`poll_timeout`](Self::poll_timeout) again.
 #[derive(Debug)]
 pub struct ServerSession {
     limits: TestLimits,
@@ -55,7 +55,7 @@ pub struct ServerSession {
     streams: u32,
 }
 
-/// What is told to a client that has told its results.
+/// Makes the results of this end from those of the client.
 struct ResultsAnswer(Box<dyn FnOnce(&TestResults) -> TestResults + Send>);
 
 impl fmt::Debug for ResultsAnswer {
@@ -67,21 +67,21 @@ impl fmt::Debug for ResultsAnswer {
 #[derive(Debug)]
 enum ServerStage {
     Parameters,
-    /// The parameters are with whoever admits tests.
+    /// Waiting for the admission.
     Waiting(Box<TestParameters>),
     Opening(Box<TestParameters>, u32),
     Running,
-    /// The client has ended, and this end has not yet told its results.
+    /// The client has ended the test. Waiting for the results of this end.
     Stopping,
-    /// The client is to tell its results, to which these are the answer.
+    /// Waiting for the results of the client.
     Exchange(ResultsAnswer),
-    /// Only the client's last word is missing.
+    /// Waiting for the last message of the client.
     Closing,
     Over,
 }
 
 impl ServerSession {
-    /// A client has sent its cookie.
+    /// A session of a client that has sent its cookie.
     pub fn new(now: Instant, limits: TestLimits) -> Self {
         Self {
             limits,
@@ -94,7 +94,7 @@ impl ServerSession {
         }
     }
 
-    /// The client has said more.
+    /// Handles bytes of the client.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
         if matches!(self.stage, ServerStage::Over) {
             return;
@@ -107,17 +107,17 @@ impl ServerSession {
         }
     }
 
-    /// The client has closed the connection.
+    /// Handles the close of the connection by the client.
     pub fn handle_close(&mut self) {
         match self.stage {
             ServerStage::Over => {}
-            // Clients of some versions are gone without a last word.
+            // Some versions close without the last message.
             ServerStage::Closing => self.end(Ok(())),
             _ => self.end(Err(SessionError::Closed(self.phase()))),
         }
     }
 
-    /// A deadline has come.
+    /// Handles a deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
@@ -129,22 +129,22 @@ impl ServerSession {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// What is to be sent.
+    /// The next bytes to send.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
     }
 
-    /// What is to be done.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ServerEvent> {
         self.events.pop_front()
     }
 
-    /// How far the test has got.
+    /// The phase of the test.
     pub fn phase(&self) -> SessionPhase {
         match self.stage {
             ServerStage::Parameters => SessionPhase::Parameters,
@@ -155,7 +155,7 @@ impl ServerSession {
         }
     }
 
-    /// The test may begin: the client is told to open its streams.
+    /// Admits the test: the client is requested to open its streams.
     pub fn admit(&mut self, now: Instant) {
         self.stage = match std::mem::replace(&mut self.stage, ServerStage::Over) {
             ServerStage::Waiting(asked) => {
@@ -167,9 +167,9 @@ impl ServerSession {
         };
     }
 
-    /// A stream has come: its number, and whether this end receives from it. Nothing if none is expected.
+    /// Takes an arriving stream. Returns its number, and whether this end receives on it. `None` if no stream is expected.
     ///
-    /// With the last one the client is told that all stand.
+    /// With the last one, the client is informed that all streams are open.
     pub fn open_stream(&mut self, now: Instant) -> Option<(u32, bool)> {
         let ServerStage::Opening(asked, open) = &mut self.stage else { return None };
         let nth = *open;
@@ -186,8 +186,7 @@ impl ServerSession {
         Some(place)
     }
 
-    /// What was found here, as an answer to [`ServerEvent::Stop`]; of what a server would print the client's results are part,
-    /// which come first.
+    /// Passes the results of this end, in response to [`ServerEvent::Stop`]. They may depend on the client's results, which arrive first.
     pub fn results(
         &mut self,
         now: Instant,
@@ -200,7 +199,7 @@ impl ServerSession {
         }
     }
 
-    /// The test cannot go on, which the client is told, and prints.
+    /// Ends the test with an error, which the client prints.
     pub fn refuse(&mut self, refusal: Iperf3Refusal) {
         if !matches!(self.stage, ServerStage::Closing | ServerStage::Over) {
             self.say_error(refusal);
@@ -208,12 +207,12 @@ impl ServerSession {
         }
     }
 
-    /// There is no room for the test, which the client is told, and prints.
+    /// Refuses the test because the server is busy. The client prints that.
     pub fn deny(&mut self) {
         self.give_up(TestState::AccessDenied);
     }
 
-    /// The server ends, which the client is told, and prints.
+    /// Ends the test because the server stops. The client prints that.
     pub fn terminate(&mut self) {
         self.give_up(TestState::ServerTerminate);
     }
@@ -225,7 +224,7 @@ impl ServerSession {
         }
     }
 
-    /// Reads one word of the client's; nothing if it has not come as a whole.
+    /// Reads one message of the client. `None` if it is not complete.
     fn read(&mut self, now: Instant) -> Result<Option<()>, SessionError> {
         match self.stage {
             ServerStage::Parameters => {
@@ -274,7 +273,7 @@ impl ServerSession {
                 self.events.push_back(ServerEvent::Stop);
             }
             (Some(TestState::IperfDone), ServerStage::Closing) => self.end(Ok(())),
-            // Said by some clients that were refused.
+            // Some refused clients send this.
             (Some(TestState::IperfDone), _) => self.end(Err(SessionError::Closed(phase))),
             _ => return Err(SessionError::Unexpected { byte, phase }),
         }
@@ -294,7 +293,7 @@ impl ServerSession {
         Ok(())
     }
 
-    /// The client is told what is wrong with what it said, and nothing more is read.
+    /// Ends the session with an error that is sent to the client.
     fn fail(&mut self, error: SessionError) {
         let code = match &error {
             SessionError::Parameters(error) => error.code(),

@@ -1,4 +1,4 @@
-//! Both ends of a test, joined in memory, and what they do with what no end says.
+//! Both ends of a test, connected in memory, and their reaction to invalid bytes.
 
 use netrig_core::{Duration, Instant};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn client_events(client: &mut ClientSession) -> Vec<ClientEvent> {
     std::iter::from_fn(|| client.poll_event()).collect()
 }
 
-/// What each end says to the other, in pieces of so many bytes, until both are silent.
+/// Exchanges the bytes of both ends in pieces until both are silent.
 fn talk(client: &mut ClientSession, server: &mut ServerSession, now: Instant, piece: usize) {
     loop {
         let up = client.poll_transmit();
@@ -44,7 +44,7 @@ fn talk(client: &mut ClientSession, server: &mut ServerSession, now: Instant, pi
     }
 }
 
-/// A whole test, whatever pieces the connection delivers.
+/// A whole test, for any pieces that the connection delivers.
 fn whole_test(asked: &TestParameters, piece: usize) {
     let mut client = ClientSession::new(at(0), cookie(), asked.clone());
     assert_eq!(client.poll_transmit(), Some(cookie().bytes().to_vec()));
@@ -73,7 +73,7 @@ fn whole_test(asked: &TestParameters, piece: usize) {
     assert!(matches!(server_events(&mut server)[..], [ServerEvent::Stop]));
     assert!(client_events(&mut client).is_empty(), "the server is still stopping");
     let streams = asked.streams();
-    // What a server would print has the client's results in it: they come first.
+    // The output of a server contains the client's results, which arrive first.
     server.results(over, move |theirs| {
         assert_eq!(*theirs, found(streams));
         found(streams)
@@ -100,7 +100,7 @@ fn a_test_is_the_same_however_its_bytes_are_cut() {
     }
 }
 
-/// A server that has heard these bytes after its first, and what it said last and how it ended.
+/// A server that has received these bytes after the first, its last bytes and its outcome.
 fn heard(bytes: &[u8]) -> (Vec<u8>, Vec<ServerEvent>) {
     let mut server = ServerSession::new(at(0), TestLimits::default());
     assert_eq!(server.poll_transmit(), Some(vec![9]));
@@ -218,7 +218,7 @@ fn a_silent_server_ends_the_session() {
     assert!(error.to_string().contains("is it iperf3?"), "{error}");
 }
 
-/// Bytes that are likely to get far, and any others.
+/// Bytes that are likely to be valid, and any others.
 fn words() -> impl Strategy<Value = Vec<u8>> {
     let state = prop_oneof![(0_u8..17), Just(0xff), Just(0xfe), any::<u8>()].prop_map(|byte| vec![byte]);
     let json = prop_oneof![
@@ -273,7 +273,7 @@ proptest! {
         let _ = client.poll_transmit();
     }
 
-    /// Parameters and what follows them say the same at once as byte by byte, as long as nothing must be answered between.
+    /// Parameters and the bytes after them have the same effect at once as byte by byte, as long as no answer is needed in between.
     #[test]
     fn delivery_in_pieces_is_delivery(json in proptest::collection::vec(any::<u8>(), 0..60), piece in 1_usize..20) {
         let bytes = inbox::framed(&json);

@@ -1,34 +1,34 @@
-//! The state byte.
+//! The state byte of the control connection.
 
-/// What a byte on the connection for control says: what comes next, or why nothing does.
+/// A state byte on the control connection: the next state, or the reason of the end.
 ///
 /// Numbers 3, 5 to 8 and 15 are unused on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum TestState {
-    /// All streams stand: timers start. Server to client.
+    /// All streams are open: timers start. Server to client.
     TestStart = 1,
     /// Data flows. Server to client.
     TestRunning = 2,
-    /// The client has had enough. Client to server.
+    /// The client ends the test. Client to server.
     TestEnd = 4,
-    /// The client is to tell its parameters. Server to client.
+    /// Requests the parameters. Server to client.
     ParamExchange = 9,
-    /// The client is to open its streams. Server to client.
+    /// Requests the streams. Server to client.
     CreateStreams = 10,
-    /// The server gives up. Server to client.
+    /// The server aborts the test. Server to client.
     ServerTerminate = 11,
-    /// The client gives up. Client to server.
+    /// The client aborts the test. Client to server.
     ClientTerminate = 12,
-    /// The client is to tell its results, then the server tells its own. Server to client.
+    /// Requests the results of the client; those of the server follow. Server to client.
     ExchangeResults = 13,
-    /// Nothing is missing. Server to client.
+    /// Confirms the results. Server to client.
     DisplayResults = 14,
-    /// The last word. Client to server.
+    /// The last message. Client to server.
     IperfDone = 16,
     /// The server is busy. Server to client.
     AccessDenied = -1,
-    /// Two numbers of four bytes follow: which error, and the server's `errno`. Server to client.
+    /// Two numbers of four bytes follow: the error and the server's `errno`. Server to client.
     ServerError = -2,
 }
 
@@ -53,7 +53,7 @@ impl TestState {
         self as i8 as u8
     }
 
-    /// What a byte says; nothing of those that are no state.
+    /// Decodes a byte. `None` if it is no state.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.byte() == byte)
     }

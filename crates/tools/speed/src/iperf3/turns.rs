@@ -1,16 +1,15 @@
-//! Whose turn it is to open streams over UDP.
+//! Turns of opening UDP streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// Who opens streams over UDP, and who waits for it.
+/// The sessions that open UDP streams, and those that wait for their turn.
 ///
-/// The words that open a stream over UDP say nothing of its test. The server says when they are to come, though: so of all
-/// tests of one address one at a time is told to open its streams, and what comes from there meanwhile is its own.
-/// `T` tells one session from all others.
+/// The datagram that opens a UDP stream does not name its test, but the server decides when the client sends it. Only one test per
+/// address opens its streams at a time, so datagrams of that address belong to it. `T` identifies a session.
 #[derive(Debug)]
 pub struct OpeningTurns<T> {
-    /// The first of each has its turn.
+    /// The first session of each queue has the turn.
     queues: BTreeMap<IpAddr, VecDeque<T>>,
 }
 
@@ -21,7 +20,7 @@ impl<T> Default for OpeningTurns<T> {
 }
 
 impl<T: Copy + PartialEq> OpeningTurns<T> {
-    /// A session wants to open streams. Whether it is its turn at once; else it waits.
+    /// Requests the turn. Returns whether the session has it; if not, it waits.
     pub fn ask(&mut self, address: IpAddr, session: T) -> bool {
         let queue = self.queues.entry(address.to_canonical()).or_default();
         if !queue.contains(&session) {
@@ -30,12 +29,12 @@ impl<T: Copy + PartialEq> OpeningTurns<T> {
         queue.front() == Some(&session)
     }
 
-    /// Whose a stream from there is.
+    /// The session that has the turn of an address.
     pub fn of(&self, address: IpAddr) -> Option<T> {
         self.queues.get(&address.to_canonical())?.front().copied()
     }
 
-    /// A session's streams stand, or it is over. Whose turn it is now, if that changed.
+    /// Ends the turn, or the wait, of a session. Returns the session that gets the turn, if any.
     pub fn done(&mut self, address: IpAddr, session: T) -> Option<T> {
         let address = address.to_canonical();
         let queue = self.queues.get_mut(&address)?;

@@ -1,4 +1,4 @@
-//! The client's end of a test, the request that opens the WebSocket included.
+//! The client's end of a test, including the request that opens the WebSocket.
 
 use std::collections::VecDeque;
 
@@ -12,45 +12,45 @@ use super::load::{LoadMessage, Loading};
 use super::measurement::Measurement;
 use super::{LONGEST_RUNTIME, Ndt7Test, RUNTIME, SUBPROTOCOL};
 
-/// How long a server may take to answer the request.
+/// Time limit of the server's answer to the request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is kept for a server that does not read, bytes.
+/// The most unsent bytes for a server that does not read.
 const MOST_UNSENT: usize = 64 * 1024;
 
-/// What a session has to say to whoever has the socket.
+/// An event of a session for the owner of the socket.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientEvent {
-    /// The WebSocket stands, and the test begins.
+    /// The WebSocket is open, and the test begins.
     Start,
-    /// What the server says that it measured.
+    /// A measurement of the server.
     Server(Box<Measurement>),
-    /// Nothing follows: send what is left, and close.
+    /// The session has ended: send the remaining bytes and close.
     Over(Result<(), ClientError>),
 }
 
-/// Why a test did not come to its end.
+/// Why a test failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The answer to the request is none of HTTP.
+    /// The answer to the request is no HTTP.
     #[error("the server's answer to the request: {0}")]
     Http(#[from] HttpError),
-    /// The server opens no WebSocket.
+    /// The server refused the WebSocket.
     #[error("the server answered with status {0}, where 101 opens a WebSocket")]
     Status(u16),
-    /// The answer is not to this request, or the subprotocol is another one.
+    /// The answer does not match the request, or has another subprotocol.
     #[error("the server's answer is no WebSocket's with the subprotocol {SUBPROTOCOL}")]
     Answer,
-    /// What came is no WebSocket's.
+    /// Invalid WebSocket frames.
     #[error("the server sent {0}")]
     Frame(#[from] FrameError),
-    /// Data that should go the other way.
+    /// Data in the wrong direction.
     #[error("the server sent data in an upload")]
     Data,
-    /// Pings whose answers it does not read.
+    /// Too many pings without reading the answers.
     #[error("the server sends pings and does not read their answers")]
     Flood,
-    /// It says nothing, or does not close.
+    /// The server is silent or does not close.
     #[error("the server did not answer, or did not end the test")]
     Overtime,
     /// The connection was closed.
@@ -58,11 +58,11 @@ pub enum ClientError {
     Closed,
 }
 
-/// The client's end of a test. It is used as [`ServerSession`](super::ServerSession) is.
+/// The client's end of a test. Its use is that of [`ServerSession`](super::ServerSession).
 #[derive(Debug)]
 pub struct ClientSession {
     test: Ndt7Test,
-    /// Of keys, which nobody must be able to guess (RFC 6455 section 10.3).
+    /// Source of masking keys, which must be unpredictable (RFC 6455 section 10.3).
     random: Stream,
     expected: String,
     answer: Vec<u8>,
@@ -80,13 +80,13 @@ pub struct ClientSession {
 enum ClientStage {
     Asking,
     Running,
-    /// This end has said that it closes, and the server has not.
+    /// This end has sent its close frame, and the server has not.
     Closing,
     Over,
 }
 
 impl ClientSession {
-    /// A connection stands to a server of that name. What is random must not be known to others.
+    /// A session over a new connection to a server with this name. The random stream must be unpredictable.
     pub fn new(now: Instant, test: Ndt7Test, host: &str, mut random: Stream) -> Self {
         let key: [u8; 16] = std::array::from_fn(|_| random.below(256) as u8);
         let key = BASE64.encode(&key);
@@ -113,7 +113,7 @@ impl ClientSession {
         }
     }
 
-    /// The server has sent more.
+    /// Handles bytes of the server.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) {
         if self.stage != ClientStage::Asking {
             return self.read(bytes);
@@ -144,7 +144,7 @@ impl ClientSession {
         }
     }
 
-    /// The length of the server's answer, once it is here as a whole and opens the WebSocket.
+    /// The length of the server's answer, once it is complete and opens the WebSocket.
     fn answered(&self) -> Result<Option<usize>, ClientError> {
         let Some((head, len)) = HttpResponse::read(&self.answer)? else { return Ok(None) };
         match head.status {
@@ -157,7 +157,7 @@ impl ClientSession {
         if upgrades && accepts && speaks { Ok(Some(len)) } else { Err(ClientError::Answer) }
     }
 
-    /// The server has closed the connection.
+    /// Handles the close of the connection by the server.
     pub fn handle_close(&mut self) {
         match self.stage {
             ClientStage::Over => {}
@@ -166,7 +166,7 @@ impl ClientSession {
         }
     }
 
-    /// A deadline has come.
+    /// Handles a deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_none_or(|deadline| now < deadline) {
             return;
@@ -182,17 +182,17 @@ impl ClientSession {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         (self.stage != ClientStage::Over).then_some(self.deadline)
     }
 
-    /// What is to be sent, between two messages of load.
+    /// The next bytes to send between two load messages.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
     }
 
-    /// The next message that loads the path, of an upload that lasts. The one before it has been sent as a whole.
+    /// The next load message of a running upload. The previous one must have been sent completely.
     pub fn poll_load(&mut self) -> Option<LoadMessage> {
         let loads = self.stage == ClientStage::Running && self.test == Ndt7Test::Upload;
         loads.then(|| {
@@ -201,12 +201,12 @@ impl ClientSession {
         })
     }
 
-    /// What is to be done.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         self.events.pop_front()
     }
 
-    /// Bytes of messages that were sent, or that arrived.
+    /// Bytes of sent or received messages.
     pub const fn bytes(&self) -> u64 {
         match self.test {
             Ndt7Test::Upload => self.loading.sent(),

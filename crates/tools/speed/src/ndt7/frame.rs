@@ -1,31 +1,31 @@
-//! WebSocket's frames (RFC 6455 section 5), as bytes.
+//! WebSocket frames (RFC 6455 section 5).
 
 use super::LONGEST_MESSAGE;
 
-/// Longest message of text that is kept, bytes: a measurement has hundreds.
+/// Longest accepted text message, bytes. A measurement has some hundred bytes.
 pub const LONGEST_TEXT: usize = 64 * 1024;
 
 /// Longest payload of a control frame, bytes (section 5.5).
 const LONGEST_CONTROL: u64 = 125;
 
-/// Longest head of a frame, bytes: two, a length of eight and a key.
+/// Longest head of a frame, bytes: two bytes, a length of eight and a masking key.
 const LONGEST_HEAD: usize = 14;
 
-/// What a frame is for (section 5.2).
+/// The opcode of a frame (section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// More of the message before.
+    /// Continuation of a message.
     Continuation = 0,
     /// Text.
     Text = 1,
-    /// Bytes.
+    /// Binary data.
     Binary = 2,
-    /// Nothing follows.
+    /// Close.
     Close = 8,
-    /// Are you there?
+    /// Ping.
     Ping = 9,
-    /// I am.
+    /// Pong.
     Pong = 10,
 }
 
@@ -40,61 +40,61 @@ impl Opcode {
     }
 }
 
-/// What comes out of a stream of frames.
+/// An item decoded from a stream of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameItem {
-    /// So many bytes of a binary message, which are not kept.
+    /// A number of bytes of a binary message. They are not kept.
     Binary(u64),
-    /// A message of text.
+    /// A text message.
     Text(String),
-    /// A ping, with what the answer has in it too.
+    /// A ping, with the payload that its answer must repeat.
     Ping(Vec<u8>),
-    /// An answer to a ping.
+    /// A pong.
     Pong(Vec<u8>),
-    /// The other end closes: its code, if it says one.
+    /// A close frame, with its code if there is one.
     Close(Option<CloseCode>),
 }
 
-/// Why a WebSocket is closed (section 7.4).
+/// The status code of a close (section 7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloseCode(pub u16);
 
 impl CloseCode {
-    /// It has served its purpose.
+    /// Normal closure.
     pub const NORMAL: Self = Self(1000);
-    /// The other end broke the rules.
+    /// Protocol error.
     pub const PROTOCOL: Self = Self(1002);
-    /// A kind of message that is not expected.
+    /// Unexpected kind of message.
     pub const UNSUPPORTED: Self = Self(1003);
     /// Text that is no UTF-8.
     pub const NOT_UTF8: Self = Self(1007);
-    /// More than this end's policy allows.
+    /// Policy violation.
     pub const POLICY: Self = Self(1008);
     /// A message that is too long.
     pub const TOO_LONG: Self = Self(1009);
 
-    /// Whether it may stand in a frame.
+    /// Whether the code may be sent in a frame.
     const fn may_be_sent(self) -> bool {
         matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
     }
 }
 
-/// Why a stream of frames cannot be read any further.
+/// A protocol error in a stream of frames, after which nothing more is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A bit that nobody agreed on.
+    /// A reserved bit or opcode.
     #[error("a frame with bits or an opcode that mean nothing")]
     Reserved,
-    /// A client must mask, a server must not (section 5.1).
+    /// Wrong masking: a client must mask, a server must not (section 5.1).
     #[error("a frame that is masked and should not be, or should and is not")]
     Mask,
-    /// A length in more bytes than it takes, or beyond 2⁶³.
+    /// A length that is not encoded minimally, or is beyond 2⁶³.
     #[error("a frame whose length is not written as it must be")]
     Length,
-    /// A control frame in parts, or too long.
+    /// A fragmented or too long control frame.
     #[error("a control frame in parts, or of more than {LONGEST_CONTROL} bytes")]
     Control,
-    /// A part of a message that has not begun, or a message within another.
+    /// A continuation without a message, or a new message before the end of another.
     #[error("a part of no message, or a message within another")]
     Fragment,
     /// A message that is too long.
@@ -103,13 +103,13 @@ pub enum FrameError {
     /// Text that is no UTF-8.
     #[error("text that is no UTF-8")]
     NotUtf8,
-    /// A close frame with half a code, or one that may not be sent.
+    /// A close frame with an incomplete or a forbidden code.
     #[error("a close frame without a code that may be sent")]
     CloseCode,
 }
 
 impl FrameError {
-    /// What the other end is told.
+    /// The code for the peer.
     pub const fn code(self) -> CloseCode {
         match self {
             Self::TooLong => CloseCode::TOO_LONG,
@@ -119,20 +119,20 @@ impl FrameError {
     }
 }
 
-/// Reads what comes over a WebSocket. It keeps no more than one text and one control frame.
+/// Reads the frames of a WebSocket. It stores at most one text message and one control frame.
 #[derive(Debug)]
 pub struct FrameReader {
-    /// Whether the other end is a client, and masks.
+    /// Whether the peer is a client, which masks its frames.
     masked: bool,
     head: Vec<u8>,
     frame: Option<PartialFrame>,
-    /// The message that is not finished: its kind, and how long it is so far.
+    /// The unfinished message: its opcode and its length so far.
     message: Option<(Opcode, u64)>,
     text: Vec<u8>,
     control: Vec<u8>,
 }
 
-/// A frame whose head has come.
+/// A frame whose head has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartialFrame {
     fin: bool,
@@ -143,7 +143,7 @@ struct PartialFrame {
 }
 
 impl FrameReader {
-    /// Of a server, which reads what a client sends.
+    /// A reader for a server, which reads the frames of a client.
     pub const fn of_server() -> Self {
         Self {
             masked: true,
@@ -155,7 +155,7 @@ impl FrameReader {
         }
     }
 
-    /// Of a client, which reads what a server sends.
+    /// A reader for a client, which reads the frames of a server.
     pub const fn of_client() -> Self {
         Self::new(false)
     }
@@ -164,10 +164,10 @@ impl FrameReader {
         Self { masked, head: Vec::new(), frame: None, message: None, text: Vec::new(), control: Vec::new() }
     }
 
-    /// Reads from the beginning of `bytes`, and takes away what it has read. Nothing once all is read and more is needed.
+    /// Reads from the start of `bytes` and removes the bytes read. `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If what comes breaks the rules: nothing more can be read.
+    /// If the peer violates the protocol. Nothing more can be read then.
     pub fn read(&mut self, bytes: &mut &[u8]) -> Result<Option<FrameItem>, FrameError> {
         loop {
             if self.frame.is_none() {
@@ -194,7 +194,7 @@ impl FrameReader {
         }
     }
 
-    /// The head of the next frame, once it is here as a whole.
+    /// The head of the next frame, once it is complete.
     fn read_head(&mut self, bytes: &mut &[u8]) -> Result<Option<PartialFrame>, FrameError> {
         while let Some(byte) = bytes.split_off_first() {
             self.head.push(*byte);
@@ -207,7 +207,7 @@ impl FrameReader {
         Ok(None)
     }
 
-    /// A frame begins: does it belong here?
+    /// Checks that a frame is allowed at this point.
     fn begin(&mut self, frame: PartialFrame) -> Result<(), FrameError> {
         if frame.opcode.is_control() {
             if !frame.fin || frame.length > LONGEST_CONTROL {
@@ -230,7 +230,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// A part of a frame's payload, which may be its last.
+    /// Handles a part of the payload of a frame, possibly the last.
     fn part(
         &mut self,
         frame: PartialFrame,
@@ -240,7 +240,7 @@ impl FrameReader {
         let is_text = !frame.opcode.is_control() && matches!(self.message, Some((Opcode::Text, _)));
         let kept = if frame.opcode.is_control() { &mut self.control } else { &mut self.text };
         if frame.opcode.is_control() || is_text {
-            // The key's place is that of the payload's byte (section 5.3).
+            // The index into the key is that of the payload byte (section 5.3).
             kept.extend(part.iter().zip(frame.read..).map(|(byte, at)| byte ^ frame.key[(at % 4) as usize]));
         }
         if frame.opcode.is_control() {
@@ -266,7 +266,7 @@ fn control(opcode: Opcode, payload: Vec<u8>) -> Result<FrameItem, FrameError> {
     match opcode {
         Opcode::Ping => Ok(FrameItem::Ping(payload)),
         Opcode::Pong => Ok(FrameItem::Pong(payload)),
-        // Section 5.5.1: a code of two bytes, and a reason as text, or nothing at all.
+        // Section 5.5.1: a code of two bytes and a reason as text, or an empty payload.
         _ if payload.is_empty() => Ok(FrameItem::Close(None)),
         _ => {
             let (code, reason) = payload.split_first_chunk().ok_or(FrameError::CloseCode)?;
@@ -277,7 +277,7 @@ fn control(opcode: Opcode, payload: Vec<u8>) -> Result<FrameItem, FrameError> {
     }
 }
 
-/// A head; nothing if it has not come as a whole.
+/// Decodes a head. `None` if it is incomplete.
 fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<PartialFrame>, FrameError> {
     let Some([first, second]) = bytes.first_chunk() else { return Ok(None) };
     let opcode = Opcode::from_bits(first & 0x0f).filter(|_| first & 0x70 == 0).ok_or(FrameError::Reserved)?;
@@ -312,7 +312,7 @@ fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<PartialFrame>, FrameE
     Ok(Some(PartialFrame { fin: first & 0x80 != 0, opcode, key, length, read: 0 }))
 }
 
-/// What stands before the payload of a whole message. Who gives a key must mask the payload with it.
+/// The head of a whole message. With a key, the caller must mask the payload.
 pub fn head(opcode: Opcode, length: u64, key: Option<[u8; 4]>) -> Vec<u8> {
     let mut bytes = vec![0x80 | opcode as u8];
     let mask = if key.is_some() { 0x80 } else { 0 };
@@ -331,7 +331,7 @@ pub fn head(opcode: Opcode, length: u64, key: Option<[u8; 4]>) -> Vec<u8> {
     bytes
 }
 
-/// A whole message, masked if there is a key.
+/// Encodes a whole message, masked if there is a key.
 pub fn message(opcode: Opcode, payload: &[u8], key: Option<[u8; 4]>) -> Vec<u8> {
     let mut bytes = head(opcode, payload.len() as u64, key);
     let key = key.unwrap_or_default();
@@ -339,7 +339,7 @@ pub fn message(opcode: Opcode, payload: &[u8], key: Option<[u8; 4]>) -> Vec<u8> 
     bytes
 }
 
-/// A close frame, with words of at most 123 bytes.
+/// Encodes a close frame with a reason of at most 123 bytes.
 pub fn close(code: CloseCode, words: &str, key: Option<[u8; 4]>) -> Vec<u8> {
     debug_assert!(words.len() + 2 <= LONGEST_CONTROL as usize);
     message(Opcode::Close, &[&code.0.to_be_bytes(), words.as_bytes()].concat(), key)

@@ -1,4 +1,4 @@
-//! The request that opens a WebSocket (RFC 6455 section 4), and what ndt7 asks of it.
+//! The request that opens a WebSocket (RFC 6455 section 4) for ndt7.
 
 use data_encoding::BASE64;
 use netrig_host::shown;
@@ -10,55 +10,55 @@ use super::{Ndt7Test, SUBPROTOCOL};
 /// Longest query, bytes.
 const LONGEST_QUERY: usize = 4096;
 
-/// A download may be asked to end once so much has arrived: `early_exit`, MB.
+/// The largest `early_exit`, MB: a download may end once this much data has arrived.
 const MOST_EARLY_EXIT: u64 = 100_000;
 
-/// A client that asks for a test.
+/// The request of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
-    /// Which.
+    /// The test.
     pub test: Ndt7Test,
-    /// The download may end once so many bytes have arrived.
+    /// The number of bytes after which the download may end.
     pub early_exit: Option<u64>,
-    /// What the client tells of itself.
+    /// Metadata of the client.
     pub metadata: Vec<(String, String)>,
     accept: String,
 }
 
-/// Why a request opens no WebSocket.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpgradeError {
-    /// There is no test of that name.
+    /// The path is no test.
     #[error("there is no {0}")]
     Path(String),
-    /// It is no `GET`.
+    /// The method is not `GET`.
     #[error("a test is asked for by GET, not by {0}")]
     Method(String),
-    /// It does not ask for a WebSocket.
+    /// The request does not ask for a WebSocket.
     #[error("{0} does not ask for a WebSocket")]
     NoUpgrade(&'static str),
-    /// The client speaks another version of WebSocket.
+    /// Another version of WebSocket.
     #[error("version {0:?} of WebSocket is asked for, where 13 is spoken")]
     Version(String),
-    /// The key is not sixteen bytes in base64.
+    /// A malformed key.
     #[error("Sec-WebSocket-Key is not 16 bytes in base64")]
     Key,
-    /// Another subprotocol, or none.
+    /// The subprotocol is missing.
     #[error("Sec-WebSocket-Protocol has no {SUBPROTOCOL} in it")]
     Subprotocol,
-    /// The query is too long, or not encoded as it should be.
+    /// The query is too long or malformed.
     #[error("the query is longer than {LONGEST_QUERY} bytes, or its escapes are wrong")]
     Query,
-    /// A page of another site asks.
+    /// The origin is not allowed.
     #[error("a page of {0} asks, which is not allowed to (--allow-origin)")]
     Origin(String),
-    /// `early_exit` is no number that means something.
+    /// `early_exit` is out of range.
     #[error("early_exit is not a number from 1 to {MOST_EARLY_EXIT}")]
     EarlyExit,
 }
 
 impl UpgradeError {
-    /// What the client is answered.
+    /// The response to the client.
     pub fn response(&self) -> HttpResponse {
         match self {
             Self::Path(_) => HttpResponse::last(404, "Not Found", &[]),
@@ -73,11 +73,11 @@ impl UpgradeError {
     }
 }
 
-/// That a browser's page may ask, by its `Origin` (RFC 6455 section 10.2): one of this server, or of an origin that is allowed; `*`
-/// allows all. Who is no browser has none.
+/// Checks the `Origin` of a browser (RFC 6455 section 10.2): that of this server, or an allowed one. `*` allows all. Other clients send
+/// no `Origin`.
 ///
 /// # Errors
-/// If it is a page of another site.
+/// If the origin is not allowed.
 pub fn check_origin(request: &HttpRequest, allowed: &[String]) -> Result<(), UpgradeError> {
     let Some(origin) = request.field("Origin") else { return Ok(()) };
     let site = origin.split_once("://").map(|(_, site)| site);
@@ -93,7 +93,7 @@ impl Upgrade {
     /// Reads a request.
     ///
     /// # Errors
-    /// If it asks for no test, or not as it should.
+    /// If the request is invalid.
     pub fn read(request: &HttpRequest) -> Result<Self, UpgradeError> {
         let path = request.path();
         let test = Ndt7Test::of_path(path).ok_or_else(|| UpgradeError::Path(shown(path)))?;
@@ -120,7 +120,7 @@ impl Upgrade {
         Ok(Self { test, early_exit, metadata, accept: accept_key(key) })
     }
 
-    /// What the client is answered; from its last byte on, the WebSocket stands.
+    /// The response to the client. After its last byte the WebSocket is open.
     pub fn response(&self) -> Vec<u8> {
         let accept = &self.accept;
         format!(
@@ -136,7 +136,7 @@ fn early_exit_bytes(megabytes: &str) -> Result<u64, UpgradeError> {
     Ok(megabytes.ok_or(UpgradeError::EarlyExit)? * 1_000_000)
 }
 
-/// What proves that a key was read: RFC 6455 section 4.2.2, item 5.4.
+/// The value of `Sec-WebSocket-Accept` for a key (RFC 6455 section 4.2.2, item 5.4).
 pub fn accept_key(key: &str) -> String {
     let mut hash = Sha1::new();
     hash.update(key);
@@ -149,7 +149,7 @@ fn is_key(key: &str) -> bool {
     BASE64.decode(key.as_bytes()).is_ok_and(|bytes| bytes.len() == 16)
 }
 
-/// Names and values of a query; the first of each name. Nothing if it is too long or its escapes are wrong.
+/// Names and values of a query. The first value of a name counts. `None` if the query is too long or malformed.
 fn query(query: &str) -> Option<Vec<(String, String)>> {
     if query.len() > LONGEST_QUERY {
         return None;
@@ -165,7 +165,7 @@ fn query(query: &str) -> Option<Vec<(String, String)>> {
     Some(pairs)
 }
 
-/// Text with its escapes (RFC 3986 section 2.1) taken out; `+` is a space, as browsers write it.
+/// Decodes percent encoding (RFC 3986 section 2.1). `+` is a space, as browsers write it.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// As the specification of ndt7 has it.
+    /// The example of ndt7's specification.
     const ASKS: &str = "GET /ndt/v7/download HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
         Sec-WebSocket-Key: DOdm+5/Cm3WwvhfcAlhJoQ==\r\nSec-WebSocket-Version: 13\r\n\
         Sec-WebSocket-Protocol: net.measurementlab.ndt.v7\r\nUpgrade: websocket\r\n\

@@ -1,34 +1,34 @@
-//! The messages that load a path.
+//! Load messages.
 
 use super::frame::{self, Opcode};
 
 /// Length of the first message, bytes.
 const FIRST: u64 = 1 << 13;
 
-/// Length of the longest, bytes: what M-Lab's own ends agreed on, though 2²⁴ are allowed.
+/// Length of the longest message, bytes: that of M-Lab's own implementations, although 2²⁴ are allowed.
 const LONGEST: u64 = 1 << 20;
 
-/// A message is as long as a sixteenth of what was sent before it.
+/// Ratio of the bytes sent before to the length of a message.
 const SHARE: u64 = 16;
 
-/// A message that loads the path: what stands before it, and how many bytes of whatever follow.
+/// A load message: its head, and the number of payload bytes that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadMessage {
-    /// The frame's head.
+    /// The head of the frame.
     pub head: Vec<u8>,
-    /// Bytes of the message.
+    /// Length of the payload, bytes.
     pub len: u64,
-    /// What a client's bytes are masked with, beginning with the first: zeros become this, over and over.
+    /// The masking key of a client, from the first byte on. A masked payload of zeros repeats the key.
     pub key: Option<[u8; 4]>,
 }
 
-/// How long messages become: short ones at first, so that slow paths are measured too, and longer ones on fast paths.
+/// The lengths of messages: short at first, so that slow paths are measured, too, and longer on fast paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loading {
     len: u64,
-    /// Bytes of all messages but the last.
+    /// Bytes of all messages before the last.
     sent: u64,
-    /// Bytes of the last one.
+    /// Bytes of the last message.
     last: u64,
 }
 
@@ -37,7 +37,7 @@ impl Loading {
         Self { len: FIRST, sent: 0, last: 0 }
     }
 
-    /// The next message. The one before it has been sent.
+    /// The next message. The previous one must have been sent.
     pub fn next(&mut self, key: Option<[u8; 4]>) -> LoadMessage {
         self.sent += self.last;
         if self.len < LONGEST && self.len <= self.sent / SHARE {
@@ -47,7 +47,7 @@ impl Loading {
         LoadMessage { head: frame::head(Opcode::Binary, self.len, key), len: self.len, key }
     }
 
-    /// Bytes of all messages that are known to have been sent.
+    /// Bytes of all messages that were certainly sent.
     pub const fn sent(&self) -> u64 {
         self.sent
     }

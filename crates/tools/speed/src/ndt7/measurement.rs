@@ -1,31 +1,31 @@
-//! What each end tells of what it measured: JSON in a message of text.
+//! Measurements of each end: JSON in a text message.
 
 use serde::{Deserialize, Serialize};
 
 use super::Ndt7Test;
 
-/// A measurement. All of it may be missing.
+/// A measurement. All fields are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Measurement {
-    /// What the program counted.
+    /// Counts of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_info: Option<AppInfo>,
-    /// Between whom; told by servers.
+    /// The endpoints. Sent by servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_info: Option<ConnectionInfo>,
-    /// Who measured.
+    /// The end that measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<MeasurementOrigin>,
-    /// Of which test.
+    /// The test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<Ndt7Test>,
-    /// What the kernel counted.
+    /// Kernel counters.
     #[serde(rename = "TCPInfo", skip_serializing_if = "Option::is_none")]
     pub tcp_info: Option<TcpInfo>,
 }
 
-/// Who measured.
+/// The end that measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MeasurementOrigin {
@@ -35,17 +35,17 @@ pub enum MeasurementOrigin {
     Server,
 }
 
-/// What the program counted.
+/// Counts of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AppInfo {
-    /// Since the beginning of the test, µs.
+    /// Time since the start of the test, µs.
     pub elapsed_time: i64,
-    /// Bytes of messages that were sent or received.
+    /// Bytes of sent or received messages.
     pub num_bytes: i64,
 }
 
-/// Between whom a test is.
+/// The endpoints of a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ConnectionInfo {
@@ -53,59 +53,59 @@ pub struct ConnectionInfo {
     pub client: String,
     /// The server's.
     pub server: String,
-    /// What tells the test from all others, if the server has such a thing.
+    /// A unique identifier of the test, if the server has one.
     #[serde(rename = "UUID", skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
 
-/// What the kernel counted, by `TCP_INFO`; what it does not know is missing. Times in µs.
+/// Kernel counters from `TCP_INFO`. Unknown values are absent. Times are in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct TcpInfo {
-    /// In which there was something to send.
+    /// Time with data to send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_time: Option<i64>,
-    /// Bytes that the other end has acknowledged.
+    /// Bytes acknowledged by the peer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<i64>,
-    /// Bytes that this end has acknowledged.
+    /// Bytes acknowledged by this end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_received: Option<i64>,
-    /// Bytes sent, those that were sent again too.
+    /// Bytes sent, including retransmissions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<i64>,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_retrans: Option<i64>,
-    /// Since the beginning of the test.
+    /// Time since the start of the test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_time: Option<i64>,
-    /// Least round trip.
+    /// Minimum round-trip time.
     #[serde(rename = "MinRTT", skip_serializing_if = "Option::is_none")]
     pub min_rtt: Option<i64>,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     #[serde(rename = "RTT", skip_serializing_if = "Option::is_none")]
     pub rtt: Option<i64>,
-    /// Its variation.
+    /// Variation of the round-trip time.
     #[serde(rename = "RTTVar", skip_serializing_if = "Option::is_none")]
     pub rtt_var: Option<i64>,
-    /// In which the receiver's window was the limit.
+    /// Time in which the receive window of the peer was the limit.
     #[serde(rename = "RWndLimited", skip_serializing_if = "Option::is_none")]
     pub rwnd_limited: Option<i64>,
-    /// In which the sender's buffer was the limit.
+    /// Time in which the send buffer was the limit.
     #[serde(rename = "SndBufLimited", skip_serializing_if = "Option::is_none")]
     pub snd_buf_limited: Option<i64>,
 }
 
 impl Measurement {
-    /// Reads a message; nothing of one that means nothing here, which is no error.
+    /// Reads a message. `None` if it is no measurement, which is not an error.
     pub fn read(text: &str) -> Option<Self> {
         text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
     }
 
-    /// As the text of a message.
+    /// The text of a message.
     pub fn write(&self) -> String {
-        // A structure of numbers and texts always has a form.
+        // Serialising numbers and texts cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// As the specification has it, but for its commas.
+    /// The example of the specification, with corrected commas.
     const EXAMPLE: &str = r#"{
       "AppInfo": {"ElapsedTime": 1234, "NumBytes": 1234},
       "ConnectionInfo": {"Client": "1.2.3.4:5678", "Server": "[::1]:2345", "UUID": "<platform-specific-string>",

@@ -1,15 +1,15 @@
-//! What ndt7 speaks, the measurement of M-Lab: its clients can use a server of ours.
+//! The protocol of ndt7, the measurement of M-Lab: its clients can use netrig's server.
 //!
-//! A test goes one way over one WebSocket (RFC 6455). The client asks by HTTP for `/ndt/v7/download` or `/ndt/v7/upload`
-//! with the subprotocol `net.measurementlab.ndt.v7`; then whoever sends does so in binary messages for ten seconds, and both
-//! may tell what they measured, as JSON in messages of text. The server ends the test.
+//! A test has one direction over one WebSocket (RFC 6455). The client requests `/ndt/v7/download` or `/ndt/v7/upload` with the
+//! subprotocol `net.measurementlab.ndt.v7`. The sender then sends binary messages for ten seconds. Both ends may send their
+//! measurements as JSON in text messages. The server ends the test.
 //!
-//! [`Upgrade`] reads the request, and [`ServerSession`] is the server's end of the WebSocket: bytes and the time in, bytes and
-//! events out. What loads the path is not moved through it: it says what stands before a message and how long that is, and
-//! counts what comes. [`ClientSession`] is the other end, request included.
+//! [`Upgrade`] reads the request, and [`ServerSession`] is the server's end of the WebSocket: bytes and the time in, bytes and events
+//! out. The payload of load messages does not pass through it: it gives the head and the length of a message, and counts received
+//! bytes. [`ClientSession`] is the client's end, including the request.
 //!
-//! The source is version 0.11 of the specification (`ndt7-protocol.md` of github.com/m-lab/ndt-server), and what M-Lab's own
-//! server and clients make of it.
+//! The sources are version 0.11 of the specification (`ndt7-protocol.md` of github.com/m-lab/ndt-server) and the behaviour of
+//! M-Lab's own server and clients.
 
 mod client;
 pub mod frame;
@@ -27,33 +27,33 @@ pub use server::{ServerError, ServerEvent, ServerSession};
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
-/// What the WebSocket carries.
+/// The subprotocol of the WebSocket.
 pub const SUBPROTOCOL: &str = "net.measurementlab.ndt.v7";
 
-/// Longest message that is read, bytes: no implementation may read less.
+/// Longest message that is read, bytes. The specification requires at least this.
 pub const LONGEST_MESSAGE: u64 = 1 << 24;
 
-/// How long a test lasts.
+/// Duration of a test.
 pub const RUNTIME: Duration = Duration::from_secs(10);
 
-/// When a test is cut off that did not end.
+/// Time after which a test is aborted.
 pub const LONGEST_RUNTIME: Duration = Duration::from_secs(13);
 
-/// How often each end tells what it measured: at most ten times a second.
+/// Interval of measurements of each end: at most ten per second.
 pub const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Which way a test goes.
+/// The direction of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ndt7Test {
-    /// From the server.
+    /// From the server to the client.
     Download,
-    /// To the server.
+    /// From the client to the server.
     Upload,
 }
 
 impl Ndt7Test {
-    /// What a client asks for.
+    /// The path of the request.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Download => "/ndt/v7/download",
@@ -61,7 +61,7 @@ impl Ndt7Test {
         }
     }
 
-    /// The test of a path, if it is one.
+    /// The test of a path, if there is one.
     pub fn of_path(path: &str) -> Option<Self> {
         [Self::Download, Self::Upload].into_iter().find(|test| test.path() == path)
     }

@@ -1,4 +1,4 @@
-//! The server's end of a test, once the WebSocket stands.
+//! The server's end of a test, once the WebSocket is open.
 
 use std::collections::VecDeque;
 
@@ -9,30 +9,30 @@ use super::load::{LoadMessage, Loading};
 use super::measurement::{AppInfo, ConnectionInfo, Measurement, MeasurementOrigin, TcpInfo};
 use super::{INTERVAL, LONGEST_RUNTIME, Ndt7Test, RUNTIME, Upgrade};
 
-/// What is kept for a client that does not read, bytes; it is cut off then.
+/// The most unsent bytes for a client that does not read. Beyond it the session is aborted.
 const MOST_UNSENT: usize = 64 * 1024;
 
-/// Messages of text that a client may send: ten a second, and as many again.
+/// The most text messages of a client: ten per second, doubled as a tolerance.
 const MOST_TEXTS: u32 = 260;
 
-/// What a session has to say to whoever has the socket.
+/// An event of a session for the owner of the socket.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerEvent {
-    /// It is time to say what the kernel counts: [`measured`](ServerSession::measured).
+    /// Kernel counters are due: call [`measured`](ServerSession::measured).
     Measure,
-    /// What the client says that it measured.
+    /// A measurement of the client.
     Client(Box<Measurement>),
-    /// Nothing follows: send what is left, and close.
+    /// The session has ended: send the remaining bytes and close.
     Over(Result<(), ServerError>),
 }
 
-/// Why a test did not come to its end.
+/// Why a test failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
-    /// What came is no WebSocket's.
+    /// Invalid WebSocket frames.
     #[error("the client sent {0}")]
     Frame(#[from] FrameError),
-    /// Data that should go the other way.
+    /// Data in the wrong direction.
     #[error("the client sent data in a download")]
     Data,
     /// Too many messages.
@@ -40,7 +40,7 @@ pub enum ServerError {
         "the client sent more than {MOST_TEXTS} messages of text, or pings whose answers it does not read"
     )]
     Flood,
-    /// It does not close.
+    /// The client does not close.
     #[error("the client did not end the test after {} s", LONGEST_RUNTIME.as_nanos() / 1_000_000_000)]
     Overtime,
     /// The connection was closed.
@@ -50,9 +50,9 @@ pub enum ServerError {
 
 /// The server's end of a test.
 ///
-/// After each call, everything is taken that [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event)
-/// have, and [`poll_timeout`](Self::poll_timeout) is asked anew. Only when all of that has been sent, and the message before,
-/// is the next one asked for: [`poll_load`](Self::poll_load).
+/// After each call, drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and read
+/// [`poll_timeout`](Self::poll_timeout) again. Call [`poll_load`](Self::poll_load) only when all of that, and the previous load
+/// message, have been sent.
 #[derive(Debug)]
 pub struct ServerSession {
     test: Ndt7Test,
@@ -72,13 +72,13 @@ pub struct ServerSession {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerStage {
     Running,
-    /// This end has said that it closes, and the client has not.
+    /// This end has sent its close frame, and the client has not.
     Closing,
     Over,
 }
 
 impl ServerSession {
-    /// A client has asked, and was answered.
+    /// A session of a client whose request was answered.
     pub fn new(now: Instant, upgrade: &Upgrade, connection: ConnectionInfo) -> Self {
         Self {
             test: upgrade.test,
@@ -96,7 +96,7 @@ impl ServerSession {
         }
     }
 
-    /// The client has sent more.
+    /// Handles bytes of the client.
     pub fn handle_bytes(&mut self, mut bytes: &[u8]) {
         while self.stage != ServerStage::Over {
             match self.reader.read(&mut bytes) {
@@ -107,7 +107,7 @@ impl ServerSession {
         }
     }
 
-    /// The client has closed the connection.
+    /// Handles the close of the connection by the client.
     pub fn handle_close(&mut self) {
         match self.stage {
             ServerStage::Over => {}
@@ -116,13 +116,13 @@ impl ServerSession {
         }
     }
 
-    /// A deadline has come.
+    /// Handles a deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_none_or(|deadline| now < deadline) {
             return;
         }
         if self.stage == ServerStage::Closing {
-            // Who sends may have much on its way; it has been told that nobody listens.
+            // A sending client may have much data in flight. It has received the close frame.
             return self.end(Err(ServerError::Overtime));
         }
         if now.since(self.began) >= RUNTIME {
@@ -132,7 +132,7 @@ impl ServerSession {
         self.events.push_back(ServerEvent::Measure);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.stage {
             ServerStage::Running => Some(self.next_measure.min(self.began + RUNTIME)),
@@ -141,7 +141,7 @@ impl ServerSession {
         }
     }
 
-    /// What the kernel counts now, as an answer to [`ServerEvent::Measure`]; nothing if it does not tell.
+    /// Passes the kernel counters in response to [`ServerEvent::Measure`], if available.
     pub fn measured(&mut self, now: Instant, tcp: Option<TcpInfo>) {
         if self.stage != ServerStage::Running {
             return;
@@ -165,7 +165,7 @@ impl ServerSession {
         }
     }
 
-    /// The test ends here, before its time: the client is told, and closes.
+    /// Ends the test early. The client is informed and closes.
     pub fn close(&mut self) {
         if self.stage == ServerStage::Running {
             self.stage = ServerStage::Closing;
@@ -173,23 +173,23 @@ impl ServerSession {
         }
     }
 
-    /// What is to be sent, between two messages of load.
+    /// The next bytes to send between two load messages.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
     }
 
-    /// The next message that loads the path, of a download that lasts. The one before it has been sent as a whole.
+    /// The next load message of a running download. The previous one must have been sent completely.
     pub fn poll_load(&mut self) -> Option<LoadMessage> {
         (self.stage == ServerStage::Running && self.test == Ndt7Test::Download)
             .then(|| self.loading.next(None))
     }
 
-    /// What is to be done.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ServerEvent> {
         self.events.pop_front()
     }
 
-    /// Bytes of messages that were sent, or that arrived until the test was ended.
+    /// Bytes of messages that were sent, or that arrived before the end of the test.
     pub const fn bytes(&self) -> u64 {
         match self.test {
             Ndt7Test::Download => self.loading.sent(),

@@ -1,4 +1,4 @@
-//! Both ends of a test, joined in memory, and what a server does with what no client says.
+//! Both ends of a test, connected in memory, and the reaction of a server to invalid bytes.
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_probe::web::message::{HttpError, HttpRequest};
@@ -77,7 +77,7 @@ fn whole_test(test: Ndt7Test, piece: usize) {
         Ndt7Test::Download => (server.bytes(), client.bytes()),
         Ndt7Test::Upload => (client.bytes(), server.bytes()),
     };
-    // The last message is not known to have been sent.
+    // It is not certain that the last message was sent.
     assert!(arrived >= sent && sent > 1 << 24, "{sent} {arrived}");
     assert!((38..=40).contains(&measured.len()), "{} measurements", measured.len());
     let last = measured.last().unwrap();

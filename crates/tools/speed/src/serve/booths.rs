@@ -1,4 +1,4 @@
-//! Where streams of iperf3's tests find the session that waits for them.
+//! Assignment of arriving iperf3 streams to their sessions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::iperf3::{Cookie, MOST_STREAMS, OpeningTurns};
 
-/// What has come for a session.
+/// An arrival for a session.
 #[derive(Debug)]
 pub(super) enum TestArrival {
-    /// A connection, behind its cookie.
+    /// A connection whose cookie has been read.
     Stream(TcpStream),
-    /// The words that open a stream over UDP, and where they came from.
+    /// The payload of the datagram that opens a UDP stream, and its source.
     Knock(SocketAddr, [u8; 4]),
 }
 
@@ -28,7 +28,7 @@ struct BoothTable {
 
 #[derive(Debug)]
 struct OpenTest {
-    /// The host of its connection for control: nothing is taken from another, and nothing is sent to one.
+    /// The host of the control connection. Streams of other hosts are rejected.
     host: IpAddr,
     door: SyncSender<TestArrival>,
 }
@@ -39,39 +39,38 @@ impl Booths {
         self.lock().booths.contains_key(&cookie)
     }
 
-    /// A session of this host begins.
+    /// Registers a session of this host.
     pub fn open(&self, cookie: Cookie, host: IpAddr) -> Receiver<TestArrival> {
         let (door, arrivals) = sync_channel(4 * MOST_STREAMS as usize);
         self.lock().booths.insert(cookie, OpenTest { host: host.to_canonical(), door });
         arrivals
     }
 
-    /// A connection comes for a session; false if it is not that session's host, or the session takes no more.
+    /// Passes a connection to its session. False if the host differs or the queue of the session is full.
     pub fn visit(&self, cookie: Cookie, from: IpAddr, stream: TcpStream) -> bool {
         let table = self.lock();
         let booth = table.booths.get(&cookie).filter(|booth| booth.host == from.to_canonical());
         booth.is_some_and(|booth| booth.door.try_send(TestArrival::Stream(stream)).is_ok())
     }
 
-    /// Words that open a stream over UDP come: they are those of the session of that host whose turn it is. False if there is
-    /// none.
+    /// Passes a datagram that opens a UDP stream to the session of that host whose turn it is. False if there is none.
     pub fn knock(&self, from: SocketAddr, words: [u8; 4]) -> bool {
         let table = self.lock();
         let booth = table.turns.of(from.ip()).and_then(|cookie| table.booths.get(&cookie));
         booth.is_some_and(|booth| booth.door.try_send(TestArrival::Knock(from, words)).is_ok())
     }
 
-    /// A session wants to open streams over UDP. Whether it is its turn.
+    /// Requests the turn to open UDP streams. Returns whether the session has it.
     pub fn ask(&self, host: IpAddr, cookie: Cookie) -> bool {
         self.lock().turns.ask(host, cookie)
     }
 
-    /// A session's streams over UDP stand.
+    /// The UDP streams of a session are open.
     pub fn opened(&self, host: IpAddr, cookie: Cookie) {
         self.lock().turns.done(host, cookie);
     }
 
-    /// A session is over.
+    /// Removes a session.
     pub fn close(&self, host: IpAddr, cookie: Cookie) {
         let mut table = self.lock();
         table.turns.done(host, cookie);
@@ -79,7 +78,7 @@ impl Booths {
     }
 
     fn lock(&self) -> MutexGuard<'_, BoothTable> {
-        // A thread that panicked has left the table whole: entries are put in and taken out at once.
+        // After a panic the table is still consistent, because entries are inserted and removed in one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

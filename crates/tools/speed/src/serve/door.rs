@@ -1,6 +1,6 @@
-//! Connections that have not said yet what they are.
+//! Connections whose protocol is not known yet.
 //!
-//! They are looked at by one thread, without waiting for any: whoever says nothing holds neither a thread nor the others up.
+//! One thread polls them without blocking. A silent connection occupies no thread and delays no other connection.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -17,28 +17,28 @@ use crate::iperf3::TestState;
 use crate::protocol::{ConnectionOpening, MOST_STREAMS, PREAMBLE_LEN, TLS_ACCESS_DENIED};
 use crate::talk::PATIENCE;
 
-/// Connections that may stand there.
+/// The limit of connections at the door.
 pub(super) const MOST: usize = 1024;
 
-/// Connections of one address that carry data: the streams of a phase come together.
+/// Data connections of one address: all streams of a phase arrive together.
 const STREAMS_OF_ONE: usize = 2 * MOST_STREAMS as usize;
 
-/// Connections of one address that stand there beside them, if no number is given.
+/// Default limit of other connections of one address.
 const OTHERS_OF_ONE: usize = 16;
 
-/// Connections without a slot that are kept until they have said what they are, so that they are told in their own words that the server
-/// is busy. If more come, the oldest is closed without a word.
+/// The limit of connections without a slot that wait for a busy message in their own protocol. If there are more, the oldest is
+/// closed without a message.
 pub(super) const MOST_TURNED_AWAY: usize = 64;
 
-/// How long such a connection has to say it.
+/// Time for such a connection to send its first bytes.
 const LAST_CHANCE: StdDuration = StdDuration::from_secs(1);
 
-/// How often those are looked at that have said too little: what is not whole soon comes by itself a byte at a time.
+/// Interval of checks of connections that have sent too few bytes: short at first, and longer after `PATIENT`.
 const SOON: StdDuration = StdDuration::from_millis(2);
 const LATER: StdDuration = StdDuration::from_millis(50);
 const PATIENT: StdDuration = StdDuration::from_millis(200);
 
-/// Why a connection gets no further than the door.
+/// Why a connection is closed before it becomes a session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpeningError {
     #[error("a connection that says nothing")]
@@ -77,21 +77,21 @@ struct PendingConnection {
     peer: SocketAddr,
     slot: SlotId,
     until: StdInstant,
-    /// When it had said something, which did not suffice.
+    /// Time of its first bytes, if they did not suffice.
     begun: Option<StdInstant>,
 }
 
-/// A connection that has no slot.
+/// A connection without a slot.
 struct TurnedAway {
     socket: TcpStream,
     why: SlotRefusal,
     until: StdInstant,
-    /// Whether it has said something, which did not suffice.
+    /// Whether it has sent bytes that did not suffice.
     has_begun: bool,
 }
 
 impl TurnedAway {
-    /// Tells it that the server is busy, once it has said what it is; whether it may go.
+    /// Sends the busy message once the protocol is known. Returns whether the connection is finished.
     fn is_done(&mut self) -> bool {
         let mut bytes = [0; PREAMBLE_LEN];
         let is_known = match self.socket.peek(&mut bytes) {
@@ -108,7 +108,7 @@ impl TurnedAway {
     }
 }
 
-/// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
+/// Sends a client the busy message of its protocol, if it can be sent without blocking.
 pub(super) fn say_busy(mut socket: &TcpStream, why: SlotRefusal) {
     let mut said = [0; 1 << 12];
     let Ok(len) = socket.peek(&mut said) else { return };
@@ -118,14 +118,13 @@ pub(super) fn say_busy(mut socket: &TcpStream, why: SlotRefusal) {
         ConnectionOpening::Iperf3(_) => vec![TestState::AccessDenied.byte()],
         ConnectionOpening::Data(_) | ConnectionOpening::More | ConnectionOpening::Unknown => return,
     };
-    // What was read is no reason for the kernel to throw away what is said. Who does not take it at once need not know.
+    // The request is read so that the kernel does not reset the connection before the message is delivered. Errors are ignored.
     let _ = socket.read(&mut said);
     let _ = socket.write(&words);
     let _ = socket.shutdown(Shutdown::Write);
 }
 
-/// How many connections may stand at a door that has room for `most`, where the connections of one address and of one group have
-/// these limits.
+/// The limits of a door for `most` connections, with limits per address and per group.
 pub(super) fn limits(most: usize, per_address: Option<usize>, per_group: Option<usize>) -> SlotLimits {
     let most = most.min(MOST);
     let of_address = |others: usize| others.saturating_add(STREAMS_OF_ONE);
@@ -141,16 +140,16 @@ pub(super) fn limits(most: usize, per_address: Option<usize>, per_group: Option<
     limits.set(per_address.map(of_address), per_group.map(of_group))
 }
 
-/// Those that stand at the door.
+/// The connections at the door.
 pub(super) struct Door {
     newcomers: Vec<PendingConnection>,
     turned_away: VecDeque<TurnedAway>,
     slots: ConnectionSlots,
-    /// Newcomers that had to give way to others.
+    /// Number of connections that were displaced by others.
     gone: u64,
 }
 
-/// A newcomer with what it is, or why it is hung up on.
+/// A connection with its protocol, or the reason to close it.
 pub(super) type Known = (TcpStream, SocketAddr, Result<ConnectionOpening, OpeningError>);
 
 impl Door {
@@ -160,7 +159,7 @@ impl Door {
         Self { newcomers, turned_away, slots: ConnectionSlots::new(limits), gone: 0 }
     }
 
-    /// A connection has come. One without a slot is told so as soon as it has said what it is.
+    /// Adds a connection. If there is no slot for it, it gets a busy message once its protocol is known.
     pub fn enter(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), OpeningError> {
         socket.set_nonblocking(true)?;
         let entered = match self.slots.enter(peer.ip()) {
@@ -183,19 +182,19 @@ impl Door {
         Ok(())
     }
 
-    /// How many newcomers have had to give way since this was asked last.
+    /// Number of connections displaced since the last call.
     pub fn take_gone(&mut self) -> u64 {
         std::mem::take(&mut self.gone)
     }
 
-    /// Sockets that have said nothing: what they say is worth waking up for. What has begun would wake up again and again.
+    /// Sockets without received bytes, to be polled. A socket with unread bytes would wake the poll again and again.
     pub fn silent(&self) -> impl Iterator<Item = &TcpStream> {
         let newcomers = self.newcomers.iter().filter(|newcomer| newcomer.begun.is_none());
         let turned_away = self.turned_away.iter().filter(|turned_away| !turned_away.has_begun);
         newcomers.map(|newcomer| &newcomer.socket).chain(turned_away.map(|turned_away| &turned_away.socket))
     }
 
-    /// When to look again, at the latest.
+    /// Longest time until the next check.
     pub fn soon(&self, otherwise: StdDuration) -> StdDuration {
         let begun = self.newcomers.iter().filter_map(|newcomer| newcomer.begun);
         match begun.map(|begun| begun.elapsed()).min() {
@@ -205,7 +204,7 @@ impl Door {
         }
     }
 
-    /// Takes those of whom it is known now what they are, or that they are nobody.
+    /// Takes the connections whose protocol is now known, and those to be closed.
     pub fn known(&mut self) -> Vec<Known> {
         self.turned_away.retain_mut(|turned_away| !turned_away.is_done());
         let (mut known, mut stay) = (Vec::new(), Vec::new());
@@ -216,7 +215,7 @@ impl Door {
                 Ok(len) => {
                     newcomer.begun.get_or_insert_with(StdInstant::now);
                     match ConnectionOpening::of(&bytes[..len]) {
-                        // What is missing does not come any more.
+                        // The missing bytes will not arrive.
                         ConnectionOpening::More if has_finished(&newcomer.socket) => {
                             Some(Err(OpeningError::Gone))
                         }
@@ -243,7 +242,7 @@ impl Door {
     }
 }
 
-/// Whether the peer has said all that it will, also if some of that is still unread.
+/// Whether the peer has closed its sending side, even if some bytes are unread.
 fn has_finished(socket: &TcpStream) -> bool {
     let mut ready = [PollFd::new(socket, PollFlags::RDHUP)];
     let over = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -323,7 +322,7 @@ mod tests {
         assert_eq!(most_of_loopback(Some(2)), STREAMS_OF_ONE + 2);
     }
 
-    /// Each protocol has its own word for it, so the client is answered once its first bytes have come.
+    /// Each protocol has its own busy message, so the client is answered once its first bytes have arrived.
     #[test]
     fn a_connection_without_a_slot_is_told_that_the_server_is_busy() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -344,7 +343,7 @@ mod tests {
         let mut said = String::new();
         asks.read_to_string(&mut said).unwrap();
         assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("as many connections"), "{said}");
-        // There is room for so many of them, whatever they say.
+        // Their number is limited, whatever they send.
         let ends: Vec<_> = (0..2 * MOST_TURNED_AWAY)
             .map(|_| {
                 let (near, far, peer) = pair(&listener);

@@ -1,4 +1,4 @@
-//! Datagrams of a session that come back.
+//! The echo service of a session.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,17 +13,17 @@ use netrig_host::{become_real_time, realtime_nanos};
 
 use crate::protocol::{EchoDatagram, SessionToken};
 
-/// How often it looks whether it is to end.
+/// Longest wait before the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long it rests when it has answered enough.
+/// Pause after the limit of datagrams per second.
 const BREATH: StdDuration = StdDuration::from_millis(10);
 
-/// Datagrams that are looked at within a second; our client sends 50. Who sends more has those counted as lost, echoes or not: an
-/// echo's thread is before all that carry data.
+/// The most datagrams per second; our client sends 50. The rest is not answered, because the thread of echoes has priority over all
+/// threads that carry data.
 const PER_SECOND: u64 = 1000;
 
-/// Sends back what one address of a session's host sends.
+/// Answers the echoes of one address of a session's host.
 pub(super) struct EchoService {
     pub peer: SocketAddr,
     pub since: Instant,
@@ -32,7 +32,7 @@ pub(super) struct EchoService {
 }
 
 impl EchoService {
-    /// Begins to send back what comes from `peer`, to which the socket is connected, and counts the bytes of it.
+    /// Starts to answer echoes from `peer`, to which the socket is connected. `bytes` counts the received bytes.
     ///
     /// # Errors
     /// If the kernel refuses a thread.
@@ -55,7 +55,7 @@ impl Drop for EchoService {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // What it could not send back the client counts as lost.
+            // The client counts unanswered echoes as lost.
             let _ = thread.join();
         }
     }
@@ -67,7 +67,7 @@ fn reflect(
     stop: &AtomicBool,
     bytes: &AtomicU64,
 ) -> io::Result<()> {
-    // Where it may not, an echo waits for the threads that carry data, and is stamped when it came all the same.
+    // Without real-time priority an echo waits for the threads that carry data. Its receiving time is correct all the same.
     let _ = become_real_time();
     let (mut answers, mut second, mut came) = (Vec::new(), Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ fn reflect(
             (second, came) = (Instant::now(), 0);
         }
         if came > PER_SECOND {
-            // Not at once: whoever floods is heard again when a tick is over.
+            // After a pause, so that a flood does not occupy the processor.
             answers.clear();
             std::thread::sleep(BREATH);
         }

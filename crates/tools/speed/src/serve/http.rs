@@ -1,4 +1,4 @@
-//! HTTP at the server: objects for the web method, what the server has counted, and the way to ndt7.
+//! HTTP at the server: objects for the web method, the counters of the server, and the upgrade to ndt7.
 
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpStream};
@@ -19,16 +19,16 @@ use crate::admission::AdmissionRefusal;
 use crate::ndt7::Ndt7Test;
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
-/// How often it looks whether the server is to end.
+/// Longest wait before the stop flag is checked.
 const LOOK: StdDuration = StdDuration::from_millis(50);
 
-/// How often it is looked at how much of an object has gone.
+/// Interval of checks of an object's transfer.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Where the counters are.
+/// The path of the counters.
 const METRICS: &str = "/metrics";
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 enum RequestError {
     #[error("HTTP: {0}")]
@@ -57,7 +57,7 @@ impl ServiceFailure for RequestError {
     }
 }
 
-/// Answers a request, and counts why it came to nothing, if it did. A connection has one.
+/// Answers the single request of a connection, and counts its failure, if any.
 pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) {
     if let Err(error) = answer(socket, peer, caller) {
         caller.tally.failed(ClientProtocol::Http, &error);
@@ -69,7 +69,7 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) ->
     let (request, rest) = match read(&mut socket, shared) {
         Ok(read) => read,
         Err(RequestError::Http(error)) => {
-            // What follows is not read.
+            // Bytes after the invalid request are not read.
             let _ = say(&mut socket, &error.response(), b"");
             return Err(error.into());
         }
@@ -101,14 +101,14 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) ->
     }
 }
 
-/// A request that says that it is the last of its connection.
+/// The request with `Connection: close`.
 fn last(mut request: HttpRequest) -> HttpRequest {
     request.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
     request.fields.push(("Connection".to_owned(), "close".to_owned()));
     request
 }
 
-/// Reads a request, and what has come behind it.
+/// Reads a request and the bytes received after it.
 fn read(socket: &mut TcpStream, shared: &ServerShared) -> Result<(HttpRequest, Vec<u8>), RequestError> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_read_timeout(Some(LOOK))?;
@@ -129,7 +129,7 @@ fn read(socket: &mut TcpStream, shared: &ServerShared) -> Result<(HttpRequest, V
     }
 }
 
-/// Gives an object, within what the place allows.
+/// Sends an object within the budget of the slot.
 fn give(
     socket: TcpStream,
     answer: &ObjectResponse,

@@ -1,4 +1,4 @@
-//! A session of iperf3 at the server.
+//! The server side of an iperf3 session.
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -20,22 +20,22 @@ use crate::iperf3::{
 };
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
-/// How often it looks at what has come beside words.
+/// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// So much of what has come is taken before it looks at everything else again.
+/// The most arrivals that are handled before other events are checked.
 const AT_ONCE: usize = 64;
 
-/// A test may ask for so much less than a session may take: what is agreed on before and told afterwards takes its time.
+/// Time of a session that a test cannot use: for the exchange of parameters and of results.
 const AROUND: Duration = Duration::from_secs(5);
 
-/// How long a client that is cut off may take to hear why.
+/// Time for an aborted client to read the reason.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// Time between two readings that are told, as iperf3's own server has it.
+/// Interval of reported readings, as in iperf3's own server.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Why a session was broken off.
+/// Why a session failed.
 #[derive(Debug, thiserror::Error)]
 enum Iperf3Error {
     #[error("iperf3: {0}")]
@@ -65,7 +65,7 @@ impl ServiceFailure for Iperf3Error {
     }
 }
 
-/// Serves a client, and counts why it was broken off, if it was.
+/// Serves a client and counts its failure, if any.
 pub(super) fn serve(
     socket: TcpStream,
     peer: SocketAddr,
@@ -82,7 +82,7 @@ pub(super) fn serve(
     }
 }
 
-/// A booth that is closed when its session is over, however it ends: whoever comes next from there waits for that.
+/// Removes the registration of a session when it ends: the next session of the same host waits for that.
 struct OpenBooth<'a> {
     shared: &'a ServerShared,
     host: IpAddr,
@@ -95,21 +95,21 @@ impl Drop for OpenBooth<'_> {
     }
 }
 
-/// How far a session has come. Who has a slot keeps it until nothing is carried any more.
+/// The stage of a session. The slot is held until no data flows.
 enum TestStage<'a> {
-    /// It has not said what it wants.
+    /// The parameters have not arrived.
     Arriving,
-    /// There was no place for it.
+    /// The session was refused.
     TurnedAway,
-    /// It was let in, and waits until no other test of its host opens streams over UDP.
+    /// Admitted, and waiting until no other test of its host opens UDP streams.
     Waiting(Slot<'a>),
-    /// Its streams come.
+    /// The streams are being opened.
     Opening(Slot<'a>, Vec<TestStream>),
     /// Data flows.
     Carrying(Slot<'a>, Box<Flows>),
-    /// No more data flows, and both ends tell what they found.
+    /// Data has stopped, and both ends exchange results.
     Telling(Slot<'a>),
-    /// Who comes next, be it the same client, finds the place free.
+    /// The results were exchanged, and the slot is free.
     Told,
 }
 
@@ -131,7 +131,7 @@ impl<'a> TestStage<'a> {
     }
 }
 
-/// A session that lasts.
+/// A running session.
 struct Iperf3Session<'a> {
     shared: &'a ServedConnection,
     socket: TcpStream,
@@ -141,7 +141,7 @@ struct Iperf3Session<'a> {
     session: ServerSession,
     stage: TestStage<'a>,
     asked: TestParameters,
-    /// What has broken it off, beside what the session knows.
+    /// A failure outside of the session's protocol.
     broken: Option<Iperf3Error>,
 }
 
@@ -183,14 +183,14 @@ impl<'a> Iperf3Session<'a> {
         loop {
             while let Some(event) = self.session.poll_event() {
                 if let ServerEvent::Over(outcome) = event {
-                    // Who was refused may have gone.
+                    // A refused client may be gone.
                     let flushed = self.flush();
                     return match self.broken.take() {
                         Some(broken) => {
                             self.wait_until_gone(&mut buffer);
                             Err(broken)
                         }
-                        // That is counted as such.
+                        // A refusal has its own counter.
                         None if matches!(self.stage, TestStage::TurnedAway) => Ok(()),
                         None => outcome.map_err(Into::into).and(flushed.or(Ok(()))),
                     };
@@ -211,8 +211,8 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// A client that sends hears nothing while its streams take what it sends, and nothing but that they broke once they have:
-    /// they stand, and take nothing, until it has heard why.
+    /// A sending client does not read control messages while its streams accept data, and sees only an error once they are closed. The
+    /// streams therefore stay open without reading until the client has received the reason.
     fn wait_until_gone(&mut self, buffer: &mut [u8]) {
         let until = self.now() + GOODBYE;
         while self.now() < until {
@@ -241,7 +241,7 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// Asks for a place, with what goes in each direction; nobody is told to wait.
+    /// Requests admission with the rate in each direction. The session cannot wait.
     fn admit(&mut self, asked: TestParameters) {
         if self.shared.prove().is_err() {
             self.stage = TestStage::TurnedAway;
@@ -281,7 +281,7 @@ impl<'a> Iperf3Session<'a> {
         };
     }
 
-    /// Takes what has come for this session.
+    /// Handles the arrivals for this session.
     fn look_for_arrivals(&mut self) {
         let arrivals: Vec<TestArrival> = self.arrivals.try_iter().take(AT_ONCE).collect();
         for arrival in arrivals {
@@ -302,7 +302,7 @@ impl<'a> Iperf3Session<'a> {
             TestArrival::Stream(stream) if !is_udp => {
                 ([stream.local_addr()?, stream.peer_addr()?], StreamSocket::Tcp(stream), None)
             }
-            // The same words may come twice.
+            // The datagram that opens a stream may arrive twice.
             TestArrival::Knock(from, words)
                 if is_udp && !streams.iter().any(|stream| stream.ends[1] == from) =>
             {
@@ -336,7 +336,7 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// The client has had enough: closes the streams, and tells what was found.
+    /// The client has ended the test: closes the streams and sends the results.
     fn stop(&mut self) {
         let TestStage::Carrying(mut slot, flows) = std::mem::replace(&mut self.stage, TestStage::Told) else {
             return;
@@ -376,13 +376,13 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// Whether it may have carried so many bytes until now; else it is broken off.
+    /// Charges the bytes to the budget. If it is exceeded, the session is aborted and the result is false.
     fn spends(&mut self, bytes: [u64; 2]) -> bool {
         let spent = self.stage.slot().map_or(Ok(()), |slot| slot.spend(bytes));
         spent.map_err(|overrun| self.break_off(overrun.into())).is_ok()
     }
 
-    /// The client is told, in iperf3's words, that it goes on no longer.
+    /// Aborts the session with a message of iperf3's protocol.
     fn break_off(&mut self, why: Iperf3Error) {
         if self.broken.is_none() {
             match &why {
@@ -400,8 +400,8 @@ impl<'a> Iperf3Session<'a> {
     }
 }
 
-/// What of a client's results stands in a server's document: those of iperf3 have bytes and datagrams of the other end, and neither its
-/// retransmissions nor its congestion control.
+/// The part of a client's results that a server's document contains. Like iperf3, it has the bytes and datagrams of the client, but
+/// neither its retransmissions nor its congestion control.
 fn as_its_server_knows(theirs: &TestResults) -> TestResults {
     let known = |stream: &StreamResult| StreamResult { retransmits: None, ..*stream };
     TestResults { congestion: None, streams: theirs.streams.iter().map(known).collect(), ..theirs.clone() }

@@ -1,9 +1,8 @@
-//! The server: one port for everything, and as many sessions at once as are allowed.
+//! The server: one port for all protocols, and a limited number of concurrent sessions.
 //!
-//! One thread accepts connections, finds out by their first bytes what they are ([`door`]), and hears the datagrams that belong
-//! to nobody yet; what turns out to be a session has a thread of its own from then on. There are no more of them than
-//! [`AdmissionLimits`] allow, and whoever says nothing that is spoken here is hung up on. Only a session that was let in may have data,
-//! and datagrams go to the host of its control connection only.
+//! One thread accepts connections, detects their protocol by the first bytes ([`door`]), and receives datagrams without a socket of
+//! their own. Each session then has its own thread. [`AdmissionLimits`] bound their number. A connection with an unsupported
+//! protocol is closed. Only an admitted session gets data, and datagrams go only to the host of its control connection.
 
 mod booths;
 mod door;
@@ -42,34 +41,35 @@ use crate::admission::{Admission, AdmissionLimits, HOUSEHOLDS_OF_A_SITE};
 use crate::iperf3::{COOKIE_LEN, Cookie, Iperf3Code, Iperf3Refusal, TestState};
 use crate::protocol::{ConnectionOpening, ECHO_LEN, MOST_PROBES, MOST_STREAMS, PREAMBLE_LEN};
 
-/// How often it looks whether it is to end.
+/// Longest wait before the stop flag is checked.
 const LOOK: StdDuration = StdDuration::from_millis(50);
 
-/// Connections with a thread beside those of sessions that were let in, with their probes, or wait: handshakes, requests for
-/// counters. So many of them one household may have.
+/// Connections with a thread in addition to admitted and waiting sessions and their probes: handshakes, requests for counters.
 const STRANGERS: usize = 64;
+
+/// The limit of such connections of one household.
 const STRANGERS_OF_ONE: usize = 16;
 
-/// What is done about it that no connection can be accepted: others may end meanwhile.
+/// Pause after a failure to accept a connection; others may end in that time.
 const RESPITE: StdDuration = StdDuration::from_millis(1);
 
-/// A connection for control whose other end acknowledges nothing for so long is gone (RFC 5482), ms.
+/// A control connection fails if the peer acknowledges nothing for this time (RFC 5482), ms.
 const UNANSWERED_MS: u32 = 30_000;
 
-/// A server whose sockets stand.
+/// A server with open sockets.
 pub struct Server {
     listeners: Vec<(TcpListener, UdpSocket)>,
     shared: Arc<ServerShared>,
-    /// Of connections that stand at the door.
+    /// The limits of connections whose protocol is not known yet.
     door: SlotLimits,
     shortage: Option<DescriptorShortage>,
 }
 
 impl Server {
-    /// Opens its sockets.
+    /// Opens the sockets.
     ///
     /// # Errors
-    /// If anybody could use it and nobody has said that they may, or a port cannot be had.
+    /// If the server would be public without `open`, or a port is not available.
     pub fn open(order: ServerOrder) -> Result<Self, ServerError> {
         order.check()?;
         let identity = match order.identity {
@@ -102,30 +102,30 @@ impl Server {
         Ok(Self { listeners, shared: Arc::new(shared), door, shortage })
     }
 
-    /// What the system lacks, if it allows fewer open files than all that the limits allow would need.
+    /// The shortage of file descriptors, if the system allows fewer than the limits need.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
     }
 
-    /// Where it listens: first as it was told for its own protocol, then for iperf3's clients.
+    /// The addresses at which it listens: those of `listen`, then those of `iperf3`.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|(listener, _)| listener.local_addr().ok()).collect()
     }
 
-    /// What it has done so far.
+    /// The counters of the server.
     pub fn tally(&self) -> &ServerTally {
         &self.shared.tally
     }
 
-    /// What is going on.
+    /// The current activity.
     pub fn now(&self) -> ServerActivity {
         self.shared.now()
     }
 
-    /// Serves until `stop`, and until all that it has begun has ended.
+    /// Serves until `stop` is set and all sessions have ended.
     ///
     /// # Errors
-    /// If the kernel refuses what it always grants.
+    /// If a basic system call fails.
     pub fn serve(&self, stop: &AtomicBool) -> Result<(), ServerError> {
         let served = self.serve_until(stop);
         self.shared.stop.store(true, Ordering::Relaxed);
@@ -173,7 +173,7 @@ impl Server {
                 Ok((socket, peer)) => door.enter(socket, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // It would come at once again: of too many open files, say.
+                    // The error would recur at once, for example with too many open files.
                     std::thread::sleep(RESPITE);
                     Err(error.into())
                 }
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Takes what comes for sessions by datagrams; each session has its own socket from then on.
+    /// Receives the first datagrams of sessions. Later ones arrive at a socket of the session.
     fn hear_datagrams(&self, datagrams: &UdpSocket) {
         let mut buffer = [0; ECHO_LEN + 1];
         for _ in 0..AT_ONCE {
@@ -193,7 +193,7 @@ impl Server {
         }
     }
 
-    /// Somebody has said what it is: what carries data goes to its session, and a session begins.
+    /// Handles a connection with a known protocol: a data connection goes to its session, others start a session.
     fn receive(
         &self,
         mut socket: TcpStream,
@@ -230,7 +230,7 @@ impl Server {
     ) -> Result<(), OpeningError> {
         if !self.shared.serves_strangers(&socket) {
             let refusal = Iperf3Refusal::from(Iperf3Code::AUTHORIZATION);
-            // A client prints that it is not authorized; one that does not listen need not know.
+            // The client prints that it is not authorized. A client that does not read is ignored.
             let _ = socket.write_all(&[&[TestState::ServerError.byte()][..], &refusal.bytes()].concat());
             return Err(OpeningError::NoKey);
         }
@@ -241,7 +241,7 @@ impl Server {
         begun.inspect_err(|_| self.shared.booths.close(peer.ip(), cookie))
     }
 
-    /// Gives a session a thread.
+    /// Starts the thread of a session.
     fn begin(
         &self,
         socket: TcpStream,
@@ -264,7 +264,7 @@ impl Server {
     }
 }
 
-/// Connections that may have a thread.
+/// The limits of connections with a thread.
 const fn slot_limits(limits: &AdmissionLimits) -> SlotLimits {
     let per_address = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
     let strangers = STRANGERS.saturating_add(limits.sessions.saturating_mul(MOST_PROBES));
@@ -279,10 +279,10 @@ const fn slot_limits(limits: &AdmissionLimits) -> SlotLimits {
     }
 }
 
-/// Descriptors beside those of connections.
+/// File descriptors in addition to those of connections.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// How many connections may stand at the door, and what is lacking for all that the limits allow.
+/// The limit of connections at the door, and the shortage of file descriptors.
 fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<DescriptorShortage>) {
     let SlotLimits { strangers, known, .. } = slot_limits(limits);
     let data = (limits.sessions as u64).saturating_mul(2 * u64::from(MOST_STREAMS) + 4);
@@ -290,7 +290,7 @@ fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<Des
     let others = OTHER_DESCRIPTORS + door::MOST_TURNED_AWAY as u64 + 2 * listeners as u64;
     let others = others.saturating_add(threads).saturating_add(data);
     let (door, shortage) = connections_within(door::MOST, 1, others);
-    // Somebody has to come in, also where not all of them can measure at once.
+    // Some connections must be accepted even if not all sessions can measure at once.
     let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(door::MOST);
     (
         door.max(least),
@@ -298,12 +298,12 @@ fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<Des
     )
 }
 
-/// Connections that may have a thread where so many sessions may measure, and so many wait.
+/// The limit of connections with a thread, from the limits of sessions and of connections without a session.
 const fn threads(measuring: usize, waiting: usize, strangers: usize) -> usize {
     measuring.saturating_mul(1 + MOST_PROBES).saturating_add(waiting).saturating_add(strangers)
 }
 
-/// Sockets for both protocols at one address and port. One of IPv6 takes no IPv4, which has addresses of its own.
+/// TCP and UDP sockets at one address and port. An IPv6 socket does not accept IPv4, which has its own addresses.
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -312,7 +312,7 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
-    // What an earlier server has left behind is in nobody's way.
+    // Connections of an earlier server must not prevent the bind.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
@@ -321,5 +321,5 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     Ok((listener, datagrams))
 }
 
-/// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+/// Length of the accept queue. The kernel caps it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;

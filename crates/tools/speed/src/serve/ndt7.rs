@@ -1,4 +1,4 @@
-//! A session of ndt7 at the server.
+//! The server side of an ndt7 session.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -20,16 +20,16 @@ use crate::ndt7::{
 };
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
-/// What a message is sent of: the path's load is zeros.
+/// The payload of load messages.
 static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
 
-/// Bytes read at a time.
+/// Size of a read, bytes.
 const READ: usize = 1 << 18;
 
-/// How often it looks at the time.
+/// Longest wait before the timers are checked.
 const LOOK: StdDuration = StdDuration::from_millis(10);
 
-/// Why a session was broken off.
+/// Why a session failed.
 #[derive(Debug, thiserror::Error)]
 enum Ndt7Error {
     #[error("ndt7: {0}")]
@@ -57,7 +57,7 @@ impl ServiceFailure for Ndt7Error {
     }
 }
 
-/// Serves a client that has sent this request, and counts why it was broken off, if it was.
+/// Serves a client that has sent this request, and counts its failure, if any.
 pub(super) fn serve(
     socket: TcpStream,
     peer: SocketAddr,
@@ -103,24 +103,24 @@ fn visit(
     Ndt7Session { shared, socket, session, slot, unsent, bytes: [0; 2], bucket }.serve()
 }
 
-/// A session that lasts.
+/// A running session.
 struct Ndt7Session<'a> {
     shared: &'a ServerShared,
     socket: TcpStream,
     session: ServerSession,
     slot: Slot<'a>,
     unsent: Unsent,
-    /// Received and sent.
+    /// Bytes received and sent.
     bytes: [u64; 2],
-    /// What may be read, if that has a bound.
+    /// The token bucket of received data, if the rate is limited.
     bucket: Option<Bucket>,
 }
 
-/// What the socket has not taken yet.
+/// Data that the socket has not accepted yet.
 #[derive(Default)]
 struct Unsent {
     bytes: Vec<u8>,
-    /// Zeros behind them.
+    /// Number of zeros after `bytes`.
     zeros: usize,
 }
 
@@ -152,7 +152,7 @@ impl Ndt7Session<'_> {
         self.session.measured(self.shared.clock.now(), kernel.as_ref().map(told));
     }
 
-    /// Gives the socket what it takes. Whether it took something.
+    /// Writes pending data. Returns whether the socket accepted any.
     fn send(&mut self) -> io::Result<bool> {
         if self.unsent.is_empty() {
             self.unsent = match self.session.poll_transmit() {
@@ -168,7 +168,7 @@ impl Ndt7Session<'_> {
         Ok(sent > 0)
     }
 
-    /// Takes what has come, unless that would be faster than it may. Whether something had.
+    /// Reads data, unless the rate limit forbids it. Returns whether data was read.
     fn receive(&mut self, buffer: &mut [u8]) -> bool {
         if self.is_ahead() {
             return false;
@@ -191,7 +191,7 @@ impl Ndt7Session<'_> {
         self.bucket.as_mut().is_some_and(|bucket| bucket.left(now, received) < 0.0)
     }
 
-    /// Waits until the socket has something or takes something, and no longer than it is to look at the time.
+    /// Waits until the socket is ready, at most [`LOOK`].
     fn wait(&mut self) -> io::Result<()> {
         let mut flags = if self.is_ahead() { PollFlags::empty() } else { PollFlags::IN };
         if !self.unsent.is_empty() {
@@ -204,7 +204,7 @@ impl Ndt7Session<'_> {
         }
     }
 
-    /// Sends what is left, as far as the client takes it in time.
+    /// Sends the remaining data, as far as the client reads it in time.
     fn end(&mut self, outcome: Result<(), ServerError>) -> Result<(), Ndt7Error> {
         let until = StdInstant::now() + PATIENCE;
         while !self.unsent.is_empty() && StdInstant::now() < until {
@@ -215,7 +215,7 @@ impl Ndt7Session<'_> {
         }
         self.socket.set_nonblocking(false)?;
         if let Some(bytes) = self.session.poll_transmit().filter(|_| self.unsent.is_empty()) {
-            // It may have gone.
+            // The client may be gone.
             let _ = write_until(&self.socket, &bytes, until);
         }
         self.slot.spend(self.bytes)?;
@@ -228,7 +228,7 @@ impl Unsent {
         self.bytes.is_empty() && self.zeros == 0
     }
 
-    /// Gives a socket what it takes; how many bytes.
+    /// Writes to a socket. Returns the number of bytes accepted.
     fn send(&mut self, socket: &mut TcpStream) -> io::Result<usize> {
         let zeros = &ZEROS[..self.zeros.min(ZEROS.len())];
         let sent = match socket.write_vectored(&[IoSlice::new(&self.bytes), IoSlice::new(zeros)]) {
@@ -243,7 +243,7 @@ impl Unsent {
     }
 }
 
-/// What the kernel says, in ndt7's words.
+/// The kernel's TCP information in the form of ndt7.
 fn told(kernel: &Kernel) -> TcpInfo {
     let micros = |span: Duration| i64::try_from(span.as_nanos() / 1_000).ok();
     let bytes = |count: u64| i64::try_from(count).ok();

@@ -1,4 +1,4 @@
-//! What a server is to do, and why it cannot be.
+//! The configuration of a server, and its errors.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,67 +8,67 @@ use netrig_host::tls::{Identity, TlsError};
 use crate::admission::AdmissionLimits;
 use crate::protocol::Keyring;
 
-/// What a server is to do.
+/// The configuration of a server.
 #[derive(Debug)]
 pub struct ServerOrder {
-    /// Where it listens, with TCP and UDP.
+    /// The addresses at which it listens, with TCP and UDP.
     pub listen: Vec<SocketAddr>,
-    /// Where it listens beside that, for clients of iperf3 that know no other port. All is spoken at all of them.
+    /// Additional addresses for clients of iperf3 that know no other port. All protocols are served at all addresses.
     pub iperf3: Vec<SocketAddr>,
-    /// The keys of which clients must have one.
+    /// The keys. If there are any, a client must have one.
     pub keys: Keyring,
-    /// Whoever reaches it may measure, also who can prove no key: iperf3, ndt7 and HTTP. Without it these are served on the
-    /// loopback addresses only, and a server without keys can be reached there only.
+    /// Whether any client may measure, including those of iperf3, ndt7 and HTTP, which cannot prove a key. If false, these are served on
+    /// loopback addresses only, and a server without keys listens only there.
     pub open: bool,
-    /// Origins of web pages, as `https://example.com`, that may measure by ndt7 beside its own; `*` is any.
+    /// Origins of web pages, such as `https://example.com`, that may measure by ndt7 in addition to its own. `*` allows all.
     pub origins: Vec<String>,
-    /// As whom it answers; a new one that has signed itself if not given.
+    /// The certificate and its key. A new self-signed one if absent.
     pub identity: Option<Identity>,
-    /// Whom it lets in.
+    /// The limits of admission.
     pub limits: AdmissionLimits,
-    /// Connections from one address (of IPv6 from a /64), beside those that carry a session's data. If it is not given, an address
-    /// has as many as its sessions and some requests need, and a loopback address as many as there are.
+    /// The limit of connections from one address (for IPv6 from a /64), in addition to data connections. If absent, an address has as many
+    /// as its sessions and some requests need, and a loopback address has no limit.
     pub connections_per_address: Option<usize>,
-    /// The same from one /24 of IPv4 or /48 of IPv6.
+    /// The limit of connections from one IPv4 /24 or IPv6 /48.
     pub connections_per_group: Option<usize>,
 }
 
-/// Why a server cannot be.
+/// Why a server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Anybody could use it.
+    /// The server would be public.
     #[error(
         "{0} can be reached from other hosts: give a key that the clients have too, or say that anybody may measure (--open)"
     )]
     Open(IpAddr),
-    /// Nobody could use it.
+    /// Clients of iperf3 could not use it.
     #[error(
         "{0} can be reached from other hosts, whose clients of iperf3 can prove no key: say that anybody may measure (--open)"
     )]
     Iperf3(IpAddr),
-    /// A port cannot be had.
+    /// A port is not available.
     #[error("cannot listen at {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// No certificate.
+    /// The certificate failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The kernel refuses what it always grants.
+    /// A basic system call failed.
     #[error("{what}: {source}")]
     Kernel {
-        /// What.
+        /// The system call.
         what: &'static str,
-        /// What it answered.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
 impl ServerOrder {
-    /// Whether all that can reach it may use it.
+    /// Checks that all clients that can reach the server may use it.
     pub(super) fn check(&self) -> Result<(), ServerError> {
         let reachable =
             |addresses: &[SocketAddr]| addresses.iter().map(SocketAddr::ip).find(|ip| !ip.is_loopback());

@@ -9,21 +9,21 @@ use netrig_probe::web::message::HttpResponse;
 use crate::admission::AdmissionRefusal;
 use crate::talk::{PATIENCE, write_until};
 
-/// After how long somebody who finds no place may ask again, s.
+/// The value of `Retry-After` for a refused client, s.
 const RETRY_AFTER: &str = "30";
 
-/// Says that there is no place now.
+/// Refuses a request.
 pub(super) fn turn_away(socket: &mut TcpStream, refusal: AdmissionRefusal) -> io::Result<()> {
     write_until(socket, &busy(refusal), StdInstant::now() + PATIENCE)
 }
 
-/// The response for somebody for whom there is no room.
+/// The response to a refused request.
 pub(super) fn busy(why: impl std::fmt::Display) -> Vec<u8> {
     let response = HttpResponse::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
     with_body(&response, format!("{why}\n").as_bytes())
 }
 
-/// Says something with so much behind it.
+/// Sends a response with a body.
 pub(super) fn say(socket: &mut TcpStream, response: &HttpResponse, body: &[u8]) -> io::Result<()> {
     write_until(socket, &with_body(response, body), StdInstant::now() + PATIENCE)
 }

@@ -1,4 +1,4 @@
-//! Where what carries data finds the session that waits for it.
+//! Assignment of arriving data connections and datagrams to their sessions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -7,42 +7,42 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::protocol::{MOST_STREAMS, Preamble, SessionToken};
 
-/// What has come for a session.
+/// An arrival for a session.
 #[derive(Debug)]
 pub enum SessionArrival {
-    /// A connection, behind its preamble.
+    /// A connection whose preamble has been read.
     Stream(Preamble, TcpStream),
-    /// A datagram that wants others to be sent to where it came from.
+    /// A request for datagrams, with its source.
     Knock(Preamble, SocketAddr),
-    /// A datagram that wants to come back.
+    /// An echo, with its source.
     Echo(SocketAddr),
 }
 
-/// Sessions that may be visited, by their tokens.
+/// Registered sessions by their tokens.
 #[derive(Debug, Default)]
 pub struct Rooms(Mutex<BTreeMap<SessionToken, OpenSession>>);
 
 #[derive(Debug)]
 struct OpenSession {
-    /// The host of its control connection: nothing is taken from another, and nothing is sent to one.
+    /// The host of the control connection. Arrivals from other hosts are rejected.
     host: IpAddr,
     door: SyncSender<SessionArrival>,
 }
 
 impl Rooms {
-    /// A session of this host may be visited from now on.
+    /// Registers a session of this host.
     pub fn open(&self, token: SessionToken, host: IpAddr) -> Receiver<SessionArrival> {
         let (door, arrivals) = sync_channel(2 * MOST_STREAMS as usize);
         self.lock().insert(token, OpenSession { host: host.to_canonical(), door });
         arrivals
     }
 
-    /// Nobody comes any more.
+    /// Removes a session.
     pub fn close(&self, token: SessionToken) {
         self.lock().remove(&token);
     }
 
-    /// Something comes for a session, from this host; false if no session of that host has the token, or it takes no more.
+    /// Passes an arrival to its session. False if no session of that host has the token, or its queue is full.
     pub fn visit(&self, token: SessionToken, from: IpAddr, arrival: SessionArrival) -> bool {
         let rooms = self.lock();
         let room = rooms.get(&token).filter(|room| room.host == from.to_canonical());
@@ -50,7 +50,7 @@ impl Rooms {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionToken, OpenSession>> {
-        // A thread that panicked has left the table whole: entries are put in and taken out at once.
+        // After a panic the table is still consistent, because entries are inserted and removed in one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,7 +70,7 @@ mod tests {
         assert!(!rooms.visit(token, other, SessionArrival::Echo(at)), "another's token is of no use");
         assert!(!rooms.visit(SessionToken([2; 16]), own, SessionArrival::Echo(at)));
         assert_eq!(arrivals.try_iter().count(), 1);
-        // More than anybody needs are turned away, and keep nothing.
+        // Arrivals beyond the length of the queue are rejected and not stored.
         let taken = (0..1000).filter(|_| rooms.visit(token, own, SessionArrival::Echo(at))).count();
         assert_eq!(taken, 2 * MOST_STREAMS as usize);
         rooms.close(token);

@@ -1,4 +1,4 @@
-//! A session at its server.
+//! The server side of a session of netrig's own protocol.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,32 +27,31 @@ use crate::protocol::{
 };
 use crate::talk::{ControlConnection, PATIENCE};
 
-/// How often it looks at what has come beside words.
+/// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// A client that was let in may think for so long between two phases.
+/// Longest pause of an admitted client between two phases.
 const THINKING: StdDuration = StdDuration::from_secs(30);
 
-/// How often who waits is told its place.
+/// Interval at which a waiting client receives its place in the queue.
 const PLACES: StdDuration = StdDuration::from_secs(1);
 
-/// How often a client is told what has arrived of its connections' data.
+/// Interval at which a client receives the bytes that have arrived over connections.
 const ARRIVED: Duration = Duration::from_millis(500);
 
-/// How long a client may take to hear that data flows, how that goes, and why it is broken off: meanwhile nobody looks at what it
-/// carries, or at whether the server is to end.
+/// Time limit for sending messages during a phase and on failure. Neither the budget nor the stop flag is checked in that time.
 const LISTENING: StdDuration = StdDuration::from_secs(1);
 
-/// A phase goes on for so much longer than was said before the server ends it by itself.
+/// Time after the planned end of a phase before the server ends it.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// So much of what has come is taken before it looks at everything else again.
+/// The most arrivals that are handled before other events are checked.
 const AT_ONCE: usize = 64;
 
-/// Time between two addresses of a client's host that get their own way back for echoes.
+/// Shortest time before another address of the client's host gets the echo service.
 const ECHOES: StdDuration = StdDuration::from_millis(100);
 
-/// Why a session was broken off.
+/// Why a session failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
     #[error("no TLS: {0}")]
@@ -93,14 +92,14 @@ impl ServiceFailure for SessionError {
     }
 }
 
-/// Serves a client, and counts why it was broken off, if it was.
+/// Serves a client and counts its failure, if any.
 pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) {
     if let Err(error) = visit(socket, peer, caller) {
         caller.tally.failed(ClientProtocol::Netrig, &error);
     }
 }
 
-/// Greets a client, lets it in when it is its turn, and carries out its phases.
+/// Greets a client, waits for its admission and carries out its phases.
 fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), SessionError> {
     let shared: &ServerShared = caller;
     let local = socket.local_addr().map_err(SessionError::Tls)?;
@@ -130,11 +129,11 @@ fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Resu
     match room.and_then(|()| visit.serve()) {
         Ok(()) => Ok(()),
         Err(error) => {
-            // Before it is told: it may be slow to hear.
+            // Before the client is informed, because it may read slowly.
             visit.break_off();
             if !matches!(error, SessionError::Control(_)) {
                 let why = error.to_string();
-                // It may have gone, and the server may have been told to end.
+                // The client may be gone, and the server may be stopping.
                 let word = match &error {
                     SessionError::Refused(refusal) => FromServer::Refused(*refusal),
                     _ => FromServer::Failed { why },
@@ -147,41 +146,41 @@ fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Resu
     }
 }
 
-/// A session that lasts.
+/// A running session.
 struct NetrigSession<'a> {
     shared: &'a ServerShared,
     local: SocketAddr,
     peer: SocketAddr,
-    /// The name of the key that it has shown.
+    /// The name of the key that the client has proved.
     key: Option<String>,
     talk: ControlConnection,
     session: SpeedSession,
     slot: Option<Slot<'a>>,
     room: Option<SessionRoom>,
     echoing: Option<EchoService>,
-    /// Bytes that have come to be sent back, and are.
+    /// Bytes of echoes.
     echoed: Arc<AtomicU64>,
     phase: Option<CurrentPhase>,
-    /// Bytes received and sent in the phases before.
+    /// Bytes received and sent in earlier phases.
     carried: [u64; 2],
-    /// When the client said something last.
+    /// Time of the last message of the client.
     heard: StdInstant,
 }
 
-/// Where what carries its data comes in.
+/// The registration for data connections and datagrams.
 struct SessionRoom {
     token: SessionToken,
     arrivals: Receiver<SessionArrival>,
 }
 
-/// The phase that is prepared or lasts.
+/// The prepared or running phase.
 struct CurrentPhase {
     phase: MeasurementPhase,
     streams: BTreeMap<u32, TcpStream>,
-    /// From where the client's datagrams come, and the socket that is connected to it: they may come before it is told that
-    /// data flows, and wait there.
+    /// The source of the client's datagrams, and the socket that is connected to it. Datagrams that arrive before the start of the phase
+    /// wait there.
     datagrams: Option<(SocketAddr, UdpSocket)>,
-    /// Once data flows.
+    /// Set once data flows.
     carrying: Option<RunningPhase>,
     ends: Instant,
     told: Instant,
@@ -206,7 +205,7 @@ impl NetrigSession<'_> {
                     }
                 }
                 Ok(None) => {}
-                // It hangs up between two phases: it has what it wanted.
+                // Closing between two phases is the regular end.
                 Err(FrameError::Stream(_)) if self.phase.is_none() => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -231,7 +230,7 @@ impl NetrigSession<'_> {
         }
     }
 
-    /// Waits in the queue, and tells the client its place, until it is let in.
+    /// Waits for the admission and reports the place in the queue to the client.
     fn wait_for_admission(&mut self, rate: Option<Rate>) -> Result<(), SessionError> {
         let slot = Slot::ask(self.shared, ClientProtocol::Netrig, self.peer, self.key.clone(), rate);
         let slot = self.slot.insert(slot.map_err(SessionError::Refused)?);
@@ -242,7 +241,7 @@ impl NetrigSession<'_> {
                 self.talk.say(&FromServer::Waits { before, of })?;
                 told = Some(StdInstant::now());
             }
-            // Whoever has gone stands in nobody's way: hearing finds that out.
+            // Receiving detects a client that is gone, which then leaves the queue.
             if let Some(word) = self.talk.hear(10 * LOOK)? {
                 self.session.hear(word)?;
             }
@@ -256,7 +255,7 @@ impl NetrigSession<'_> {
         self.room = Some(SessionRoom { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
-        // What it has asked for itself is nothing that the server holds it to.
+        // A rate that the client has stated itself is not reported as a limit of the server.
         let bits_per_s = slot.held_to().filter(|_| rate.is_none()).map(Rate::bits_per_s);
         let clock = boot().and_then(|boot| clock_mark(token, &boot));
         let budget = Budget { token, lasts_ns, bytes, bits_per_s, clock };
@@ -276,7 +275,7 @@ impl NetrigSession<'_> {
         Ok(self.talk.say(&FromServer::Ready)?)
     }
 
-    /// Takes what has come for this session.
+    /// Handles the arrivals for this session.
     fn look_for_arrivals(&mut self) -> Result<(), SessionError> {
         let Some(room) = &self.room else { return Ok(()) };
         let mut echo = None;
@@ -285,7 +284,7 @@ impl NetrigSession<'_> {
             match arrival {
                 SessionArrival::Echo(from) => echo = Some((from, room.token)),
                 SessionArrival::Stream(preamble, socket) => {
-                    // What comes too late, or twice, is closed as it is dropped.
+                    // A late or duplicate connection is closed when it is dropped.
                     if let Some(current) = prepared
                         && preamble.phase == current.phase.number
                         && preamble.stream < u32::from(current.phase.streams())
@@ -298,8 +297,7 @@ impl NetrigSession<'_> {
                         && preamble.phase == current.phase.number
                         && current.phase.carrier.is_of_datagrams()
                     {
-                        // By the same bytes, from the port that it was sent to; who knocks twice has its socket, in which
-                        // data may wait.
+                        // Answered with the same bytes. A repeated request keeps its socket, in which data may wait.
                         let stands = current.datagrams.take().filter(|(peer, _)| *peer == from);
                         let socket = match stands {
                             Some((_, socket)) => Ok(socket),
@@ -320,7 +318,7 @@ impl NetrigSession<'_> {
         echo.map_or(Ok(()), |(from, token)| self.echo(from, token))
     }
 
-    /// Sends back what comes from there, and from nowhere else any more.
+    /// Starts the echo service for an address. It replaces the one for an earlier address.
     fn echo(&mut self, from: SocketAddr, token: SessionToken) -> Result<(), SessionError> {
         let stands = |echoing: &EchoService| echoing.peer == from || echoing.since.elapsed() < ECHOES;
         if self.echoing.as_ref().is_some_and(stands) {
@@ -332,7 +330,7 @@ impl NetrigSession<'_> {
         Ok(())
     }
 
-    /// Lets data flow, once all that carries it has come.
+    /// Starts the data flow once all connections have arrived.
     fn begin(&mut self) -> Result<(), SessionError> {
         let until = StdInstant::now() + PATIENCE;
         while !self.phase.as_ref().is_some_and(CurrentPhase::is_complete) {
@@ -354,7 +352,7 @@ impl NetrigSession<'_> {
             (Carrier::Sctp { .. }, Some((_, socket))) => PhaseSockets::Sctp { socket, window: None },
             _ => PhaseSockets::None,
         };
-        // A byte more than it may have: then it is over.
+        // One byte more than the budget, so that exceeding it is detected.
         let had: u64 = self.carried.iter().sum();
         let bytes = Some(self.shared.limits.bytes.saturating_sub(had).saturating_add(1));
         let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
@@ -364,14 +362,14 @@ impl NetrigSession<'_> {
         Ok(self.talk.say_within(&FromServer::Begun, LISTENING)?)
     }
 
-    /// Tells the client what has arrived, and ends a phase whose time is over.
+    /// Reports received data to the client, and ends a phase whose time is over.
     fn look_at_phase(&mut self) -> Result<(), SessionError> {
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else {
             let is_silent = self.heard.elapsed() > THINKING;
             return if is_silent { Err(SessionError::Silent) } else { Ok(()) };
         };
-        // Readings are totals: of several that wait the last says all.
+        // Readings are totals, so the last one of several suffices.
         let (mut arrived, mut heard) = (None, None);
         let upwards = current.phase.way() == Some(DataDirection::Up);
         while let Some(live) = current.carrying.as_ref().and_then(RunningPhase::poll_live) {
@@ -396,18 +394,18 @@ impl NetrigSession<'_> {
         Ok(())
     }
 
-    /// What of a rate it may have.
+    /// The rate, capped to the limit of the session.
     fn at_most(&self, rate: Rate) -> Rate {
         self.slot.as_ref().and_then(Slot::held_to).map_or(rate, |most| most.min(rate))
     }
 
-    /// Whether it may go on: within what it may carry, and as long as the server does.
+    /// Checks the budget of the session and the stop flag of the server.
     fn keep_on(&mut self) -> Result<(), SessionError> {
         let carrying = self.phase.as_ref().and_then(|current| current.carrying.as_ref());
         self.keep_on_with(carrying.map_or([0; 2], RunningPhase::bytes))
     }
 
-    /// The same of so many bytes received and sent in this phase.
+    /// Checks the budget with the bytes received and sent in this phase.
     fn keep_on_with(&mut self, here: [u64; 2]) -> Result<(), SessionError> {
         let echoed = self.echoed.load(Ordering::Relaxed);
         let all = [0, 1].map(|which| self.carried[which] + here[which] + echoed);
@@ -415,7 +413,7 @@ impl NetrigSession<'_> {
         if self.shared.stop.load(Ordering::Relaxed) { Err(SessionError::Ending) } else { Ok(()) }
     }
 
-    /// Ends what goes on, and leaves the place: nothing is carried any more.
+    /// Aborts the phase and gives up the admission.
     fn break_off(&mut self) {
         let carrying = self.phase.take().and_then(|current| current.carrying);
         if let Some(counter) = carrying.as_ref().map(RunningPhase::counter) {
@@ -423,12 +421,12 @@ impl NetrigSession<'_> {
             self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
         }
         self.echoing = None;
-        // It is counted; why it ends is known.
+        // Only the bytes are counted. The reason of the end is already known.
         let _ = self.keep_on();
         self.slot = None;
     }
 
-    /// Ends the phase, and tells all that was counted.
+    /// Ends the phase and sends all counts.
     fn end(&mut self, sent: Option<u64>) -> Result<(), SessionError> {
         let Some(current) = self.phase.take() else { return Ok(()) };
         let outcome = match current.carrying {
@@ -459,19 +457,19 @@ impl NetrigSession<'_> {
 }
 
 impl CurrentPhase {
-    /// Answers a client that has not got the answer to its knock and knocks again. What else has come waits.
+    /// Answers repeated requests for datagrams from a client that has not received the answer. Other datagrams stay in the socket.
     fn answer_again(&self) {
         let Some((_, socket)) = &self.datagrams else { return };
         let mut bytes = [0; PREAMBLE_LEN + 1];
         while let Ok(len) = socket.peek(&mut bytes)
             && Preamble::decode(&bytes[..len]).is_some()
         {
-            // What is lost the client asks for again.
+            // If an answer is lost, the client repeats its request.
             let _ = socket.recv(&mut bytes).and_then(|len| socket.send(&bytes[..len]));
         }
     }
 
-    /// Whether all has come that carries its data.
+    /// Whether all connections of the phase have arrived.
     fn is_complete(&self) -> bool {
         match self.phase.carrier {
             Carrier::Idle => true,

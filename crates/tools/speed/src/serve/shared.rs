@@ -18,10 +18,10 @@ use crate::admission::{Admission, AdmissionLimits, AdmissionRefusal};
 use crate::iperf3::datagram;
 use crate::protocol::{ECHO_LEN, EchoDatagram, Keyring, PREAMBLE_LEN, Preamble};
 
-/// Connections, and datagrams, that are taken before the others are looked at again.
+/// Connections and datagrams that are taken from one socket before the others are polled again.
 pub(super) const AT_ONCE: usize = 64;
 
-/// What all threads of a server share.
+/// State that all threads of a server share.
 pub(super) struct ServerShared {
     pub keys: Keyring,
     pub open: bool,
@@ -32,14 +32,14 @@ pub(super) struct ServerShared {
     pub admission: Mutex<Admission>,
     pub rooms: Rooms,
     pub booths: Booths,
-    /// Connections that have a thread: threads that have not ended, and who has a slot.
+    /// Number of connections with a thread.
     pub connections: AtomicUsize,
     pub callers: Arc<ThreadSlots>,
     pub tally: ServerTally,
     pub stop: AtomicBool,
 }
 
-/// A connection that has a thread, until it is dropped.
+/// A connection with a thread. Its slot is free when this is dropped.
 pub(super) struct ServedConnection {
     pub shared: Arc<ServerShared>,
     slot: ThreadSlot,
@@ -56,10 +56,10 @@ impl ServedConnection {
         Ok(Self { shared: Arc::clone(shared), slot })
     }
 
-    /// The client has shown its key, or has asked a whole question: it does not give way to strangers any more.
+    /// The client has proved its key or sent a whole request: unknown connections no longer displace it.
     ///
     /// # Errors
-    /// If there are as many such clients as there may be.
+    /// If the limit of such clients is reached.
     pub(super) fn prove(&self) -> Result<(), SlotRefusal> {
         self.slot.prove()
     }
@@ -80,7 +80,7 @@ impl Drop for ServedConnection {
 }
 
 impl ServerShared {
-    /// Whether somebody who can prove no key may measure over this connection.
+    /// Whether a client without a key may measure over this connection.
     pub(super) fn serves_strangers(&self, socket: &TcpStream) -> bool {
         self.open || socket.local_addr().is_ok_and(|local| local.ip().to_canonical().is_loopback())
     }
@@ -90,7 +90,7 @@ impl ServerShared {
         ServerActivity { measuring, waiting, connections: self.connections.load(Ordering::Relaxed) }
     }
 
-    /// A datagram has come that belongs to nobody yet.
+    /// Handles a datagram that arrived at the listening socket.
     pub(super) fn hear(&self, bytes: &[u8], from: SocketAddr) {
         let own = |token, arrival| self.rooms.visit(token, from.ip(), arrival);
         let welcome = match (EchoDatagram::decode(bytes), Preamble::decode(bytes)) {
@@ -103,16 +103,16 @@ impl ServerShared {
                 _ => false,
             },
         };
-        // It is not answered: who sent it may have given another's address.
+        // It is not answered, because its source address may be forged.
         if !welcome {
             self.tally.strays.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A socket for datagrams to and from one address.
+    /// A UDP socket that is connected to `peer`.
     ///
-    /// Between being bound and being connected it is taken for the listening one: what came from others meanwhile is heard as if
-    /// it had come there.
+    /// Between bind and connect it receives datagrams for the listening socket. Those from other addresses are handled as if they had
+    /// arrived there.
     pub(super) fn datagram_socket(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
         let socket = bulk::datagram_socket(local, peer, Buffers::default()).map_err(io::Error::other)?;
         let mut buffer = [0; ECHO_LEN + 1];
@@ -127,7 +127,7 @@ impl ServerShared {
     }
 
     pub(super) fn admission(&self) -> MutexGuard<'_, Admission> {
-        // A thread that panicked has left it whole: nothing in it is half done between two calls.
+        // After a panic the state is still consistent, because no call leaves it half changed.
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! A place in the server: asked for, waited for, spent, left.
+//! The admission of a session and its budget.
 
 use std::net::SocketAddr;
 
@@ -10,12 +10,12 @@ use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::{AdmissionAnswer, AdmissionRefusal, Household, Ticket, Visitor};
 use crate::protocol::LONGEST_INTERVAL;
 
-/// A session may be ahead of the rate that it was let in for by so much of it, and by so many bytes: what was underway
-/// through queues comes at once. What comes between two readings does so, too, for whoever looks at them.
+/// Tolerance of the admitted rate as a factor and in bytes: data from a queue arrives at once, and so does the data between two
+/// readings.
 const RATE_SLACK: f64 = 1.25;
 const RATE_BURST: u64 = 8 << 20;
 
-/// Why a session is cut off.
+/// Why a session is ended: it exceeded its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BudgetExceeded {
     #[error("it took longer than a session may")]
@@ -36,14 +36,14 @@ impl ServiceFailure for BudgetExceeded {
     }
 }
 
-/// A place, or one in the queue. It is left when this is dropped.
+/// An admitted or a waiting session. Its place is free when this is dropped.
 pub(super) struct Slot<'a> {
     shared: &'a ServerShared,
     protocol: ClientProtocol,
     ticket: Ticket,
-    /// Until when it may stay, once it was let in.
+    /// The latest end of the session, once admitted.
     until: Option<Instant>,
-    /// What it may carry in each direction, and what may come now.
+    /// The rate limit in each direction, and the token bucket of received data.
     held_to: Option<Rate>,
     bucket: Option<Bucket>,
     /// Bytes received and sent.
@@ -51,7 +51,7 @@ pub(super) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Asks for a place, which may have to be waited for.
+    /// Requests admission. The session may have to wait.
     pub fn ask(
         shared: &'a ServerShared,
         protocol: ClientProtocol,
@@ -68,7 +68,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Asks for a place for somebody who has no key and cannot be told to wait.
+    /// Requests admission for a client without a key that cannot wait.
     pub fn ask_at_once(
         shared: &'a ServerShared,
         protocol: ClientProtocol,
@@ -87,7 +87,7 @@ impl<'a> Slot<'a> {
         slot
     }
 
-    /// Whether it is its turn.
+    /// Whether the session is admitted.
     pub fn is_let_in(&mut self) -> bool {
         if self.until.is_none() {
             let admission = self.shared.admission();
@@ -103,25 +103,25 @@ impl<'a> Slot<'a> {
         self.until.is_some()
     }
 
-    /// How many stand before it, and how many wait.
+    /// Number of sessions before it, and length of the queue.
     pub fn place(&self) -> Option<(usize, usize)> {
         self.shared.admission().place(self.ticket)
     }
 
-    /// What it may carry in each direction; all that the path takes if nothing was said.
+    /// The rate limit in each direction. Unlimited if absent.
     pub const fn held_to(&self) -> Option<Rate> {
         self.held_to
     }
 
-    /// How long it may still stay.
+    /// Remaining time of the session.
     pub fn left(&self) -> Duration {
         self.until.map_or(Duration::ZERO, |until| until - self.shared.clock.now())
     }
 
-    /// It has received and sent so many bytes in all.
+    /// Takes the total of bytes received and sent.
     ///
     /// # Errors
-    /// If that is more than it may, or its time is over.
+    /// If the session has exceeded its bytes, its rate or its time.
     pub fn spend(&mut self, bytes: [u64; 2]) -> Result<(), BudgetExceeded> {
         let more = [0, 1].map(|which| bytes[which].saturating_sub(self.carried[which]));
         self.shared.tally.carried(self.protocol, more);
@@ -147,7 +147,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// What may come of a session that was let in for a rate.
+/// The token bucket of a session with a rate limit.
 fn bucket(now: Instant, rate: Rate) -> Bucket {
     Bucket::new(now, rate.bits_per_s() as f64 / 8.0 * RATE_SLACK, RATE_BURST, LONGEST_INTERVAL)
 }
@@ -160,8 +160,7 @@ fn visitor(peer: SocketAddr, key: Option<String>) -> Visitor {
 mod tests {
     use super::*;
 
-    /// A reading a second of who sends at its rate, from the beginning and after a minute in which it sent nothing; and of who sends
-    /// at ten times that.
+    /// One reading per second of a sender at its rate, from the start and after a silent minute, and of a sender at ten times that rate.
     #[test]
     fn who_rests_may_not_make_up_for_it() {
         const EACH: u64 = 12_500_000;
@@ -170,7 +169,7 @@ mod tests {
         let mut steady = begin;
         for second in (1..60).chain(120..180) {
             carried += EACH;
-            // It is looked at in between, too, when nothing new is known.
+            // The bucket is also checked between readings.
             for ms in (0..=1000).step_by(5) {
                 assert!(steady.left(at(1000 * second + ms), carried) >= 0.0, "{second}");
             }

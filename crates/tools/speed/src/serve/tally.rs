@@ -1,4 +1,4 @@
-//! What a server has done, counted.
+//! The counters of a server.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -9,26 +9,26 @@ use netrig_host::shown_up_to;
 
 use crate::admission::AdmissionRefusal;
 
-/// What a client speaks.
+/// The protocol of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClientProtocol {
-    /// netrig's own.
+    /// netrig's own protocol.
     Netrig,
-    /// iperf3's.
+    /// The protocol of iperf3.
     Iperf3,
-    /// M-Lab's.
+    /// The ndt7 protocol of M-Lab.
     Ndt7,
-    /// HTTP: objects and counters.
+    /// HTTP, for objects and counters.
     Http,
-    /// Nothing that could be told.
+    /// Not detected.
     Unknown,
 }
 
 impl ClientProtocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 5] = [Self::Netrig, Self::Iperf3, Self::Ndt7, Self::Http, Self::Unknown];
 
-    /// In a word.
+    /// The name of the protocol in counters.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Netrig => "netrig",
@@ -40,37 +40,37 @@ impl ClientProtocol {
     }
 }
 
-/// What broke something off: a kind, of which there are few, and a sentence.
+/// A failure of a connection or a session: a kind for counters, and a sentence.
 pub trait ServiceFailure: fmt::Display {
-    /// Its kind, in a word.
+    /// The kind, for counters.
     fn kind(&self) -> &'static str;
 }
 
-/// What a server has done so far.
+/// The counters of a server.
 #[derive(Debug, Default)]
 pub struct ServerTally {
     of: [ProtocolCounters; ClientProtocol::ALL.len()],
     refused: Mutex<BTreeMap<(ClientProtocol, &'static str), u64>>,
     failed: Mutex<BTreeMap<(ClientProtocol, &'static str), u64>>,
-    /// Connections that were hung up on, and sessions broken off, by the sentence.
+    /// Closed connections and failed sessions, by the sentence.
     sentences: Mutex<BTreeMap<String, u64>>,
-    /// Phases that were carried out.
+    /// Finished phases.
     pub phases: AtomicU64,
-    /// Datagrams that belong to nobody: they are not answered.
+    /// Datagrams that belong to no session. They are not answered.
     pub strays: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct ProtocolCounters {
     sessions: AtomicU64,
-    /// Received and sent.
+    /// Bytes received and sent.
     bytes: [AtomicU64; 2],
 }
 
-/// Sentences that are told apart.
+/// The most distinct sentences.
 const MOST_SENTENCES: usize = 64;
 
-/// Letters that are kept of one.
+/// The longest kept sentence, characters.
 const LONGEST_SENTENCE: usize = 300;
 
 impl ServerTally {
@@ -78,59 +78,59 @@ impl ServerTally {
         &self.of[protocol as usize]
     }
 
-    /// A session was let in.
+    /// Counts an admitted session.
     pub fn let_in(&self, protocol: ClientProtocol) {
         self.of(protocol).sessions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes of data were received and sent.
+    /// Counts bytes received and sent.
     pub fn carried(&self, protocol: ClientProtocol, bytes: [u64; 2]) {
         for (all, more) in self.of(protocol).bytes.iter().zip(bytes) {
             all.fetch_add(more, Ordering::Relaxed);
         }
     }
 
-    /// Somebody was turned away.
+    /// Counts a refused session.
     pub fn refused(&self, protocol: ClientProtocol, why: AdmissionRefusal) {
         *lock(&self.refused).entry((protocol, why.name())).or_default() += 1;
     }
 
-    /// Something was broken off.
+    /// Counts a failure.
     pub fn failed(&self, protocol: ClientProtocol, why: &dyn ServiceFailure) {
         *lock(&self.failed).entry((protocol, why.kind())).or_default() += 1;
         let mut sentences = lock(&self.sentences);
-        // Whoever was broken off may have chosen its words.
+        // The sentence may contain text of the peer.
         let why = shown_up_to(LONGEST_SENTENCE, &why.to_string());
         let known = sentences.len() < MOST_SENTENCES || sentences.contains_key(&why);
         *sentences.entry(if known { why } else { "other reasons".to_owned() }).or_default() += 1;
     }
 
-    /// Sessions that were let in.
+    /// Admitted sessions.
     pub fn sessions(&self, protocol: ClientProtocol) -> u64 {
         self.of(protocol).sessions.load(Ordering::Relaxed)
     }
 
-    /// Bytes of data that were received and sent.
+    /// Bytes received and sent.
     pub fn bytes(&self, protocol: ClientProtocol) -> [u64; 2] {
         self.of(protocol).bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
-    /// Who was turned away: what it speaks, and why.
+    /// Refused sessions by protocol and reason.
     pub fn refusals(&self) -> BTreeMap<(ClientProtocol, &'static str), u64> {
         lock(&self.refused).clone()
     }
 
-    /// What was broken off, by the sentence that says why.
+    /// Failures by their sentence.
     pub fn failures(&self) -> BTreeMap<String, u64> {
         lock(&self.sentences).clone()
     }
 
-    /// What was broken off: what it speaks, and of what kind that was.
+    /// Failures by protocol and kind.
     pub fn kinds(&self) -> BTreeMap<(ClientProtocol, &'static str), u64> {
         lock(&self.failed).clone()
     }
 
-    /// As Prometheus reads it (text exposition format, version 0.0.4), with what is going on now.
+    /// The counters and the current activity in the text exposition format of Prometheus, version 0.0.4.
     pub fn metrics(&self, now: &ServerActivity) -> String {
         let mut text = MetricsText::default();
         text.family("netrig_speed_sessions_total", "counter", "Sessions that were let in.");
@@ -167,14 +167,14 @@ impl ServerTally {
     }
 }
 
-/// What is going on at a server.
+/// The current activity of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerActivity {
-    /// Sessions that were let in.
+    /// Admitted sessions.
     pub measuring: usize,
-    /// Sessions that wait.
+    /// Waiting sessions.
     pub waiting: usize,
-    /// Connections that stand.
+    /// Open connections.
     pub connections: usize,
 }
 
@@ -187,11 +187,11 @@ struct MetricsText {
 impl MetricsText {
     fn family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.name = name;
-        // Into a string writing does not fail.
+        // Writing to a string does not fail.
         let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    /// Values of labels are words of this program, so none has to be escaped.
+    /// Label values are constants of this program, so none needs escaping.
     fn line(&mut self, labels: &[(&str, &str)], value: u64) {
         let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
@@ -200,7 +200,7 @@ impl MetricsText {
 }
 
 fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked has left the counts whole.
+    // After a panic the counts are still consistent.
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// The form of each line: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+    /// The format of lines: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
     #[test]
     fn counters_are_told_as_prometheus_reads_them() {
         let tally = ServerTally::default();

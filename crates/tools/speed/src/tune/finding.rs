@@ -9,30 +9,30 @@ use super::path::TunedPath;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingVerdict {
-    /// It is.
+    /// The setting suffices.
     Fits,
-    /// It is less.
+    /// The value is too small.
     TooSmall,
-    /// It is something else.
+    /// The value is unsuitable.
     Unfit,
-    /// It cannot be told: the setting cannot be read, or the path is not known well enough.
+    /// Not known: the setting cannot be read, or the path is not known well enough.
     Unknown,
 }
 
-/// A setting, and what is to be said of it.
+/// A setting and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SettingFinding {
-    /// What it is called.
+    /// The name of the setting.
     pub name: String,
-    /// What it is; nothing if it cannot be read.
+    /// The current value. Absent if it cannot be read.
     pub now: Option<String>,
-    /// What this path needs; nothing if that cannot be told.
+    /// The value that the path needs. Absent if not known.
     pub needs: Option<String>,
-    /// Whether it is so.
+    /// The verdict.
     pub verdict: SettingVerdict,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub why: String,
-    /// The command that mends it, if anything is to be mended.
+    /// The command that corrects the setting, if needed.
     pub mend: Option<String>,
 }
 
@@ -61,12 +61,13 @@ impl SettingFinding {
         Self { needs: Some(needs.into()), ..self }
     }
 
-    /// It is to be mended by this command.
+    /// Sets the verdict and the command that corrects the setting.
     pub(super) fn mended(self, verdict: SettingVerdict, by: impl Into<String>) -> Self {
         Self { verdict, mend: Some(by.into()), ..self }
     }
 
-    /// The same where the path's rate decides: of a path that may be slower than that nothing can be told.
+    /// Like [`mended`](Self::mended), for a setting that depends on the rate of the path. If only a bound of the rate is known, the
+    /// verdict stays unknown.
     pub(super) fn lacks(self, path: &TunedPath, verdict: SettingVerdict, by: impl Into<String>) -> Self {
         if path.is_known() {
             return self.mended(verdict, by);

@@ -1,4 +1,4 @@
-//! Processors, and what the kernel keeps of each connection.
+//! Processors, and the connection table of the firewall.
 
 use netrig_host::HostSettings;
 
@@ -6,7 +6,7 @@ use super::finding::{SettingFinding, SettingVerdict};
 use super::path::TunedPath;
 use super::sysctl::{number, sysctl};
 
-/// From this share on the table of connections is as good as full: new ones come in bursts.
+/// Share from which the connection table counts as full, because new connections arrive in bursts.
 const FULL: f64 = 0.9;
 
 pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
@@ -16,7 +16,7 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     findings
 }
 
-/// How processors choose their frequency.
+/// The frequency governor of the processors.
 fn governor(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let why = "a processor that is slow to speed up handles the first packets of each burst slowly";
     let finding = SettingFinding::new("frequency governor", read.governor.as_ref(), why);
@@ -33,7 +33,7 @@ fn governor(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// Whether more than one processor handles what comes.
+/// Whether more than one processor handles received packets.
 fn steering(read: &HostSettings, path: &TunedPath) -> Option<SettingFinding> {
     let (outlet, processors) = (read.outlet.as_ref()?, read.processors?);
     let queues = outlet.steering.len();
@@ -59,7 +59,7 @@ fn steering(read: &HostSettings, path: &TunedPath) -> Option<SettingFinding> {
     })
 }
 
-/// The table of connections that a firewall keeps, where there is one.
+/// The connection table of a firewall, if there is one.
 fn tracked(read: &HostSettings) -> Option<SettingFinding> {
     let name = "net.netfilter.nf_conntrack_max";
     let (count, most) = (number(read, "net.netfilter.nf_conntrack_count")?, number(read, name)?);

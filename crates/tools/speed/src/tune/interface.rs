@@ -1,4 +1,4 @@
-//! The interface by which packets leave: their length, and where they wait.
+//! The outgoing interface: MTU, queues and offloads.
 
 use std::net::IpAddr;
 
@@ -8,10 +8,10 @@ use super::finding::{SettingFinding, SettingVerdict};
 use super::path::TunedPath;
 use super::sysctl::{number, sysctl};
 
-/// The least that a link of IPv6 carries (RFC 8200 section 5), and a link of IPv4 should.
+/// The least MTU of an IPv6 link (RFC 8200 section 5), which an IPv4 link should have, too.
 const LEAST_MTU: u32 = 1280;
 
-/// Queue disciplines that keep flows apart and queues short, or have no queue.
+/// Queue disciplines that separate flows and keep queues short, or have no queue.
 const GOOD: [&str; 5] = ["fq", "fq_codel", "cake", "fq_pie", "noqueue"];
 
 pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
@@ -25,12 +25,12 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     findings
 }
 
-/// Packets that come while a processor is away.
+/// Packets that arrive while a processor is busy with other work.
 fn packets_meanwhile(path: &TunedPath, mtu: u32) -> Option<u64> {
     path.meanwhile().map(|bytes| bytes.div_ceil(mtu.max(1).into()))
 }
 
-/// What has come and was not handled yet.
+/// The queue of received packets before a processor handles them.
 fn backlog(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.netdev_max_backlog";
     let most = number(read, name);
@@ -47,7 +47,7 @@ fn backlog(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// The MTU, and the segments that come of it.
+/// The MTU and the resulting segment size.
 fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
     let interface = &outlet.interface;
     let name = format!("mtu of {}", interface.name);
@@ -70,7 +70,7 @@ fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
         ))
         .needs(format!("{LEAST_MTU} B at least"))
         .fits(),
-        // That a route says so, or no packet can be longer, loses nothing.
+        // A limit set on the route, or one of the interface itself, causes no loss.
         Some(_) if !outlet.route.is_learnt => {
             finding(format!("the kernel sends no more than {carried} B there: {segments}")).fits()
         }
@@ -78,7 +78,7 @@ fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// Of a path that carries less than the interface sends, which the kernel has been told and forgets.
+/// A path MTU below that of the interface, which the kernel has learnt by ICMP and forgets again.
 fn shortened(
     finding: impl FnOnce(String) -> SettingFinding,
     outlet: &EgressInterface,
@@ -99,13 +99,13 @@ fn shortened(
     )
 }
 
-/// Where packets wait before the interface.
+/// The queue discipline of the interface.
 fn discipline(read: &HostSettings, outlet: &EgressInterface) -> SettingFinding {
     let interface = &outlet.interface;
     let name = format!("queue discipline of {}", interface.name);
     let control = read.sysctls.get("net.ipv4.tcp_congestion_control").map_or("", String::as_str);
     let usual = read.sysctls.get("net.core.default_qdisc").map(String::as_str);
-    // One for each of the interface's queues, which are made by the default.
+    // `mq` has one queue discipline of the default kind per transmit queue.
     let of_several = interface.discipline.as_deref() == Some("mq");
     let judged = if of_several { usual } else { interface.discipline.as_deref() };
     let command = |kind: &str| {
@@ -159,7 +159,7 @@ impl SettingFinding {
     }
 }
 
-/// The length of a queue that counts packets.
+/// The length of a queue that is limited in packets.
 fn queue(outlet: &EgressInterface, path: &TunedPath) -> Option<SettingFinding> {
     let interface = &outlet.interface;
     let counts = matches!(interface.discipline.as_deref(), Some("pfifo_fast" | "pfifo" | "bfifo"));
@@ -183,7 +183,7 @@ fn queue(outlet: &EgressInterface, path: &TunedPath) -> Option<SettingFinding> {
     })
 }
 
-/// Whether many packets are handled as one.
+/// Segmentation and receive offloads.
 fn offloads(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let interface = &outlet.interface.name;
     let segmentation = if path.host.is_some_and(|host| host.is_ipv6()) {
@@ -212,7 +212,7 @@ fn offloads(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     ]
 }
 
-/// The queues between the interface and its driver.
+/// The rings between the interface and its driver.
 fn rings(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let interface = &outlet.interface.name;
     let Some(rings) = outlet.rings else { return Vec::new() };

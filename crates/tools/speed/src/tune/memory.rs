@@ -1,4 +1,4 @@
-//! Memory for what is underway: the buffers of connections and of datagrams.
+//! Buffers of connections and of datagrams.
 
 use netrig_host::HostSettings;
 
@@ -7,11 +7,11 @@ use super::path::TunedPath;
 use super::sysctl::{number, sysctl, three};
 use crate::quantities::{rate, size};
 
-/// The round trip at which the reach of a buffer is told where the path's is not known, s.
+/// The round-trip time for the reported rate of a buffer if that of the path is not known, s.
 const FAR: f64 = 0.1;
 
-/// A sender's buffer holds what is underway and not yet acknowledged, and as much again for the bookkeeping of its segments
-/// (`tcp_sndbuf_expand` in Linux's net/ipv4/tcp_input.c).
+/// Share of a send buffer for unacknowledged data. The rest is overhead of the segments (`tcp_sndbuf_expand` in Linux's
+/// net/ipv4/tcp_input.c).
 const SEND_SHARE: f64 = 0.5;
 
 pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
@@ -26,8 +26,8 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     ]
 }
 
-/// The share of a receiver's buffer that is its window (`tcp_adv_win_scale`, ip-sysctl; since Linux 6.6 each connection begins
-/// with a half and finds out).
+/// Share of a receive buffer that is offered as the window (`tcp_adv_win_scale`, ip-sysctl). Since Linux 6.6 each connection starts
+/// with a half and adapts it.
 fn receive_share(read: &HostSettings) -> f64 {
     let scale = read.sysctls.get("net.ipv4.tcp_adv_win_scale").and_then(|text| text.parse::<i32>().ok());
     match scale.unwrap_or(1).clamp(-31, 31) {
@@ -36,7 +36,7 @@ fn receive_share(read: &HostSettings) -> f64 {
     }
 }
 
-/// The most that a connection's buffer grows to.
+/// The largest buffer of a connection.
 fn of_connections(
     read: &HostSettings,
     path: &TunedPath,
@@ -75,7 +75,7 @@ fn of_connections(
     }
 }
 
-/// Whether buffers of receivers grow at all.
+/// Whether receive buffers grow.
 fn growing(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_moderate_rcvbuf";
     let (on, first) = (number(read, name), three(read, "net.ipv4.tcp_rmem"));
@@ -90,7 +90,7 @@ fn growing(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// The memory of all connections together, pages.
+/// The memory limit of all connections together, pages.
 fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_mem";
     let why = "all connections together: beyond the second number they are kept short, beyond the third they are refused memory";
@@ -99,7 +99,7 @@ fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     };
     let finding = SettingFinding::new(name, Some(format!("{least} {pressure} {most} pages")), why);
     let Some((window, page)) = path.window().zip(read.page) else { return finding };
-    // One path's worth there and one back, each with its bookkeeping.
+    // One window in each direction, each with its overhead.
     let needed = (4 * window).div_ceil(page.max(1) as u64);
     let finding = finding.needs(format!("{needed} pages before they are kept short"));
     if pressure >= needed {
@@ -110,7 +110,7 @@ fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// What a program may ask for by itself; the kernel then doubles it for its bookkeeping.
+/// The largest buffer that a program may request. The kernel doubles it for its overhead.
 fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFinding {
     let most = number(read, name);
     let why = "programs that choose their buffers themselves get no more; connections of others do not care";
@@ -124,7 +124,7 @@ fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFindin
     }
 }
 
-/// What a socket of datagrams holds while its program is away.
+/// The default buffer of a UDP socket, which must hold datagrams while the program has no processor.
 fn of_datagrams(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.rmem_default";
     let usual = number(read, name);

@@ -1,10 +1,9 @@
-//! What a terminal is set to, beside what the path to a server needs: readings in, findings out. It reads nothing and sets
-//! nothing.
+//! The settings of a host compared with the needs of a path. Readings in, findings out: this module neither reads nor changes
+//! settings.
 //!
-//! What a path needs follows from two numbers: its rate and its round trip. Their product is what is underway when the path is
-//! full, and so the window that a connection must have (RFC 6349 section 3.3.1, RFC 7323 section 1.1); what a host has to hold
-//! back while its processor is busy with something else follows from the rate alone. What cannot be told without them is
-//! *unknown*, never guessed.
+//! The needs of a path follow from its rate and its round-trip time. Their product is the data in flight on a full path, and so the
+//! window that a connection must have (RFC 6349 section 3.3.1, RFC 7323 section 1.1). The data that a host must buffer while its
+//! processor is busy follows from the rate alone. Without these numbers a verdict is *unknown*, never guessed.
 
 mod finding;
 mod host;
@@ -28,28 +27,28 @@ pub use self::path::{RateFrom, TunedPath};
 pub use self::sysctl::SYSCTLS;
 use crate::quantities::size;
 
-/// What was found of a terminal.
+/// The findings on a host.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Tuning {
     /// The version of the document.
     pub format: u32,
-    /// To whom the path leads.
+    /// The host at the far end of the path.
     pub host: Option<IpAddr>,
-    /// The interface by which packets leave.
+    /// The outgoing interface.
     pub interface: Option<String>,
-    /// The path's round trip, s.
+    /// The round-trip time of the path, s.
     pub round_trip_s: Option<f64>,
-    /// The path's rate, bit/s.
+    /// The rate of the path, bit/s.
     pub rate_bits_per_s: Option<u64>,
-    /// Where the rate comes from.
+    /// The source of the rate.
     pub rate_from: Option<RateFrom>,
-    /// Their product: the window that a connection needs, bytes.
+    /// The window that a connection needs: rate times round-trip time, bytes.
     pub window_bytes: Option<u64>,
-    /// Each setting.
+    /// The findings on each setting.
     pub settings: Vec<SettingFinding>,
-    /// What could not be read.
+    /// Settings that could not be read.
     pub unread: Vec<String>,
-    /// What was found, in a sentence.
+    /// The result as a sentence.
     pub found: String,
 }
 
@@ -57,8 +56,7 @@ impl Tuning {
     /// The version of the document.
     pub const FORMAT: u32 = 1;
 
-    /// Of what was read, for what is known of a path: where nobody knows its rate, that of the interface is taken, which is the
-    /// most that it can be.
+    /// Compares the settings with the needs of a path. If its rate is not known, the speed of the interface is the upper bound.
     pub fn of(read: &HostSettings, path: TunedPath) -> Self {
         let own = read.outlet.as_ref().and_then(|outlet| outlet.bits_per_s);
         let own = own.map(|bits_per_s| (Rate::from_bits_per_s(bits_per_s), RateFrom::Interface));
@@ -83,7 +81,7 @@ impl Tuning {
     }
 }
 
-/// What was found, in a sentence.
+/// The result as a sentence.
 fn found(settings: &[SettingFinding], path: &TunedPath) -> String {
     let names: Vec<_> =
         settings.iter().filter(|setting| setting.mend.is_some()).map(|one| one.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What TCP does: its options, and how it shares a path.
+//! TCP options and congestion control.
 
 use netrig_host::HostSettings;
 
@@ -7,13 +7,13 @@ use super::path::TunedPath;
 use super::sysctl::{number, sysctl};
 use crate::quantities::size;
 
-/// The largest window that can be told without scaling (RFC 7323 section 1.1), bytes.
+/// The largest window without scaling (RFC 7323 section 1.1), bytes.
 const UNSCALED: u64 = 65_535;
 
-/// Bytes of a segment on most paths.
+/// Payload of a segment on most paths, bytes.
 const SEGMENT: u64 = 1448;
 
-/// What Reno takes to come back from one loss is told as too long from here on, s.
+/// A recovery time of Reno from which it is unsuitable, s.
 const LONG: f64 = 10.0;
 
 pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
@@ -43,7 +43,7 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     ]
 }
 
-/// An option that only a window above 65535 B needs.
+/// An option that is needed only for windows above 65535 B.
 fn wide(read: &HostSettings, path: &TunedPath, name: &str, why: &str) -> SettingFinding {
     let on = number(read, name);
     let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why).needs("1");
@@ -74,7 +74,7 @@ fn marks(read: &HostSettings) -> SettingFinding {
     }
 }
 
-/// The search for a path's MTU by TCP itself.
+/// Path MTU discovery by TCP itself.
 fn probing(read: &HostSettings) -> SettingFinding {
     let name = "net.ipv4.tcp_mtu_probing";
     let on = number(read, name);
@@ -91,7 +91,7 @@ fn probing(read: &HostSettings) -> SettingFinding {
     }
 }
 
-/// The congestion control of what this host sends.
+/// The congestion control of this host.
 fn congestion(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_congestion_control";
     let Some(chosen) = read.sysctls.get(name) else {
@@ -116,7 +116,8 @@ fn congestion(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// Reno gains a segment in each round trip: half of the window takes half as many of them (RFC 5681 section 3.1).
+/// Reno grows by one segment per round trip, so recovering half of the window takes as many round trips as segments (RFC 5681
+/// section 3.1).
 fn reno(path: &TunedPath, finding: impl Fn(String) -> SettingFinding, name: &str) -> SettingFinding {
     let Some((window, round_trip)) = path.window().zip(path.round_trip) else {
         return finding("after a loss it gains a segment in each round trip".to_owned());

@@ -6,32 +6,32 @@ use netrig_core::{Duration, Rate};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How long a processor that handles packets may be away with something else: some ticks of a kernel of 250 or more in a second.
+/// Time for which a processor that handles packets may be busy with other work, s: some ticks of a kernel with at least 250 Hz.
 const AWAY: f64 = 0.01;
 
-/// From this rate on a processor of today has to be helped: fewer, longer packets, and more than one processor.
+/// Rate from which a current processor needs offloads and help from other processors, bit/s.
 const FAST: f64 = 500e6;
 
-/// Where a rate comes from.
+/// The source of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateFrom {
-    /// Whoever asks has said it.
+    /// The user gave it.
     Told,
-    /// It was measured to the server.
+    /// It was measured with the server.
     Measured,
-    /// The interface's own speed, which the path does not exceed.
+    /// The speed of the interface, which is an upper bound for the path.
     Interface,
 }
 
-/// What is known of a path.
+/// The known properties of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TunedPath {
-    /// To whom.
+    /// The host at its far end.
     pub host: Option<IpAddr>,
-    /// How long a packet and its answer take while nothing else is underway.
+    /// The round-trip time of the idle path.
     pub round_trip: Option<Duration>,
-    /// What it carries, and how that is known.
+    /// The rate and its source.
     pub rate: Option<(Rate, RateFrom)>,
 }
 
@@ -40,24 +40,24 @@ impl TunedPath {
         self.rate.map(|(rate, _)| rate.bits_per_s() as f64)
     }
 
-    /// Whether it is so fast that a processor has to be helped; of an interface alone nobody knows.
+    /// Whether the path is so fast that a processor needs help. `None` if only the speed of a fast interface is known.
     pub(super) fn is_fast(&self) -> Option<bool> {
         let fast = self.bits_per_s()? >= FAST;
         (!fast || self.is_known()).then_some(fast)
     }
 
-    /// Whether its rate is more than a bound.
+    /// Whether the rate is known and not only bounded.
     pub(super) const fn is_known(&self) -> bool {
         matches!(self.rate, Some((_, RateFrom::Told | RateFrom::Measured)))
     }
 
-    /// Bytes that are underway when it is full: its rate times its round trip.
+    /// The bandwidth-delay product: rate times round-trip time, bytes.
     pub fn window(&self) -> Option<u64> {
         let (rate, round_trip) = (self.bits_per_s()?, self.round_trip?);
         Some((rate * round_trip.as_secs_f64() / 8.0).ceil() as u64)
     }
 
-    /// Bytes that come while a processor is away.
+    /// Bytes that arrive while a processor is busy with other work.
     pub(super) fn meanwhile(&self) -> Option<u64> {
         self.bits_per_s().map(|rate| (rate * AWAY / 8.0).ceil() as u64)
     }

@@ -2,7 +2,7 @@
 
 use netrig_host::HostSettings;
 
-/// The settings that are looked at, by the kernel's names.
+/// The kernel settings that are checked.
 pub const SYSCTLS: [&str; 18] = [
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
@@ -24,19 +24,19 @@ pub const SYSCTLS: [&str; 18] = [
     "net.netfilter.nf_conntrack_max",
 ];
 
-/// A setting of the kernel that is a number.
+/// The value of a setting that is a number.
 pub(super) fn number(read: &HostSettings, name: &str) -> Option<u64> {
     read.sysctls.get(name)?.parse().ok()
 }
 
-/// One that is three numbers: the least, the usual and the most.
+/// The values of a setting that has three: minimum, default and maximum.
 pub(super) fn three(read: &HostSettings, name: &str) -> Option<[u64; 3]> {
     let mut words = read.sysctls.get(name)?.split_whitespace().map(str::parse);
     let mut next = || words.next()?.ok();
     Some([next()?, next()?, next()?])
 }
 
-/// The command that sets a setting of the kernel.
+/// The command that sets a kernel setting.
 pub(super) fn sysctl(name: &str, value: impl std::fmt::Display) -> String {
     let value = value.to_string();
     if value.contains(' ') {

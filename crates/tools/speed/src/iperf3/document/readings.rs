@@ -1,154 +1,154 @@
-//! What was measured of a test, before it becomes JSON.
+//! The content of a document before it becomes JSON.
 
 use std::net::SocketAddr;
 
 use crate::iperf3::parameters::{TestDirection, TestParameters, TestTransport};
 use crate::iperf3::results::{CpuUse, ServerOutput};
 
-/// Which end of the test tells.
+/// The end of the test that makes the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TestRole {
-    /// The client, which was told to connect to that host and port.
+    /// The client, with the host and port to which it connected.
     Client {
-        /// As it was given.
+        /// The host as the user gave it.
         host: String,
-        /// Its port.
+        /// The port.
         port: u16,
     },
-    /// The server, to which a client has connected from there.
+    /// The server, with the address of its client.
     Server {
-        /// The client's end of the connection for control.
+        /// The client's address of the control connection.
         client: SocketAddr,
     },
 }
 
-/// What was known when the test began.
+/// The state at the start of the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentStart {
-    /// The program and its version. Some readers expect `iperf 3.` at its beginning.
+    /// The program and its version. Some readers expect `iperf 3.` at the start.
     pub version: String,
-    /// The kernel, as `uname -a` tells it.
+    /// The kernel, as printed by `uname -a`.
     pub system: String,
-    /// When, s since 1970.
+    /// The time, s since 1970.
     pub unix_seconds: u64,
     /// Which end this is.
     pub role: TestRole,
-    /// Of the test.
+    /// The cookie of the test.
     pub cookie: String,
-    /// What was asked for.
+    /// The requested parameters.
     pub asked: TestParameters,
-    /// Longest segment of the connection for control, bytes.
+    /// Maximum segment size of the control connection, bytes.
     pub mss: u32,
-    /// Size of the streams' buffers for sending, bytes.
+    /// Size of the streams' send buffers, bytes.
     pub send_buffer: u32,
-    /// Size of their buffers for receiving, bytes.
+    /// Size of the streams' receive buffers, bytes.
     pub receive_buffer: u32,
 }
 
-/// Where a stream goes.
+/// The endpoints of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPath {
-    /// What tells the stream from others; iperf3 has the number of its socket there.
+    /// Identifies the stream. iperf3 uses the number of the socket.
     pub socket: u32,
-    /// This end.
+    /// The address of this end.
     pub local: SocketAddr,
-    /// The other one.
+    /// The address of the peer.
     pub remote: SocketAddr,
 }
 
-/// What the kernel said of a sender's connection at the end of an interval.
+/// Kernel counters of a sender's connection at the end of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpReadings {
-    /// Segments sent again in the interval.
+    /// Segments retransmitted in the interval.
     pub retransmits: u64,
     /// Congestion window, bytes.
     pub congestion_window: u64,
     /// The receiver's window, bytes.
     pub send_window: u64,
-    /// Smoothed round trip, µs.
+    /// Smoothed round-trip time, µs.
     pub rtt: u64,
-    /// Its variation, µs.
+    /// Variation of the round-trip time, µs.
     pub rtt_variation: u64,
     /// Path MTU, bytes.
     pub path_mtu: u64,
 }
 
-/// What was counted of datagrams in an interval, or on the whole.
+/// Counts of datagrams in an interval or in the whole test.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct UdpReadings {
-    /// Sent, or those that should have arrived.
+    /// Datagrams sent, or expected by the receiver.
     pub packets: u64,
-    /// Of these, those that did not.
+    /// Datagrams lost.
     pub lost: u64,
-    /// Arrived after a later one.
+    /// Datagrams out of order.
     pub out_of_order: u64,
-    /// At its end, s.
+    /// Jitter at the end of the interval, s.
     pub jitter: f64,
 }
 
-/// What a stream carried between two moments.
+/// The data of a stream between two times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamInterval {
-    /// Its beginning, s after the start of the test or the end of the warm-up.
+    /// Start of the interval, s after the start of the test or the end of the warm-up.
     pub start: f64,
-    /// Its end.
+    /// End of the interval, s.
     pub end: f64,
-    /// It was in the warm-up.
+    /// Whether the interval is in the warm-up.
     pub omitted: bool,
-    /// Sent, or received.
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// Of a sender over TCP, if the kernel tells.
+    /// For a TCP sender, if the kernel reports it.
     pub tcp: Option<TcpReadings>,
-    /// Over UDP.
+    /// For UDP.
     pub udp: UdpReadings,
 }
 
-/// What one end knows of a stream on the whole, without its warm-up.
+/// Totals of a stream at one end, without the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamTotals {
-    /// How long it took, s.
+    /// Duration, s.
     pub seconds: f64,
-    /// Sent, or received.
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// Segments sent again, of a sender over TCP who knows.
+    /// Segments retransmitted, for a TCP sender that counts them.
     pub retransmits: Option<u64>,
-    /// Over UDP.
+    /// For UDP.
     pub udp: UdpReadings,
 }
 
-/// Everything about a stream.
+/// All readings of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamReadings {
-    /// Where it goes.
+    /// The endpoints.
     pub path: StreamPath,
     /// Whether this end sends.
     pub sends: bool,
-    /// What this end saw, in the order of time; all streams have the same intervals.
+    /// The intervals of this end in the order of time. All streams have the same intervals.
     pub intervals: Vec<StreamInterval>,
-    /// What this end knows at the end; nothing of a test that did not get so far.
+    /// The totals of this end. Absent if the test ended early.
     pub local: Option<StreamTotals>,
-    /// What the other end said.
+    /// The totals of the peer.
     pub remote: Option<StreamTotals>,
 }
 
-/// A test as it is told: by [`json`](Self::json).
+/// The content of a document. [`json`](Self::json) writes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestDocument {
-    /// What was known when it began.
+    /// The state at the start.
     pub start: DocumentStart,
-    /// All streams, in the order of their numbers.
+    /// All streams in the order of their numbers.
     pub streams: Vec<StreamReadings>,
-    /// This end's processor.
+    /// Processor use of this end.
     pub cpu: CpuUse,
-    /// The other end's.
+    /// Processor use of the peer.
     pub remote_cpu: CpuUse,
-    /// This end's congestion control.
+    /// Congestion control of this end.
     pub congestion: Option<String>,
-    /// The other end's.
+    /// Congestion control of the peer.
     pub remote_congestion: Option<String>,
-    /// What the server would print.
+    /// The output of the server.
     pub server_output: Option<ServerOutput>,
-    /// Why the test did not come to its end.
+    /// Why the test ended early.
     pub error: Option<String>,
 }
 
@@ -157,8 +157,8 @@ impl TestDocument {
         self.start.asked.transport == TestTransport::Tcp
     }
 
-    /// The two halves of a test, or the one it has, as iperf3 orders them: what the client sends, and then what the server
-    /// does. The names of sums of the second half of two end differently.
+    /// The directions of a test in the order of iperf3: first the data of the client, then that of the server. Sums of the second
+    /// direction have other names.
     pub(super) fn halves(&self) -> Vec<DirectionStreams<'_>> {
         let client = matches!(self.start.role, TestRole::Client { .. });
         let half = |up: bool, second: bool| DirectionStreams {
@@ -178,7 +178,7 @@ impl TestDocument {
 pub(super) struct DirectionStreams<'a> {
     /// Whether this end sends.
     pub sends: bool,
-    /// It is the second of two.
+    /// Whether it is the second of two directions.
     pub second: bool,
     pub streams: Vec<&'a StreamReadings>,
 }

@@ -1,4 +1,4 @@
-//! Rows of the document: what a stream, or all of one direction, carried.
+//! Rows of the document: the data of a stream, or of all streams of a direction.
 
 use serde::{Serialize, Serializer};
 
@@ -6,7 +6,7 @@ use super::readings::{
     DirectionStreams, StreamInterval, StreamReadings, StreamTotals, TcpReadings, TestDocument, UdpReadings,
 };
 
-/// A row. What a row of its kind has not is left out.
+/// A row. Values that its kind does not have are left out.
 #[derive(Clone, Default, Serialize)]
 pub(super) struct JsonRow {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub(super) struct JsonRow {
     sender: bool,
 }
 
-/// Of a sender over TCP at the end of an interval.
+/// State of a TCP sender at the end of an interval.
 #[derive(Clone, Serialize)]
 struct TcpSenderState {
     snd_cwnd: u64,
@@ -47,7 +47,7 @@ struct TcpSenderState {
     pmtu: u64,
 }
 
-/// Of a sender over TCP on the whole.
+/// Extremes of a TCP sender in the whole test.
 #[derive(Clone, Serialize)]
 struct TcpExtremes {
     max_snd_cwnd: u64,
@@ -86,7 +86,7 @@ impl JsonRow {
     }
 }
 
-/// A share; 0 of nothing.
+/// A quotient. 0 if the divisor is 0.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -148,7 +148,7 @@ fn stream_row(stream: &StreamReadings, interval: &StreamInterval, tcp: bool) -> 
     }
 }
 
-/// All streams of a direction; the moments are those of the first.
+/// The sum of all streams of a direction. The times are those of the first stream.
 fn sum_row(
     half: &DirectionStreams<'_>,
     intervals: &[(&StreamReadings, &StreamInterval)],
@@ -168,7 +168,7 @@ fn sum_row(
     })
 }
 
-/// Counts add up, and the jitter is the mean.
+/// Sums of counts, and the mean of the jitter.
 fn sum_udp(readings: impl Iterator<Item = UdpReadings>) -> UdpReadings {
     let (mut sum, mut streams) = (UdpReadings::default(), 0_u32);
     for read in readings {
@@ -182,7 +182,7 @@ fn sum_udp(readings: impl Iterator<Item = UdpReadings>) -> UdpReadings {
     sum
 }
 
-/// What a test came to. It is empty if it came to nothing.
+/// The totals of a test. Empty if the test ended early.
 #[derive(Default, Serialize)]
 pub(super) struct JsonEnd<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ enum JsonEndStream {
     Udp { udp: Box<JsonRow> },
 }
 
-/// Of the first of two directions, or the only one.
+/// The sums of a direction.
 #[derive(Clone, Default, Serialize)]
 struct JsonSums {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -252,7 +252,7 @@ struct CpuRow {
     remote_system: f64,
 }
 
-/// A stream's two ends: what was sent and what arrived.
+/// The totals of both ends of a stream.
 struct StreamEnds<'a> {
     stream: &'a StreamReadings,
     sent: StreamTotals,
@@ -260,7 +260,7 @@ struct StreamEnds<'a> {
 }
 
 impl<'a> StreamEnds<'a> {
-    /// What the other end has not said is nothing, in the same time.
+    /// Missing totals of the peer become zero with the same duration.
     fn new(stream: &'a StreamReadings) -> Option<Self> {
         let local = stream.local?;
         let remote =
@@ -269,7 +269,7 @@ impl<'a> StreamEnds<'a> {
         Some(Self { stream, sent, received })
     }
 
-    /// Of the receiver, but how many there were is the sender's to say.
+    /// The counts of the receiver, with the number of packets of the sender if known.
     fn udp(&self) -> UdpReadings {
         let packets = if self.sent.udp.packets > 0 { self.sent } else { self.received }.udp.packets;
         UdpReadings { packets, ..self.received.udp }
@@ -346,7 +346,7 @@ impl<'a> JsonEnd<'a> {
     }
 }
 
-/// What all streams of a direction sent or received; how long it took is the first one's.
+/// The sum over all streams of a direction. The duration is that of the first stream.
 fn end_sum(
     half: &DirectionStreams<'_>,
     ends: &[StreamEnds<'_>],
@@ -373,7 +373,7 @@ fn udp_sums(half: &DirectionStreams<'_>, ends: &[StreamEnds<'_>]) -> JsonSums {
     let received = UdpReadings { packets: ends.iter().map(|ends| ends.received.udp.packets).sum(), ..all };
     let of_sent = end_sum(half, ends, |ends| ends.sent);
     let of_received = end_sum(half, ends, |ends| ends.received);
-    // The first one tells what was sent in the receiver's time, at the sender's rate.
+    // The first sum has the sent data with the duration of the receiver and the rate of the sender.
     let both = JsonRow {
         end: of_received.end,
         seconds: of_received.seconds,

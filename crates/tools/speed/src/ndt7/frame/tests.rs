@@ -1,4 +1,4 @@
-//! The RFC's own frames, rules that are broken, and any bytes.
+//! Frames of the RFC, invalid frames, and any bytes.
 
 use proptest::prelude::*;
 
@@ -105,7 +105,7 @@ fn joined(items: Vec<FrameItem>) -> Vec<FrameItem> {
     joined
 }
 
-/// Frames that are mostly right.
+/// Frames that are mostly valid.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let frame = (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..200), any::<[u8; 4]>(), 0..8)
         .prop_map(|(first, payload, key, kind)| {
