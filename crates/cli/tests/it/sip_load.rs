@@ -184,7 +184,7 @@ fn what_cannot_be_meant_is_refused() {
         (&["udp:127.0.0.1", "--mix", "call=70%"], "100 % together"),
         (&["udp:127.0.0.1", "--mix", "call=70%,nothing=30%"], "is not a scenario"),
         (&["udp:127.0.0.1", "--mix", "call=100%", "--scenario", "busy"], "cannot be used with"),
-        (&["udp:127.0.0.1", "--hold", "normal:3s"], "is no time"),
+        (&["udp:127.0.0.1", "--hold", "normal:3s"], "is neither a time"),
         (&["udp:127.0.0.1", "--hold", "pareto:3s,1"], "a mean only if its shape is above 1"),
         (&["udp:127.0.0.1", "--bhca", "0"], "above zero"),
         (&["udp:127.0.0.1", "--reconnect", "never"], "of loads over TCP and TLS"),

@@ -106,7 +106,7 @@ mod tests {
             assert!(address.scope_id() != 0 && address.port() == port, "{text}");
         }
         for (text, says) in
-            [("fe80::1", "expected its interface"), ("[fe80::1%no-such]:9", "no interface `no-such`")]
+            [("fe80::1", "needs an interface"), ("[fe80::1%no-such]:9", "no interface `no-such`")]
         {
             let Err(Failure::Request(why)) = resolved(text) else { panic!("{text}") };
             assert!(why.contains(says), "{why}");

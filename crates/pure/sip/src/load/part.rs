@@ -467,7 +467,9 @@ impl Part {
     }
 
     fn ended(&mut self, now: Instant, record: &Record) {
-        if !self.is_of_load() {
+        // A registration before the load may end after its start: it was never counted as open.
+        let is_early = !record.what.is_unasked() && record.stamps.intended < self.start;
+        if !self.is_of_load() || is_early {
             if record.failure.is_some() {
                 self.aside.get_or_insert(*record);
             }

@@ -247,8 +247,7 @@ pub enum LoadError {
     },
     /// The users are not registered at the start of the load.
     #[error(
-        "its users were not all registered when it was to start: a later `start` gives them more time, and a server that \
-         answers slowly or not at all needs it"
+        "not all of its users were registered at its start: give it a later `start`, which a server that answers slowly needs"
     )]
     Late,
     /// A thread panicked.
