@@ -38,7 +38,7 @@ pub struct ServerOrder {
 pub enum ServerError {
     /// The server would be public.
     #[error(
-        "{0} can be reached from other hosts: set a key that the clients have, too, or allow all clients (--open)"
+        "{0} can be reached from other hosts: give a key that the clients have, too, or allow all clients (--open)"
     )]
     Open(IpAddr),
     /// Clients of iperf3 could not use it.

@@ -218,7 +218,7 @@ fn who_has_not_the_key_measures_nothing() {
 fn a_server_for_anybody_must_be_told_so() {
     let order = ServerOrder { listen: vec![(Ipv4Addr::UNSPECIFIED, 0).into()], ..common::order(1) };
     let error = Server::open(order).err().unwrap().to_string();
-    assert!(error.starts_with("0.0.0.0 can be reached from other hosts: set a key"), "{error}");
+    assert!(error.starts_with("0.0.0.0 can be reached from other hosts: give a key"), "{error}");
 }
 
 /// One at a time: the second is told its place and served after the first.
