@@ -174,7 +174,7 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     std::fs::write(&folder, "ann 0123456789abcdef\nbob 0123456789abcdef0\n").unwrap();
     refused(
         &["--listen", "0.0.0.0", "--keys", &keys, "--iperf3-port"],
-        "whose clients of iperf3 can prove no key",
+        "whose clients of iperf3 cannot prove a key",
     );
     let server = Server::start(&["--keys", &keys, "--per-key", "1"], 1);
     let key = folder.with_extension("key");
@@ -235,7 +235,7 @@ fn a_server_tells_what_it_has_counted() {
         if form.is_empty() {
             assert!(printed.contains("datagrams of no session: 1\n"), "{printed}");
             assert!(
-                printed.contains("broken off: 1; a connection that says nothing that is spoken"),
+                printed.contains("broken off: 1; a connection with an unsupported protocol"),
                 "{printed}"
             );
             continue;
@@ -243,7 +243,7 @@ fn a_server_tells_what_it_has_counted() {
         let told: Value = serde_json::from_str(&printed).unwrap();
         let garbage = serde_json::json!([{ "protocol": "unknown", "kind": "garbage", "count": 1 }]);
         assert_eq!((&told["failures"], &told["strays"]), (&garbage, &1.into()), "{told:#}");
-        let said = &told["sentences"]["a connection that says nothing that is spoken here"];
+        let said = &told["sentences"]["a connection with an unsupported protocol"];
         assert_eq!(said, &1, "{told:#}");
     }
 }
@@ -358,7 +358,7 @@ fn who_finds_no_room_is_told_that_the_server_is_busy() {
         hold();
         let output = ended(&[&[address.as_str()][..], &SHORT].concat());
         let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("the server turns us away: the server is full") {
+        if said.contains("the server refuses the session: the server is full") {
             break;
         }
         assert!(output.status.success() && Instant::now() < until, "{said}");
@@ -444,7 +444,7 @@ fn half_openings_of_a_speed_server_take_bounded_memory() {
     println!("half openings at all places: {grown} B");
     drop((threads, at_door));
     let told: Value = serde_json::from_str(&server.end()).unwrap();
-    let gave_way = &told["sentences"]["a connection that said nothing, and gave way to others"];
+    let gave_way = &told["sentences"]["a silent connection that others displaced"];
     assert!(gave_way.as_u64() > Some(0), "the door was full: {told:#}");
     // The thread of a half handshake takes 128 KiB, and of a half request less; what stands at the door takes 1 KiB.
     let bound = (THREADS * (128 << 10) + DOOR * (1 << 10)) as u64;

@@ -322,7 +322,7 @@ fn a_line_that_goes_away_leaves_what_was_measured() {
     let document = lab.measure(&[], &["--time", "3s", "--only", "connections", "--no-rpm"]);
     assert_eq!(document["partial"], true, "{document:#}");
     let why = document["broken"].as_str().expect("it says why");
-    assert!(why.contains("the control connection") || why.contains("has stopped answering"), "{why}");
+    assert!(why.contains("the control connection") || why.contains("no longer answers"), "{why}");
     let down = number(&phase(&document, "tcp", "down")["throughput"]["bits_per_s"]);
     assert!((8e6..10e6).contains(&down), "{document:#}");
     // It does not wait for ever for a server that it cannot reach.

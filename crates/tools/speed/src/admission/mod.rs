@@ -70,18 +70,18 @@ pub enum AdmissionAnswer {
 #[serde(rename_all = "kebab-case")]
 pub enum AdmissionRefusal {
     /// The queue is full.
-    #[error("the server is full, and as many wait as may; try again in a minute")]
+    #[error("the server is full, and so is its queue; try again in a minute")]
     Full,
     /// The queue has no room for another session of this household.
     #[error(
-        "as many sessions from your address are served or wait as may; end one of them, or try again when it is over"
+        "the limit of sessions from your address is reached; end one of them, or try again when it has ended"
     )]
     TooManyFromThere,
     /// The session would have to wait, and its protocol has no message for that.
-    #[error("the server is busy, and those who speak this protocol do not wait; try again in a minute")]
+    #[error("the server is busy, and this protocol has no queue; try again in a minute")]
     Busy,
     /// The requested rate is above the limit of the server.
-    #[error("the server never gives so much: ask for a lower rate")]
+    #[error("the rate exceeds the limit of the server: request a lower rate")]
     TooMuch,
 }
 

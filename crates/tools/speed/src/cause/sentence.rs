@@ -16,20 +16,19 @@ pub(super) fn sentence(limit: &LimitingFactor, way: DataDirection, at_once: bool
     let what = match limit {
         LimitingFactor::Line { bits_per_s, .. } => format!("the line, which carries {}", rate(*bits_per_s)),
         LimitingFactor::WayBack { .. } => {
-            "the way back: what tells the sender that its data has come waits in the other direction's queue"
-                .to_owned()
+            "the way back: acknowledgements wait in the queue of the other direction".to_owned()
         }
         LimitingFactor::Wifi { end, bits_per_s, .. } => {
             format!("the Wi-Fi of {}, which carries {}", host(*end), rate(*bits_per_s))
         }
         LimitingFactor::Policer { bits_per_s, .. } => {
-            format!("a policer, which lets {} through and drops what exceeds that", rate(*bits_per_s))
+            format!("a policer, which passes {} and drops the excess", rate(*bits_per_s))
         }
         LimitingFactor::Loss { share, beneath: true, .. } => {
-            format!("loss on the way: {} of the packets are lost whatever the rate is", percent(*share))
+            format!("loss on the path: {} of the packets are lost at any rate", percent(*share))
         }
         LimitingFactor::Loss { share, .. } => {
-            format!("loss on the way: {} of the packets are lost", percent(*share))
+            format!("loss on the path: {} of the packets are lost", percent(*share))
         }
         LimitingFactor::Window { end, bytes, round_trip_s, .. } => format!(
             "the receive window of {}: {} for each round trip of {}",
@@ -42,34 +41,32 @@ pub(super) fn sentence(limit: &LimitingFactor, way: DataDirection, at_once: bool
             format!("the processor of {}, which {}", host(*end), if *sends { "sends" } else { "receives" })
         }
         LimitingFactor::Stolen { end, .. } => {
-            format!("the hypervisor of {}, which gives its processors to others", host(*end))
+            format!("the hypervisor of {}, which gives processor time to other guests", host(*end))
         }
         LimitingFactor::SocketBuffer { end, .. } => {
-            format!("the receive buffer of the socket at {}, which had no room for what arrived", host(*end))
+            format!("the receive buffer of the socket at {}, which was full", host(*end))
         }
         LimitingFactor::PacketSize { mtu, headers, .. } => format!(
             "short packets: the path carries {mtu} B at a time, and headers take {} of the line",
             percent(*headers)
         ),
         LimitingFactor::BlackHole { .. } => {
-            "a black hole: long packets vanish on the way, short ones pass".to_owned()
+            "a black hole: long packets are dropped on the path, short ones pass".to_owned()
         }
         LimitingFactor::Server { bits_per_s, .. } => {
-            format!("the server, which lets a session have {} of payload", rate(*bits_per_s))
+            format!("the server, which limits a session to {} of payload", rate(*bits_per_s))
         }
         LimitingFactor::Offered { bits_per_s, .. } => {
-            return format!("{name}: nothing limits it, {} was offered and arrived", rate(*bits_per_s));
+            return format!("{name} has no limit: {} was offered and arrived", rate(*bits_per_s));
         }
         LimitingFactor::Unfinished => {
-            return format!(
-                "{name}: the search did not come to its end, so what the line carries is not known"
-            );
+            return format!("{name}: the search did not finish, so the capacity of the line is not known");
         }
         LimitingFactor::Unknown { steady: true } => {
-            return format!("{name}: what was counted does not tell what limits it");
+            return format!("{name}: the counts do not show what limits it");
         }
         LimitingFactor::Unknown { .. } => {
-            return format!("{name}: what arrived was not steady, and does not tell what limits it");
+            return format!("{name}: the received rate was not steady and does not show what limits it");
         }
     };
     format!("{name} is limited by {what}")
@@ -83,7 +80,7 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
             wifi_proof(*radio_bits_per_s, *signal_dbm, [*sent_again, *failed])
         }
         LimitingFactor::Policer { lost, reached, bits_per_s } => format!(
-            "above that rate {} is lost and nothing waits; {} of it was reached",
+            "above that rate {} is lost without a queue; {} of it was reached",
             percent(*lost),
             percent(reached / bits_per_s)
         ),
@@ -95,23 +92,23 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
         }
         LimitingFactor::Loss { reached, .. } => {
             format!(
-                "{} arrived; how long packets waited is not known, so it may be the line's queue that lost them",
+                "{} arrived; the queueing delay is not known, so the queue of the line may have lost them",
                 rate(*reached)
             )
         }
         LimitingFactor::WayBack { reached, queue_s } => {
             format!(
-                "packets wait {} there, and none on the way of the data, of which {} arrived",
+                "packets wait {} there, and do not wait in the direction of the data; {} arrived",
                 time(*queue_s),
                 rate(*reached)
             )
         }
         LimitingFactor::Window { share, .. } => {
-            format!("the sender's kernel was held back by the window for {} of the time", percent(*share))
+            format!("the window limited the sender's kernel for {} of the time", percent(*share))
         }
         LimitingFactor::SendBuffer { bytes, share, underway: [underway, let_be], .. } if *share == 0.0 => {
             format!(
-                "{} of a connection were underway{}, where its congestion control would have let {} be",
+                "{} of a connection were in flight{}, and its congestion window was {}",
                 size(*underway),
                 bytes.map_or_else(String::new, |bytes| format!(" out of a buffer of {}", size(bytes as f64))),
                 size(*let_be)
@@ -120,7 +117,7 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
         LimitingFactor::SendBuffer { bytes, share, .. } => {
             let holds = holding(*bytes);
             format!(
-                "its kernel had room in the path and no more in the buffer{holds} for {} of the time",
+                "the path had room and the buffer{holds} held no unsent data for {} of the time",
                 percent(*share)
             )
         }
@@ -136,22 +133,20 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
         }
         LimitingFactor::SocketBuffer { dropped, arrived, bytes, .. } => {
             let holds = holding(*bytes);
-            format!(
-                "{dropped} datagrams were dropped by the socket{holds}, {arrived} were taken (RcvbufErrors)"
-            )
+            format!("the socket{holds} dropped {dropped} datagrams and accepted {arrived} (RcvbufErrors)")
         }
         LimitingFactor::PacketSize { bits_per_s, .. } => {
             format!("the line carries {} of IP packets", rate(*bits_per_s))
         }
         LimitingFactor::BlackHole { mtu, sent_again } => {
             let takes = mtu.map_or_else(String::new, |mtu| format!(", packets of up to {mtu} B,"));
-            format!("{}{takes} sent again in vain while echoes came back", size(*sent_again as f64))
+            format!("{}{takes} retransmitted in vain while echoes were answered", size(*sent_again as f64))
         }
         LimitingFactor::Server { reached, bits_per_s } => {
             format!("{} of that arrived", percent(reached / bits_per_s))
         }
         LimitingFactor::Offered { lost, .. } => format!("{} was lost", percent(*lost)),
-        LimitingFactor::Unfinished => "its time was over, or it was broken off".to_owned(),
+        LimitingFactor::Unfinished => "its time was over, or it was aborted".to_owned(),
         LimitingFactor::Unknown { .. } => "no counter of the two hosts and of the path stands out".to_owned(),
     }
 }
@@ -165,10 +160,10 @@ fn line_proof(queue_s: f64, used: f64) -> String {
 
 fn wifi_proof(bits_per_s: Option<f64>, signal_dbm: Option<i8>, [sent_again, failed]: [f64; 2]) -> String {
     let at = bits_per_s
-        .map(|bits| format!("its frames go at {}, of which gaps and headers take a part; ", rate(bits)));
-    let signal = signal_dbm.map(|dbm| format!("the other station is heard with {dbm} dBm; "));
+        .map(|bits| format!("the bit rate of its frames is {}, including gaps and headers; ", rate(bits)));
+    let signal = signal_dbm.map(|dbm| format!("the signal of the other station is {dbm} dBm; "));
     format!(
-        "{}{}{} of the frames were sent again, {} given up",
+        "{}{}{} of the frames were retransmitted, {} given up",
         at.unwrap_or_default(),
         signal.unwrap_or_default(),
         percent(sent_again),
@@ -185,7 +180,7 @@ fn holding(bytes: Option<u64>) -> String {
 pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
     let advice = match limit {
         LimitingFactor::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(
-            "a shaper a little below {} keeps the queue of {} away, with fair queueing (fq_codel, CAKE) where that is to be had",
+            "a shaper a little below {} keeps the queue of {} away, with fair queueing (fq_codel, CAKE) if available",
             rate(*bits_per_s),
             time(*queue_s)
         ),
@@ -204,8 +199,8 @@ pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
                                for congestion (--congestion bbr) gets more until then"
             .to_owned(),
         LimitingFactor::Window { end: MeasuredHost::Server, told: true, .. } => {
-            "carry it over TCP (without --sctp), whose window is the kernel's: what all associations together may keep waiting at the \
-             server is bounded"
+            "carry it over TCP (without --sctp), whose window the kernel chooses: the server bounds the buffers of all associations \
+             together"
                 .to_owned()
         }
         LimitingFactor::Window { end, needed, told: true, .. } => {
@@ -234,7 +229,7 @@ pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
             }
         }
         LimitingFactor::Processor { end, .. } => format!(
-            "take other load away from {}, give it more processors, or spread its packets over them (receive packet steering)",
+            "remove other load from {}, give it more processors, or spread its packets over them (receive packet steering)",
             host(*end)
         ),
         LimitingFactor::Stolen { .. } => "measure from a host whose processors are its own".to_owned(),
@@ -245,7 +240,7 @@ pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
         LimitingFactor::WayBack { .. } => "keep the other direction free: pace or shape what goes there, or let acknowledgements pass first (a \
                                   queue of their own, or fair queueing; RFC 3449 section 5)"
             .to_owned(),
-        LimitingFactor::Unfinished => "search again, with nothing else on the line; on one that loses much the search takes long".to_owned(),
+        LimitingFactor::Unfinished => "search again, with nothing else on the line; with much loss a search takes long".to_owned(),
         LimitingFactor::Unknown { steady: false } => "measure for longer (--time)".to_owned(),
         LimitingFactor::PacketSize { .. } => "use a path with a larger MTU: look for the tunnel or the link that shortens packets \
                                      (netrig probe mtu)"
@@ -254,7 +249,7 @@ pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
                                     net.ipv4.tcp_mtu_probing=1"
             .to_owned(),
         LimitingFactor::Server { .. } => {
-            "measure when fewer others do, or ask its operator for a larger share (--max-rate)".to_owned()
+            "measure when fewer clients do, or ask the operator for a higher rate (--max-rate)".to_owned()
         }
         LimitingFactor::Line { .. } | LimitingFactor::Offered { .. } | LimitingFactor::Unknown { .. } => return None,
     };

@@ -35,7 +35,7 @@ fn throughput(bits_per_s: f64) -> Throughput {
     }
 }
 
-/// So many bits of IP packets per second, as segments of 1448 B carry them.
+/// A rate of IP packets with segments of 1448 B.
 fn layers(ip: f64) -> Layers {
     PacketShape::segment(1448, true, true).layers(ip * 1448.0 / 1500.0)
 }
@@ -139,7 +139,7 @@ fn who_gets_all_that_the_line_carries_has_reached_it() {
         matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9),
         "{limit:?}"
     );
-    // Where flows have queues of their own the echoes wait in none, whatever the search has filled.
+    // With a queue per flow the echoes do not wait, even if the search has filled its queue.
     let limit = judged(98.0 * MBIT, line(), |_| {});
     assert!(matches!(limit, LimitingFactor::Line { queue_s: 0.0, .. }), "{limit:?}");
     // Even if the window or a thread had something to do with it: it would have got no more.
@@ -160,7 +160,7 @@ fn a_policer_loses_and_keeps_nothing_waiting() {
     }
 }
 
-/// Between two programs of a host nothing drops what exceeds a rate.
+/// On the loopback path there is no policer.
 #[test]
 fn on_a_path_within_a_host_there_is_no_policer() {
     let mut report = report(vec![searched(100.0 * MBIT, 0.0, [0.09, 0.0])]);
@@ -169,14 +169,14 @@ fn on_a_path_within_a_host_there_is_no_policer() {
     assert!(matches!(limit, LimitingFactor::Processor { .. }), "{limit:?}");
 }
 
-/// What is lost of a rate that somebody chose says nothing of other rates, and no congestion control has to do with it.
+/// The loss at a fixed rate says nothing about other rates, and involves no congestion control.
 #[test]
 fn loss_without_a_search_is_told_for_what_it_is() {
     let verdict_of = |phase| verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
     let told = verdict_of(datagrams([10_000, 0], [3300, 0]));
     assert!(matches!(told.limit, LimitingFactor::Loss { beneath: false, adapts: false, .. }), "{told:?}");
     let words = format!("{told:?}");
-    assert!(!words.contains("whatever the rate") && !words.contains("congestion control"), "{words}");
+    assert!(!words.contains("at any rate") && !words.contains("congestion control"), "{words}");
     assert!(words.contains("--only capacity"), "{words}");
 }
 
@@ -198,7 +198,7 @@ fn what_holds_a_sender_back_is_told_by_its_kernel() {
         matches!(limit, LimitingFactor::Window { end: MeasuredHost::Client, connections: 4, .. }),
         "{limit:?}"
     );
-    // A sender that paces is held back at times only, and yet each round trip takes the window.
+    // A paced sender is limited at times only, although each round trip uses the whole window.
     let limit = judged(8.0 * MBIT, line(), |phase| {
         let in_flight = layers(8.0 * MBIT).payload / 8.0 * 0.02 / 4.0;
         *connections(phase) =
@@ -229,7 +229,7 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
         "{limit:?}"
     );
-    // Of what it waits for the hypervisor may have taken most, or a little.
+    // The hypervisor may have caused most of the wait, or a small part.
     let beside = |steal, waited_ns| {
         judged(8.0 * MBIT, line(), |phase| {
             (phase.sender.ran_ns, phase.sender.waited_ns) = (990 - waited_ns, waited_ns);
@@ -241,7 +241,7 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
     let (most, little) = (beside(0.4, 500), beside(0.12, 900));
     assert!(matches!(most, LimitingFactor::Stolen { end: MeasuredHost::Server, .. }), "{most:?}");
     assert!(matches!(little, LimitingFactor::Processor { end: MeasuredHost::Server, .. }), "{little:?}");
-    // Whoever waits for a processor sleeps, too, until what it asked for comes: on a longer path for longer.
+    // A thread that waits for a processor also sleeps until the requested data arrives, longer on a longer path.
     let of_path = |waited_ns, window_limited| {
         judged(8.0 * MBIT, line(), |phase| {
             phase.receiver.waited_ns = waited_ns;
@@ -264,7 +264,7 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
         "{limit:?}"
     );
-    // A thread that waits and is missed by nobody limits nothing; what does is not known.
+    // A waiting thread that delays no data is not the limit, which is unknown.
     assert_eq!(
         judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200),
         LimitingFactor::Unknown { steady: true }
@@ -293,13 +293,13 @@ fn a_black_hole_swallows_what_is_long() {
     };
     let limit = judged(0.0, None, swallowed);
     assert!(matches!(limit, LimitingFactor::BlackHole { mtu: Some(1500), sent_again: 20_000 }), "{limit:?}");
-    // If the echoes do not come back either it is no matter of length.
+    // If the echoes are lost, too, the length of packets is not the cause.
     let limit = judged(0.0, None, |phase| {
         swallowed(phase);
         phase.delays = Some(Delays { p50_s: None, ..delays(0.0) });
     });
     assert!(!matches!(limit, LimitingFactor::BlackHole { .. }), "{limit:?}");
-    // Who breaks it off at once has seen nothing.
+    // A phase that is aborted at once has no evidence.
     let limit = judged(0.0, None, |phase| {
         swallowed(phase);
         phase.series = Series { at_s: vec![0.1, 0.2], bytes: vec![0, 0], ..Series::default() };
@@ -321,7 +321,7 @@ fn what_was_broken_off_at_once_tells_no_limit() {
     assert_eq!(broken_off(&|phase| connections(phase).bytes_again = Some(1448)), unknown);
     assert_eq!(broken_off(&|phase| phase.delays = Some(delays(0.06))), unknown);
     assert_eq!(broken_off(&|phase| connections(phase).window_limited = Some(0.9)), unknown);
-    // And of datagrams none has come yet, or none comes.
+    // For datagrams, none has arrived yet, or none arrives.
     let none = |readings: usize| {
         let mut phase = datagrams([1000, 0], [1000, 0]);
         phase.throughput = None;
@@ -333,7 +333,7 @@ fn what_was_broken_off_at_once_tells_no_limit() {
     assert!(matches!(none(30), LimitingFactor::Loss { share: 1.0, .. }), "{:?}", none(30));
 }
 
-/// A search that was broken off after it had found what the line carries has not seen what is lost beneath that.
+/// A search that was aborted after counting has not measured the loss below the capacity.
 #[test]
 fn a_search_without_an_end_takes_no_loss_for_the_line() {
     let search = |loss: f64, queue_s| {
@@ -420,13 +420,13 @@ fn a_search_by_itself_is_judged_too() {
     assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
     let limit = judged_datagrams(searched(50.0 * MBIT, 0.0, [0.09, 0.0]));
     assert!(matches!(limit, LimitingFactor::Policer { .. }), "{limit:?}");
-    // What a starved host has found is none of the line.
+    // The result of a starved host is not that of the line.
     let mut starved = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     starved.receiver.waited_ns = 990;
     starved.capacity.as_mut().unwrap().by_hosts = is_by_hosts(&starved);
     let limit = judged_datagrams(starved);
     assert!(matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, .. }), "{limit:?}");
-    // Who offers more than comes through is busy with that, and what comes through is the line's.
+    // A sender that saturates the line may be busy. The received rate is that of the line.
     let mut busy = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     busy.sender.ran_ns = 990;
     assert!(!is_by_hosts(&busy));
@@ -444,7 +444,7 @@ fn a_way_that_was_not_measured_has_no_verdict() {
     assert_eq!(verdicts(&report(Vec::new())), []);
 }
 
-/// The line is as fast as the radio lets it be; behind a fast radio it is the line.
+/// A slow radio is the limit. With a fast radio, the line is.
 #[test]
 fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     let over = |sends_at: f64, sent_again, failed| RadioReport {
@@ -465,7 +465,7 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     );
     let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(866.0, 240, 0)));
     assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
-    // What a radio gives up is what was lost; a window is a window whatever the packets go over.
+    // Frames that the radio gave up explain the loss. A window is the limit on any medium.
     let lossy = || Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let lost = |failed| {
         judged(20.0 * MBIT, lossy(), |phase| {
@@ -483,7 +483,7 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     assert!(matches!(limit, LimitingFactor::Window { .. }), "{limit:?}");
 }
 
-/// A window that no kernel chose is not mended by a kernel's setting.
+/// The advice for a window that the kernel did not choose is no kernel setting.
 #[test]
 fn a_window_is_mended_where_it_was_chosen() {
     let advice = |way, chosen| {
@@ -499,7 +499,7 @@ fn a_window_is_mended_where_it_was_chosen() {
     assert!(advice(DataDirection::Up, Some(12_500_000)).contains("carry it over TCP"));
 }
 
-/// Who is let in for so much gets no more, whatever the line carries.
+/// An admitted rate limits a session, whatever the capacity of the line.
 #[test]
 fn a_server_that_lets_a_session_have_less_is_the_limit() {
     let of = |payload: f64, phases: Vec<PhaseReport>| {
@@ -510,7 +510,7 @@ fn a_server_that_lets_a_session_have_less_is_the_limit() {
     assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
     assert_eq!(
         verdict.sentence,
-        "the download is limited by the server, which lets a session have 20.0 Mbit/s of payload"
+        "the download is limited by the server, which limits a session to 20.0 Mbit/s of payload"
     );
     let verdict = of(200.0 * MBIT, vec![download(98.0 * MBIT), line().unwrap()]);
     assert!(matches!(verdict.limit, LimitingFactor::Line { .. }), "{verdict:?}");
@@ -520,17 +520,17 @@ fn a_server_that_lets_a_session_have_less_is_the_limit() {
     assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
 }
 
-/// Echoes that take so long in each direction, s, without loss.
+/// Echoes with these one-way delays, s, without loss.
 fn ways(up: f64, down: f64) -> OneWay {
     OneWay { up: delays(up), down: delays(down), bound_s: 0.0 }
 }
 
-/// 10 ms each way while nothing is carried.
+/// 10 ms in each direction on the idle path.
 fn report_of_ways(phases: Vec<PhaseReport>) -> SpeedReport {
     SpeedReport { idle_ways: Some(ways(0.01, 0.01)), ..report(phases) }
 }
 
-/// A queue in the direction of the acknowledgements is none of the line that the data goes over (RFC 3449).
+/// A queue in the direction of the acknowledgements is not a queue of the data (RFC 3449).
 #[test]
 fn a_queue_is_of_its_direction() {
     let of = |up, down, capacity: Option<PhaseReport>| {
@@ -557,11 +557,11 @@ fn a_queue_is_of_its_direction() {
         matches!(told.limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9),
         "{told:?}"
     );
-    // Both: its own comes first.
+    // With both queues, that of the data comes first.
     assert!(matches!(of(0.166, 0.06, None).limit, LimitingFactor::Line { .. }));
 }
 
-/// What is sent again on a slow line with a long queue is much, and comes all the same.
+/// On a slow line with a long queue, many retransmissions arrive.
 #[test]
 fn a_slow_upload_is_no_black_hole() {
     let mut phase = download(0.25 * MBIT);
@@ -571,7 +571,7 @@ fn a_slow_upload_is_no_black_hole() {
     phase.delays = Some(delays(0.3));
     let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
     assert!(matches!(told.limit, LimitingFactor::Line { .. }), "{told:?}");
-    // Nor is one that is so slow that no packet has come yet.
+    // Nor is a line a black hole that is too slow for the first packet.
     phase.series = carried(1000);
     let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
     assert!(!matches!(told.limit, LimitingFactor::BlackHole { .. }), "{told:?}");
@@ -593,7 +593,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
     assert!(kernels.contains("net.ipv4.tcp_wmem at the server to"), "{kernels}");
     let paced = |chosen| {
         advice(&move |phase: &mut PhaseReport| {
-            // 3 kB of each connection underway.
+            // 3 kB in flight per connection.
             connections(phase).cwnd = Some(60_000.0);
             phase.sender.buffers = Some([4096, 0]);
             phase.sender.chosen_buffers = [chosen, false];
@@ -602,7 +602,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
     let (limit, proof, advice_of) = paced(true);
     assert!(matches!(limit, LimitingFactor::SendBuffer { chosen: true, .. }), "{limit:?}");
     assert!(
-        proof.contains("would have let 60.0 KB be") && advice_of.contains("--send-buffer"),
+        proof.contains("congestion window was 60.0 KB") && advice_of.contains("--send-buffer"),
         "{proof} {advice_of}"
     );
     assert!(matches!(paced(false).0, LimitingFactor::Unknown { .. }));

@@ -64,7 +64,7 @@ pub enum TestError {
         source: io::Error,
     },
     /// The server answers no datagrams.
-    #[error("{server} answers no datagram: {source}; is its port open for UDP, too?")]
+    #[error("{server} answers no datagrams: {source}; is its port open for UDP, too?")]
     NoDatagrams {
         /// The address of the server.
         server: SocketAddr,
@@ -78,7 +78,7 @@ pub enum TestError {
     #[error("this host refuses: {0}")]
     Option(Iperf3Refusal),
     /// This end failed to carry data.
-    #[error("data could not be carried: {0}")]
+    #[error("sending or receiving data failed: {0}")]
     Carrying(#[from] io::Error),
     /// The user interrupted the test.
     #[error("interrupted")]

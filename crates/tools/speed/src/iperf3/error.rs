@@ -40,19 +40,19 @@ pub enum SessionError {
     #[error("the other end closed the connection {0}")]
     Closed(SessionPhase),
     /// The peer aborted the test.
-    #[error("the other end gave up {0}")]
+    #[error("the other end aborted the test {0}")]
     Terminated(SessionPhase),
     /// This end aborted the test.
-    #[error("this end gave up {0}")]
+    #[error("this end aborted the test {0}")]
     Stopped(SessionPhase),
     /// The peer is silent.
-    #[error("the other end said nothing for too long {0}")]
+    #[error("the other end sent nothing for too long {0}")]
     Silent(SessionPhase),
     /// The test did not end.
-    #[error("the test did not end when it was to")]
+    #[error("the test did not end in time")]
     Expired,
     /// An unknown or unexpected state byte.
-    #[error("the other end said {byte} {phase}, which nothing is to be made of: is it iperf3?")]
+    #[error("the other end sent the unexpected byte {byte} {phase}: is it iperf3?")]
     Unexpected {
         /// The byte.
         byte: u8,
@@ -60,7 +60,7 @@ pub enum SessionError {
         phase: SessionPhase,
     },
     /// JSON that is empty or too long.
-    #[error("the other end sends JSON of {length} bytes, where 1 to {longest} are read")]
+    #[error("the other end sends JSON of {length} bytes: expected 1 to {longest}")]
     Length {
         /// The announced length, bytes.
         length: u32,

@@ -80,7 +80,7 @@ pub enum ResultsError {
     #[error("the results cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     /// The streams differ from those of the test.
-    #[error("the results are of other streams than there were: {found} instead of {expected}")]
+    #[error("the results belong to other streams: {found} instead of {expected}")]
     Streams {
         /// The received number. 0 if there is none.
         found: u32,

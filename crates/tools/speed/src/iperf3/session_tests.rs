@@ -145,7 +145,7 @@ fn a_client_that_goes_or_is_silent_ends_its_session() {
     server.handle_timeout(at(29));
     assert_eq!(server.phase(), SessionPhase::Opening);
     server.handle_timeout(at(30));
-    assert!(outcome(&mut server).contains("said nothing for too long while its streams were opened"));
+    assert!(outcome(&mut server).contains("sent nothing for too long while its streams were opened"));
     assert_eq!(server.poll_transmit().unwrap()[2..], [0xfe, 0, 0, 0, 204, 0, 0, 0, 0]);
 
     let mut server = admitted();
@@ -162,7 +162,7 @@ fn a_client_that_goes_or_is_silent_ends_its_session() {
 
     let mut server = admitted();
     server.handle_bytes(at(1), &[12, 12]);
-    assert!(outcome(&mut server).contains("gave up"));
+    assert!(outcome(&mut server).contains("aborted the test"));
     assert!(server.poll_event().is_none());
 }
 
@@ -170,7 +170,7 @@ fn a_client_that_goes_or_is_silent_ends_its_session() {
 fn a_server_that_has_no_room_says_so() {
     for (give_up, words) in [
         (ServerSession::deny as fn(&mut _), "the server is busy"),
-        (ServerSession::terminate, "the other end gave up"),
+        (ServerSession::terminate, "the other end aborted the test"),
     ] {
         let mut client = ClientSession::new(at(0), cookie(), TestParameters::default());
         client.poll_transmit();

@@ -158,14 +158,14 @@ impl PathObservations {
         let told = Responsiveness::of_phase(probes, sender, span, without_s);
         let why = match &told {
             None => Some(
-                "no probe on a new connection was begun and came to its end after the warm-up: they take up to a twentieth of \
-                 the line, and a slow one has room for few",
+                "no probe on a new connection started and finished after the warm-up: probes use up to a twentieth of the \
+                 line, and a slow line has room for few",
             ),
             Some(told) if told.loaded.is_none() => {
-                Some("no data of the connections that carried was acknowledged after the warm-up")
+                Some("no data of the loading connections was acknowledged after the warm-up")
             }
             Some(told) if told.rpm.both.is_none() => {
-                Some("more than one probe of twenty on new connections did not come to its end")
+                Some("more than one of twenty probes on new connections did not finish")
             }
             Some(_) => None,
         };
@@ -210,8 +210,8 @@ mod tests {
         assert!(told.is_some_and(|told| told.rpm.both.is_some()) && why.is_none());
         for (of, span, says) in [
             (of(parts, Some(1448)), [2001 * MS, 4000 * MS], "no probe on a new connection"),
-            (of(parts, Some(0)), whole, "no data of the connections that carried was acknowledged"),
-            (of(None, Some(1448)), whole, "did not come to its end"),
+            (of(parts, Some(0)), whole, "no data of the loading connections was acknowledged"),
+            (of(None, Some(1448)), whole, "did not finish"),
         ] {
             let (told, why) = of(span);
             assert!(why.is_some_and(|why| why.contains(says)), "{why:?} is not: {says}");

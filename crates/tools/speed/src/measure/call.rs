@@ -473,9 +473,9 @@ fn unexpected(word: FromServer) -> SpeedError {
 }
 
 /// Faults of a server's readings.
-const MORE_READINGS: &str = "more readings than the phase was long";
-const OUT_OF_TIME: &str = "a reading that is out of its time";
-const LESS: &str = "less than it had counted before";
+const MORE_READINGS: &str = "more readings than the phase allows";
+const OUT_OF_TIME: &str = "a reading outside of the phase or out of order";
+const LESS: &str = "a count that decreases";
 
 /// The longest duration of a phase at the server, ns.
 const fn longest(phase: &MeasurementPhase) -> u64 {
@@ -497,7 +497,7 @@ fn check(phase: &MeasurementPhase, far: &PhaseOutcome) -> Result<(), &'static st
     }
     let mut before = vec![ConnectionCounts::default(); streams];
     for now in &far.counted {
-        let before = before.get_mut(usize::from(now.stream)).ok_or("a connection that nobody has made")?;
+        let before = before.get_mut(usize::from(now.stream)).ok_or("a connection that does not exist")?;
         if !(before.at_ns..=lasts).contains(&now.at_ns) {
             return Err(OUT_OF_TIME);
         }
@@ -573,16 +573,16 @@ mod tests {
         assert_eq!(check(&phase(2), &of(vec![counted(100, 0), counted(100, 1), counted(200, 0)])), Ok(()));
         assert_eq!(check(&phase(2), &heard(&[1, 1, 2])), Ok(()));
         for (outcome, what) in [
-            (of(vec![counted(100, 2)]), "nobody has made"),
-            (of(vec![counted(200, 0), counted(100, 0)]), "out of its time"),
-            (of(vec![counted(60_000, 0)]), "out of its time"),
+            (of(vec![counted(100, 2)]), "does not exist"),
+            (of(vec![counted(200, 0), counted(100, 0)]), "outside of the phase"),
+            (of(vec![counted(60_000, 0)]), "outside of the phase"),
             (of(vec![counted(100, 0); 1000]), "more readings"),
-            (heard(&[2, 1]), "out of its time"),
-            (heard(&[u64::MAX]), "out of its time"),
+            (heard(&[2, 1]), "outside of the phase"),
+            (heard(&[u64::MAX]), "outside of the phase"),
             (heard(&[1; 1000]), "more readings"),
             (
                 of([2, 1].map(|received| ConnectionCounts { received, ..counted(100, 0) }).to_vec()),
-                "less than it had",
+                "decreases",
             ),
         ] {
             let why = check(&phase(2), &outcome).unwrap_err();

@@ -30,7 +30,7 @@ pub enum SpeedError {
         source: io::Error,
     },
     /// The greeting failed.
-    #[error("{server} does not let us in: {source}")]
+    #[error("{server} refuses the greeting: {source}")]
     Greeting {
         /// The address of the server.
         server: SocketAddr,
@@ -38,18 +38,16 @@ pub enum SpeedError {
         source: GreetingError,
     },
     /// The server refused the session.
-    #[error("the server turns us away: {0}")]
+    #[error("the server refuses the session: {0}")]
     Refused(AdmissionRefusal),
     /// The server ended the session.
-    #[error("the server has broken off: {why}")]
+    #[error("the server ended the session: {why}")]
     Failed {
         /// The reason that the server gave.
         why: String,
     },
     /// The server closed the control connection during the measurement.
-    #[error(
-        "the connection was closed from the other side in the middle of it: the server was ended, or has failed"
-    )]
+    #[error("the server closed the connection during the measurement: it was stopped, or has failed")]
     Closed,
     /// The control connection broke, or the server sent a malformed message.
     #[error("the control connection: {0}")]
@@ -59,8 +57,8 @@ pub enum SpeedError {
     OutOfOrder,
     /// The measurement takes longer than the server allows.
     #[error(
-        "this takes {needs} at least, and the server lets a session last {lasts}: make it shorter (--time), or ask its operator for \
-         more (--max-time)"
+        "the measurement takes at least {needs}, and the server limits a session to {lasts}: shorten it (--time), or ask the \
+         operator for a higher limit (--max-time)"
     )]
     TooLong {
         /// The shortest duration of the measurement.
@@ -69,7 +67,7 @@ pub enum SpeedError {
         lasts: Duration,
     },
     /// The server sent impossible readings.
-    #[error("{server} reports what cannot be: {what}; it is no server of this meter, or is broken")]
+    #[error("{server} reports impossible readings: {what}; it is not a server of netrig, or is faulty")]
     Report {
         /// The address of the server.
         server: SocketAddr,
@@ -77,7 +75,7 @@ pub enum SpeedError {
         what: &'static str,
     },
     /// The server answers no datagrams.
-    #[error("{server} answers no datagram: {source}; is its port open for UDP, too?")]
+    #[error("{server} answers no datagrams: {source}; is its port open for UDP, too?")]
     NoDatagrams {
         /// The address of the server.
         server: SocketAddr,
@@ -85,7 +83,7 @@ pub enum SpeedError {
         source: io::Error,
     },
     /// The server does not answer on the control connection.
-    #[error("{server} has stopped answering")]
+    #[error("{server} no longer answers")]
     Silent {
         /// The address of the server.
         server: SocketAddr,
@@ -94,7 +92,7 @@ pub enum SpeedError {
     #[error(transparent)]
     Phase(PhaseError),
     /// This end failed to carry data.
-    #[error("data could not be carried: {0}")]
+    #[error("sending or receiving data failed: {0}")]
     Carrying(#[source] io::Error),
     /// The user interrupted the measurement.
     #[error("interrupted")]

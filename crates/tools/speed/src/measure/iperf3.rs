@@ -40,7 +40,7 @@ pub struct Iperf3Order {
 #[derive(Debug, thiserror::Error)]
 pub enum Iperf3Error {
     /// The protocol of iperf3 cannot request this phase.
-    #[error("iperf3 has no {0}: connections, or datagrams at a fixed rate, can be asked for")]
+    #[error("iperf3 has no {0}: it supports connections, and datagrams at a fixed rate")]
     Carrier(&'static str),
     /// The test failed.
     #[error(transparent)]
@@ -331,7 +331,7 @@ impl CarriedPhase {
             congestion: report.congestion.clone(),
             remote_congestion: self.far.report.congestion.clone(),
             server_output: None,
-            error: self.cut_short.then(|| "the measurement ended before its time".to_owned()),
+            error: self.cut_short.then(|| "the measurement ended early".to_owned()),
         })
     }
 

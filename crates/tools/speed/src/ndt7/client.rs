@@ -39,7 +39,7 @@ pub enum ClientError {
     #[error("the server answered with status {0}, where 101 opens a WebSocket")]
     Status(u16),
     /// The answer does not match the request, or has another subprotocol.
-    #[error("the server's answer is no WebSocket's with the subprotocol {SUBPROTOCOL}")]
+    #[error("the server's answer does not accept a WebSocket with the subprotocol {SUBPROTOCOL}")]
     Answer,
     /// Invalid WebSocket frames.
     #[error("the server sent {0}")]
@@ -54,7 +54,7 @@ pub enum ClientError {
     #[error("the server did not answer, or did not end the test")]
     Overtime,
     /// The connection was closed.
-    #[error("the server closed the connection without a word")]
+    #[error("the server closed the connection without a close frame")]
     Closed,
 }
 

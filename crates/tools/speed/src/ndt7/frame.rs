@@ -83,19 +83,19 @@ impl CloseCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A reserved bit or opcode.
-    #[error("a frame with bits or an opcode that mean nothing")]
+    #[error("a frame with reserved bits or an unknown opcode")]
     Reserved,
     /// Wrong masking: a client must mask, a server must not (section 5.1).
-    #[error("a frame that is masked and should not be, or should and is not")]
+    #[error("a frame with wrong masking")]
     Mask,
     /// A length that is not encoded minimally, or is beyond 2⁶³.
-    #[error("a frame whose length is not written as it must be")]
+    #[error("a frame whose length is not encoded as required")]
     Length,
     /// A fragmented or too long control frame.
-    #[error("a control frame in parts, or of more than {LONGEST_CONTROL} bytes")]
+    #[error("a fragmented control frame, or one of more than {LONGEST_CONTROL} bytes")]
     Control,
     /// A continuation without a message, or a new message before the end of another.
-    #[error("a part of no message, or a message within another")]
+    #[error("a continuation without a message, or a message within another")]
     Fragment,
     /// A message that is too long.
     #[error("a message of more than {LONGEST_MESSAGE} bytes, or text of more than {LONGEST_TEXT}")]
@@ -104,7 +104,7 @@ pub enum FrameError {
     #[error("text that is no UTF-8")]
     NotUtf8,
     /// A close frame with an incomplete or a forbidden code.
-    #[error("a close frame without a code that may be sent")]
+    #[error("a close frame without a valid code")]
     CloseCode,
 }
 

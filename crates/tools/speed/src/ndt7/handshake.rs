@@ -32,13 +32,13 @@ pub enum UpgradeError {
     #[error("there is no {0}")]
     Path(String),
     /// The method is not `GET`.
-    #[error("a test is asked for by GET, not by {0}")]
+    #[error("a test is requested by GET, not by {0}")]
     Method(String),
     /// The request does not ask for a WebSocket.
     #[error("{0} does not ask for a WebSocket")]
     NoUpgrade(&'static str),
     /// Another version of WebSocket.
-    #[error("version {0:?} of WebSocket is asked for, where 13 is spoken")]
+    #[error("the request has version \"{0}\" of WebSocket: expected 13")]
     Version(String),
     /// A malformed key.
     #[error("Sec-WebSocket-Key is not 16 bytes in base64")]

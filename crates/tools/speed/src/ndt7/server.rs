@@ -44,7 +44,7 @@ pub enum ServerError {
     #[error("the client did not end the test after {} s", LONGEST_RUNTIME.as_nanos() / 1_000_000_000)]
     Overtime,
     /// The connection was closed.
-    #[error("the client closed the connection without a word")]
+    #[error("the client closed the connection without a close frame")]
     Closed,
 }
 

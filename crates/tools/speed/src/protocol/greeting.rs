@@ -48,7 +48,7 @@ pub enum GreetingError {
     #[error("it has no key, and cannot prove who it is")]
     KeyUnknown,
     /// The keys differ, or there is a man in the middle.
-    #[error("its key is another one, or somebody stands between")]
+    #[error("its key differs, or there is a man in the middle")]
     KeyWrong,
     /// The server refused.
     #[error("it refuses: {0}")]

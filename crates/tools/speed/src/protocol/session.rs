@@ -26,7 +26,7 @@ pub enum SessionAction {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A message that is not allowed at this stage.
-    #[error("`{said}` means nothing {when}")]
+    #[error("`{said}` is not allowed {when}")]
     OutOfOrder {
         /// The message.
         said: &'static str,
@@ -37,10 +37,10 @@ pub enum Violation {
     #[error(transparent)]
     Phase(#[from] PhaseError),
     /// A phase whose number is not above the previous one.
-    #[error("phase {0} comes again")]
+    #[error("phase {0} is not above the previous number")]
     Number(u32),
     /// A rate above the one stated at admission.
-    #[error("it asks for {asked} bit/s, and was let in for {admitted}")]
+    #[error("it requests {asked} bit/s, and was admitted with {admitted} bit/s")]
     Exceeds {
         /// The requested rate, bits per second.
         asked: u64,
@@ -48,7 +48,7 @@ pub enum Violation {
         admitted: u64,
     },
     /// Readings that are too far apart for the server to enforce its limits in time.
-    #[error("a reading every {0}: expected one a second at least where data goes")]
+    #[error("a reading every {0}: expected at least one per second while data flows")]
     Rare(Duration),
     /// Too many phases.
     #[error("more than {MOST_PHASES} phases")]
@@ -183,7 +183,7 @@ impl SpeedSession {
 impl SessionStage {
     const fn when(self) -> &'static str {
         match self {
-            Self::Greeted => "before the session has asked to measure",
+            Self::Greeted => "before the request for admission",
             Self::Waiting => "while it waits for its turn",
             Self::Idle => "between two phases",
             Self::Prepared => "before the phase has begun",
@@ -241,7 +241,7 @@ mod tests {
         let mut session = SpeedSession::new();
         assert_eq!(session.hear(FromClient::Ask { bits_per_s: None }), Ok(Some(SessionAction::Admit(None))));
         let early = session.hear(tcp(1)).unwrap_err();
-        assert_eq!(early.to_string(), "`prepare` means nothing while it waits for its turn");
+        assert_eq!(early.to_string(), "`prepare` is not allowed while it waits for its turn");
         session.admitted();
         for number in [1, 2] {
             assert!(matches!(session.hear(tcp(number)), Ok(Some(SessionAction::Prepare(_)))));

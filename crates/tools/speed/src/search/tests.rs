@@ -4,8 +4,8 @@ use netrig_core::{Seeds, Stream};
 
 use super::*;
 
-/// A line: so many datagrams per second, with a queue for so many, or a bucket of so many and no queue; behind it some are
-/// lost at random. It takes `delay` each way.
+/// A line with a rate in datagrams per second and a queue, or a token bucket without a queue. After it, some datagrams are lost at
+/// random. Its one-way delay is `delay`.
 struct Line {
     per_s: f64,
     queue: Option<f64>,
@@ -16,7 +16,7 @@ struct Line {
     is_in_burst: bool,
     delay: f64,
     chance: Stream,
-    /// When its server is free, s.
+    /// Time at which the line is free, s.
     free: f64,
     tokens: f64,
     filled: f64,
@@ -44,7 +44,7 @@ impl Line {
         Self { queue: None, bucket, tokens: bucket, ..Self::fifo(per_s, 0.0, 0.0, 0.005) }
     }
 
-    /// When a datagram that is sent at `at` arrives, if it does.
+    /// Arrival of a datagram that is sent at `at`, if it arrives.
     fn carries(&mut self, at: f64) -> Option<f64> {
         let leaves = match self.queue {
             Some(queue) => {
@@ -68,7 +68,7 @@ impl Line {
         (!self.loses()).then_some(leaves + self.delay)
     }
 
-    /// Gilbert's model: a burst ends with each of its datagrams by chance, and begins so often that the share is right.
+    /// Gilbert model: a burst ends after each of its datagrams with a fixed probability, and starts often enough for the share of losses.
     fn loses(&mut self) -> bool {
         if self.burst <= 1.0 {
             return self.chance.chance(self.loss);
@@ -85,12 +85,12 @@ fn search(line: Line, sender: f64) -> (f64, FoundCapacity) {
     search_knowing(line, sender, None)
 }
 
-/// The same where it is known what the line has carried.
+/// The same with a known rate of the line.
 fn search_knowing(line: Line, sender: f64, known: Option<f64>) -> (f64, FoundCapacity) {
     search_until(120.0, line, sender, known)
 }
 
-/// The same, which is broken off after so many seconds.
+/// The same, aborted after some seconds.
 fn search_until(until: f64, line: Line, sender: f64, known: Option<f64>) -> (f64, FoundCapacity) {
     search_pausing(None, until, line, sender, known)
 }
@@ -112,7 +112,7 @@ fn search_pausing(
         round_trip: Duration::from_secs_f64(2.0 * line.delay),
     };
     let mut search = LineSearch::new(order);
-    // Clocks of the two ends are an hour apart.
+    // The clocks of both ends differ by an hour.
     let skew = 3_600_000_000_000_i64;
     let (mut next, mut number) = (0.0, 0_u64);
     let mut underway: VecDeque<(f64, f64, u64)> = VecDeque::new();
@@ -173,7 +173,7 @@ fn a_line_is_found_whatever_is_lost_at_random() {
                 let (took, found) = search(Line::fifo(per_s, (0.05 * per_s).max(20.0), loss, delay), 1e9);
                 assert!(found.saturated, "{per_s} {delay} {loss}: {found:?}");
                 near(found.arrived, per_s * (1.0 - loss), 0.01);
-                // Of few datagrams chance takes more or less than its share.
+                // With few datagrams, the random loss deviates from its share.
                 let chance = 4.0 * (loss * (1.0 - loss) / found.sent_beneath as f64).sqrt();
                 assert!((found.loss_beneath.unwrap() - loss).abs() < chance.max(0.02), "{found:?}");
                 assert!(took < 30.0, "{per_s} {delay} {loss}: {took} s");
@@ -192,14 +192,14 @@ fn a_queue_is_told_from_a_policer() {
     assert_eq!(found.loss_beneath, Some(0.0));
 }
 
-/// What a bucket lets through at first is not the rate of the line.
+/// The first burst of a token bucket is not the rate of the line.
 #[test]
 fn a_burst_is_not_taken_for_the_line() {
     let (_, found) = search(Line::policer(1000.0, 3000.0), 1e9);
     near(found.arrived, 1000.0, 0.02);
 }
 
-/// A second of buffer is waited out before it is looked what is lost beneath.
+/// A buffer of one second empties before the loss below the capacity is measured.
 #[test]
 fn a_deep_queue_is_emptied_first() {
     let (took, found) = search(Line::fifo(500.0, 2000.0, 0.0, 0.01), 1e9);
@@ -207,7 +207,7 @@ fn a_deep_queue_is_emptied_first() {
     assert_eq!(found.loss_beneath, Some(0.0), "{took}");
 }
 
-/// A machine that has more to do keeps the sender from its processor for longer than the line's queue of 50 ms lasts.
+/// A busy machine delays the sender for longer than the queue of 50 ms lasts.
 #[test]
 fn a_sender_that_pauses_does_not_make_a_line_slower() {
     for lasts in [0.06, 0.08, 0.12] {
@@ -218,7 +218,7 @@ fn a_sender_that_pauses_does_not_make_a_line_slower() {
             assert!(found.saturated && took < 12.0, "{lasts} {every}: {took} {found:?}");
         }
     }
-    // Who may send for less than three quarters of the time is at its own limit.
+    // A sender with less than three quarters of the time is at its own limit.
     let (_, found) = search_pausing(Some([0.4, 0.12]), 120.0, Line::fifo(1000.0, 50.0, 0.0, 0.01), 1e9, None);
     assert!(!found.saturated, "{found:?}");
 }
@@ -236,7 +236,7 @@ fn a_line_on_which_nothing_comes_through_finds_nothing() {
     assert_eq!((found, took > 100.0), (FoundCapacity::default(), true));
 }
 
-/// Ten datagrams a second on a line that is offered fifty at first: between two readings there is hardly one.
+/// A line of ten datagrams per second that is first offered fifty: most readings have no new datagram.
 #[test]
 fn a_slow_line_is_not_flooded_until_the_end() {
     let (_, found) = search(Line::fifo(10.4, 4.0, 0.0, 0.01), 1e9);
@@ -245,7 +245,7 @@ fn a_slow_line_is_not_flooded_until_the_end() {
     assert_eq!(found.loss_beneath, Some(0.0), "{found:?}");
 }
 
-/// Whatever datagrams it is that are lost at random.
+/// For any random losses.
 #[test]
 fn chance_does_not_make_a_line_slower() {
     for seed in 0..50 {
@@ -256,7 +256,7 @@ fn chance_does_not_make_a_line_slower() {
     }
 }
 
-/// What connections carried while a radio was near, or while a bucket was full, is no more than what they carried then.
+/// The rate of connections with a near radio, or with a full token bucket, is no longer valid.
 #[test]
 fn a_line_that_has_become_slower_is_found_as_it_is() {
     for known in [1500.0, 2500.0, 5000.0] {
@@ -273,7 +273,7 @@ fn a_line_that_has_become_slower_is_found_as_it_is() {
     }
 }
 
-/// Twenty in a row and more that are lost at once say nothing of the rate.
+/// A burst of twenty or more losses says nothing about the rate.
 #[test]
 fn bursts_of_losses_do_not_make_a_line_slower() {
     for known in [None, Some(950.0)] {
@@ -304,7 +304,7 @@ fn what_a_line_carries_at_least_is_never_more_than_it_carries() {
     }
 }
 
-/// Readings of a receiver to which nothing comes for a second, and then in 10 ms what has waited.
+/// Readings of a receiver that gets nothing for one second, and then all waiting datagrams in 10 ms.
 #[test]
 fn what_comes_at_once_behind_a_pause_is_no_rate() {
     let order = SearchOrder {

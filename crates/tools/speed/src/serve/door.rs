@@ -41,21 +41,21 @@ const PATIENT: StdDuration = StdDuration::from_millis(200);
 /// Why a connection is closed before it becomes a session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpeningError {
-    #[error("a connection that says nothing")]
+    #[error("a connection that sends nothing")]
     Silent,
-    #[error("a connection that ends before it says anything")]
+    #[error("a connection that closes before it sends anything")]
     Gone,
-    #[error("a connection that says nothing that is spoken here")]
+    #[error("a connection with an unsupported protocol")]
     Unknown,
-    #[error("a connection too many: {0}")]
+    #[error("a connection above the limit: {0}")]
     Busy(#[from] SlotRefusal),
-    #[error("a connection that said nothing, and gave way to others")]
+    #[error("a silent connection that others displaced")]
     GaveWay,
     #[error("data that belongs to no session")]
     NoSession,
-    #[error("a client of iperf3, which can prove no key")]
+    #[error("a client of iperf3, which cannot prove a key")]
     NoKey,
-    #[error("a connection broke: {0}")]
+    #[error("a connection failed: {0}")]
     Broken(#[from] io::Error),
 }
 

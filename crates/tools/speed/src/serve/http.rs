@@ -33,13 +33,13 @@ const METRICS: &str = "/metrics";
 enum RequestError {
     #[error("HTTP: {0}")]
     Http(#[from] HttpError),
-    #[error("HTTP: a request that does not come to its end")]
+    #[error("HTTP: an incomplete request")]
     Silent,
-    #[error("HTTP: the client has gone: {0}")]
+    #[error("HTTP: the connection failed: {0}")]
     Gone(#[from] io::Error),
-    #[error("HTTP: the client has gone in the middle of an object")]
+    #[error("HTTP: the client closed the connection during an object")]
     Cut,
-    #[error("HTTP: a client that can prove no key")]
+    #[error("HTTP: a client without a key")]
     NoKey,
     #[error("HTTP: {0}")]
     Overrun(#[from] BudgetExceeded),

@@ -42,9 +42,9 @@ enum Iperf3Error {
     Session(#[from] SessionError),
     #[error("iperf3: {0}")]
     Overrun(#[from] BudgetExceeded),
-    #[error("iperf3: the server was told to end")]
+    #[error("iperf3: the server stops")]
     Ending,
-    #[error("iperf3: data could not be carried: {0}")]
+    #[error("iperf3: sending or receiving data failed: {0}")]
     Carrying(#[from] io::Error),
 }
 

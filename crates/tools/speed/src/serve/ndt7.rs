@@ -38,9 +38,9 @@ enum Ndt7Error {
     Session(#[from] ServerError),
     #[error("ndt7: {0}")]
     Overrun(#[from] BudgetExceeded),
-    #[error("ndt7: the server was told to end")]
+    #[error("ndt7: the server stops")]
     Ending,
-    #[error("ndt7: the connection broke: {0}")]
+    #[error("ndt7: the connection failed: {0}")]
     Broken(#[from] io::Error),
 }
 

@@ -38,12 +38,12 @@ pub struct ServerOrder {
 pub enum ServerError {
     /// The server would be public.
     #[error(
-        "{0} can be reached from other hosts: give a key that the clients have too, or say that anybody may measure (--open)"
+        "{0} can be reached from other hosts: give a key that the clients have, too, or allow all clients (--open)"
     )]
     Open(IpAddr),
     /// Clients of iperf3 could not use it.
     #[error(
-        "{0} can be reached from other hosts, whose clients of iperf3 can prove no key: say that anybody may measure (--open)"
+        "{0} can be reached from other hosts, whose clients of iperf3 cannot prove a key: allow all clients (--open)"
     )]
     Iperf3(IpAddr),
     /// A port is not available.

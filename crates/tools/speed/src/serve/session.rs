@@ -62,17 +62,17 @@ pub(super) enum SessionError {
     Control(#[from] FrameError),
     #[error(transparent)]
     Violation(#[from] Violation),
-    #[error("turned away: {0}")]
+    #[error("refused: {0}")]
     Refused(AdmissionRefusal),
     #[error(transparent)]
     Overrun(#[from] BudgetExceeded),
-    #[error("it said nothing for {} s", THINKING.as_secs())]
+    #[error("the client sent nothing for {} s", THINKING.as_secs())]
     Silent,
-    #[error("the server was told to end")]
+    #[error("the server stops")]
     Ending,
-    #[error("the connections of a phase did not come")]
+    #[error("the connections of a phase did not arrive")]
     Missing,
-    #[error("data could not be carried: {0}")]
+    #[error("sending or receiving data failed: {0}")]
     Carrying(#[source] io::Error),
 }
 

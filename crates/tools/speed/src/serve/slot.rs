@@ -18,11 +18,11 @@ const RATE_BURST: u64 = 8 << 20;
 /// Why a session is ended: it exceeded its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BudgetExceeded {
-    #[error("it took longer than a session may")]
+    #[error("the session exceeded its time limit")]
     Time,
-    #[error("it carried more than a session may")]
+    #[error("the session exceeded its limit of bytes")]
     Bytes,
-    #[error("it sends faster than it was let in for")]
+    #[error("the client sends faster than its admitted rate")]
     Rate,
 }
 

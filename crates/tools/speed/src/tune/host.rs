@@ -22,7 +22,7 @@ fn governor(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let finding = SettingFinding::new("frequency governor", read.governor.as_ref(), why);
     match (read.governor.as_deref(), path.is_fast()) {
         (None, _) => SettingFinding {
-            why: "none is told: a virtual machine, or one frequency only".to_owned(),
+            why: "not reported: a virtual machine, or a single frequency".to_owned(),
             ..finding
         },
         (Some("performance"), _) | (Some(_), Some(false)) => finding.fits(),
@@ -43,7 +43,7 @@ fn steering(read: &HostSettings, path: &TunedPath) -> Option<SettingFinding> {
         "{processors} processors, {queues} receive queues, {}",
         if spread { "handed on (RPS)" } else { "not handed on" }
     );
-    let why = "what comes to one queue is handled by one processor, unless others help it";
+    let why = "one processor handles the packets of a receive queue, unless it passes them on";
     let finding = SettingFinding::new(format!("receive steering of {interface}"), Some(now), why);
     let helped = processors == 1 || queues > 1 || spread || interface == "lo";
     Some(match (helped, path.is_fast()) {
@@ -63,7 +63,7 @@ fn steering(read: &HostSettings, path: &TunedPath) -> Option<SettingFinding> {
 fn tracked(read: &HostSettings) -> Option<SettingFinding> {
     let name = "net.netfilter.nf_conntrack_max";
     let (count, most) = (number(read, "net.netfilter.nf_conntrack_count")?, number(read, name)?);
-    let why = "packets of connections that find no room in the firewall's table are lost";
+    let why = "if the firewall's table is full, packets of new connections are dropped";
     let finding = SettingFinding::new(name, Some(format!("{most}, {count} in use")), why);
     let finding = finding.needs(format!("more than {}", (count as f64 / FULL) as u64));
     Some(if (count as f64) < FULL * most as f64 {

@@ -34,8 +34,8 @@ fn packets_meanwhile(path: &TunedPath, mtu: u32) -> Option<u64> {
 fn backlog(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.netdev_max_backlog";
     let most = number(read, name);
-    let why = "packets that came and wait for a processor, where one hands them to another (RPS) or the driver has no queue of \
-               its own; more are lost";
+    let why = "received packets that wait for a processor, if processors pass them on (RPS) or the driver has no queue of its own; \
+               the excess is dropped";
     let finding = SettingFinding::new(name, most.map(|most| most.to_string()), why);
     let mtu = read.outlet.as_ref().and_then(|outlet| outlet.interface.mtu).unwrap_or(1500);
     let Some(needed) = packets_meanwhile(path, mtu) else { return finding };
@@ -66,7 +66,7 @@ fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
     }
     match path.host.filter(|_| carried < mtu) {
         None => finding(format!(
-            "{segments}; nobody has told the kernel that the path carries less: `netrig probe mtu HOST` sees"
+            "{segments}; the kernel has not learnt a smaller path MTU: `netrig probe mtu HOST` measures it"
         ))
         .needs(format!("{LEAST_MTU} B at least"))
         .fits(),
@@ -167,7 +167,7 @@ fn queue(outlet: &EgressInterface, path: &TunedPath) -> Option<SettingFinding> {
     let finding = SettingFinding::new(
         format!("txqueuelen of {}", interface.name),
         Some(length.to_string()),
-        "packets that wait before they leave; TCP's bursts are lost where there are fewer",
+        "packets that wait for transmission; if it is too small, bursts of TCP are dropped",
     );
     let Some(needed) = packets_meanwhile(path, interface.mtu.unwrap_or(1500)) else { return Some(finding) };
     let finding = finding.needs(format!("{needed}: 10 ms of packets"));
@@ -194,7 +194,7 @@ fn offloads(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let one = |name: &str, short: &str, does: &str| {
         let is_on = outlet.offloads.as_ref().map(|on| on.iter().any(|known| known == name));
         let now = is_on.map(|on| if on { "on" } else { "off" });
-        let why = format!("{does}: a processor does less for each byte");
+        let why = format!("{does}: it saves processor time per byte");
         let finding = SettingFinding::new(format!("{name} of {interface}"), now, why);
         match (is_on, path.is_fast()) {
             (Some(true), _) => finding.fits(),
@@ -206,7 +206,7 @@ fn offloads(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
         }
     };
     vec![
-        one("rx-gro", "gro", "packets that come one after the other are handled as one"),
+        one("rx-gro", "gro", "successive received packets are handled as one"),
         one("tx-generic-segmentation", "gso", "long pieces are cut as late as possible"),
         one(segmentation, "tso", "the interface itself cuts long pieces"),
     ]
@@ -218,7 +218,7 @@ fn rings(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let Some(rings) = outlet.rings else { return Vec::new() };
     let one = |name: &str, short: &str, ring: Option<[u32; 2]>| {
         let [now, most] = ring.filter(|[_, most]| *most > 0)?;
-        let why = "packets that the interface and its driver hand to each other; those that come while it is full are lost";
+        let why = "packets between the interface and its driver; if it is full, packets are dropped";
         let finding =
             SettingFinding::new(format!("{name} of {interface}"), Some(format!("{now} of {most}")), why);
         let mtu = outlet.interface.mtu.unwrap_or(1500);

@@ -79,7 +79,7 @@ fn of_connections(
 fn growing(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_moderate_rcvbuf";
     let (on, first) = (number(read, name), three(read, "net.ipv4.tcp_rmem"));
-    let why = "the buffer of a connection that receives grows with what comes; else it stays as it begins";
+    let why = "receive buffers grow with the received data; otherwise they keep their first size";
     let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why).needs("1");
     let begins = first.map(|[_, usual, _]| (usual as f64 * receive_share(read)) as u64);
     match (on, begins.zip(path.window())) {
@@ -93,7 +93,7 @@ fn growing(read: &HostSettings, path: &TunedPath) -> SettingFinding {
 /// The memory limit of all connections together, pages.
 fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_mem";
-    let why = "all connections together: beyond the second number they are kept short, beyond the third they are refused memory";
+    let why = "all connections together: above the second number their buffers are limited, above the third they get no memory";
     let Some([least, pressure, most]) = three(read, name) else {
         return SettingFinding::new(name, None::<String>, why);
     };
@@ -101,7 +101,7 @@ fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let Some((window, page)) = path.window().zip(read.page) else { return finding };
     // One window in each direction, each with its overhead.
     let needed = (4 * window).div_ceil(page.max(1) as u64);
-    let finding = finding.needs(format!("{needed} pages before they are kept short"));
+    let finding = finding.needs(format!("{needed} pages as the second number"));
     if pressure >= needed {
         finding.fits()
     } else {
@@ -113,7 +113,7 @@ fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
 /// The largest buffer that a program may request. The kernel doubles it for its overhead.
 fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFinding {
     let most = number(read, name);
-    let why = "programs that choose their buffers themselves get no more; connections of others do not care";
+    let why = "the limit of buffers that a program chooses itself; other connections are not affected";
     let finding = SettingFinding::new(name, most.map(|most| most.to_string()), why);
     let Some(window) = path.window() else { return finding };
     let finding = finding.needs(size(window as f64));
@@ -128,7 +128,8 @@ fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFindin
 fn of_datagrams(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.rmem_default";
     let usual = number(read, name);
-    let why = "datagrams that come while their program has no processor wait here, with their bookkeeping; more are lost";
+    let why =
+        "datagrams wait here, with overhead, while their program has no processor; the excess is dropped";
     let finding = SettingFinding::new(name, usual.map(|usual| usual.to_string()), why);
     let Some(needed) = path.meanwhile().map(|bytes| 2 * bytes) else { return finding };
     let finding = finding.needs(format!("{}: 10 ms of datagrams", size(needed as f64)));

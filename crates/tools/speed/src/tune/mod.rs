@@ -89,12 +89,11 @@ fn found(settings: &[SettingFinding], path: &TunedPath) -> String {
         (Some(window), Some(host)) => format!("the path to {host} needs a window of {}", size(window as f64)),
         (Some(window), None) => format!("such a path needs a window of {}", size(window as f64)),
         (None, _) => {
-            "the window that the path needs is not known: its rate and its round trip are".to_owned()
-                + " needed"
+            "the window that the path needs is not known without its rate and its round-trip time".to_owned()
         }
     };
     match &names[..] {
-        [] => format!("{needs}; nothing that could be judged has to be mended"),
+        [] => format!("{needs}; no setting that could be judged needs a change"),
         [one] => format!("{needs}; to be mended: {one}"),
         [first @ .., last] => format!("{needs}; to be mended: {} and {last}", first.join(", ")),
     }

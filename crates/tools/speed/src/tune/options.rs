@@ -35,7 +35,7 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
             read,
             path,
             "net.ipv4.tcp_sack",
-            "of a large window with several losses all can be sent again in one round trip (RFC 2018, RFC 6675)",
+            "several losses of a large window can be retransmitted in one round trip (RFC 2018, RFC 6675)",
         ),
         marks(read),
         probing(read),
@@ -65,7 +65,7 @@ fn wide(read: &HostSettings, path: &TunedPath, name: &str, why: &str) -> Setting
 fn marks(read: &HostSettings) -> SettingFinding {
     let name = "net.ipv4.tcp_ecn";
     let on = number(read, name);
-    let why = "a queue on the way may mark packets in the place of losing them (RFC 3168); 2 answers who asks for it, which is usual";
+    let why = "a queue on the path may mark packets instead of dropping them (RFC 3168); 2, the default, accepts the peer's request";
     let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why).needs("1 or 2");
     match on {
         None => finding,
@@ -79,7 +79,7 @@ fn probing(read: &HostSettings) -> SettingFinding {
     let name = "net.ipv4.tcp_mtu_probing";
     let on = number(read, name);
     let why =
-        "where long packets vanish and nobody says so, connections find that out by themselves (RFC 4821)";
+        "if long packets are dropped without an ICMP message, connections detect it by themselves (RFC 4821)";
     let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why);
     match on {
         None => finding,
@@ -100,7 +100,7 @@ fn congestion(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let finding = |why: String| SettingFinding::new(name, Some(chosen), why);
     match chosen.as_str() {
         "cubic" => {
-            finding("it comes back from a loss on fast and far paths, too (RFC 9438)".to_owned()).fits()
+            finding("it recovers from losses on fast and long paths, too (RFC 9438)".to_owned()).fits()
         }
         "bbr" | "bbr2" | "bbr3" => {
             finding("it follows the rate at which the path delivers, not its losses".to_owned()).fits()
@@ -112,7 +112,7 @@ fn congestion(read: &HostSettings, path: &TunedPath) -> SettingFinding {
         .needs("cubic")
         .mended(SettingVerdict::Unfit, sysctl(name, "cubic")),
         "reno" => reno(path, finding, name),
-        _ => finding("what it does on this path is not known here".to_owned()),
+        _ => finding("its behaviour on this path is not known to netrig".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tables of hosts and paths, and what is to be said of them.
+//! Tables of hosts and paths with their findings.
 
 use netrig_core::{Duration, Rate};
 use netrig_host::netlink::{Interface, RingSizes, Route};
@@ -7,7 +7,7 @@ use netrig_host::{EgressInterface, HostSettings};
 use super::{RateFrom, SYSCTLS, SettingFinding, SettingVerdict, TunedPath, Tuning};
 use SettingVerdict::{Fits, TooSmall, Unfit, Unknown};
 
-/// A usual Linux of today behind Ethernet, with these settings otherwise.
+/// A current Linux host on Ethernet with default settings, except for these.
 fn host(otherwise: &[(&str, &str)]) -> HostSettings {
     let usual = [
         ("net.ipv4.tcp_rmem", "4096\t131072\t6291456"),
@@ -68,7 +68,7 @@ fn finding(tuning: &Tuning, name: &str) -> SettingFinding {
     found.unwrap_or_else(|| panic!("{name}: {tuning:#?}")).clone()
 }
 
-/// What is said of one setting, on one path.
+/// The verdict on one setting for one path.
 fn told(otherwise: &[(&str, &str)], path: TunedPath, name: &str) -> (SettingVerdict, Option<String>) {
     let finding = finding(&Tuning::of(&host(otherwise), path), name);
     (finding.verdict, finding.mend)
@@ -208,7 +208,7 @@ fn what_the_path_carries_is_held_against_what_the_interface_sends() {
     assert!(why.contains("segments of 1360 B") && why.contains("net.ipv4.tcp_mtu_probing=1"), "{why}");
     let (.., neighbour, _) = told(Some(1400), true, None);
     assert_eq!(neighbour.as_deref(), Some("ip route replace 192.0.2.1 dev eth0 mtu 1400"));
-    // What a route says is mended already.
+    // An MTU on the route needs no change.
     let (verdict, _, mend, why) = told(Some(1400), false, gateway);
     assert!(verdict == Fits && mend.is_none() && why.contains("1360 B"), "{why}");
 }
@@ -270,7 +270,7 @@ fn a_short_mtu_and_a_full_table_are_told() {
     );
 }
 
-/// Of a host of which nothing can be read nothing is judged, and nothing is to be mended.
+/// If nothing can be read, no verdict is known and no change is recommended.
 #[test]
 fn what_cannot_be_read_is_unknown() {
     for at in [TunedPath::default(), path(1000, 100)] {
@@ -286,7 +286,7 @@ fn what_cannot_be_read_is_unknown() {
     }
 }
 
-/// What is read is used: every name of the list changes what is told of a host.
+/// Every setting of the list affects the findings.
 #[test]
 fn every_setting_that_is_read_is_looked_at() {
     let whole = host(&[("net.netfilter.nf_conntrack_count", "1"), ("net.netfilter.nf_conntrack_max", "9")]);

@@ -186,7 +186,7 @@ fn a_client_that_has_had_enough_is_sent_nothing_more() {
                 }
                 assert!(data.comes_within(StdDuration::from_secs(5)));
             };
-            assert!(why.contains("more than a session may"), "{why}");
+            assert!(why.contains("exceeded its limit of bytes"), "{why}");
             data.falls_silent();
             until("its place is free", || server.now().measuring == 0);
         });
@@ -290,7 +290,7 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
             }
         };
         let FromServer::Failed { why } = last else { panic!("{last:?}") };
-        assert_eq!(why, "the server was told to end");
+        assert_eq!(why, "the server stops");
         drop(streams);
         serving.join().unwrap().unwrap();
     });
@@ -336,7 +336,7 @@ fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
             last
         });
         let FromServer::Failed { why } = last else { panic!("{last:?}") };
-        assert!(why.contains("more than a session may"), "{why}");
+        assert!(why.contains("exceeded its limit of bytes"), "{why}");
         until("its place is free", || server.now().measuring == 0);
     });
 }

@@ -288,7 +288,7 @@ fn its_client_prints_why_it_is_refused() {
             until("its place is free", || server.now().measuring == 0 && server.now().connections == 0);
         }
         let failures = server.tally().failures();
-        assert_eq!(failures.get("iperf3: it carried more than a session may"), Some(&4), "{failures:?}");
+        assert_eq!(failures.get("iperf3: the session exceeded its limit of bytes"), Some(&4), "{failures:?}");
     });
 }
 
@@ -307,7 +307,7 @@ fn its_client_has_no_key() {
         assert!(error.contains("a user's name and password"), "{error}");
         // The client hears of it first.
         until("it is counted", || !server.tally().failures().is_empty());
-        assert_eq!(server.tally().failures().get("a client of iperf3, which can prove no key"), Some(&1));
+        assert_eq!(server.tally().failures().get("a client of iperf3, which cannot prove a key"), Some(&1));
     });
     let open = ServerOrder {
         listen: vec![(address, 0).into()],
