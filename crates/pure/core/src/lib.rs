@@ -33,6 +33,7 @@ mod prefix;
 pub mod quantity;
 mod random;
 mod sample;
+pub mod setting;
 pub mod text;
 mod time;
 pub mod units;

@@ -9,7 +9,7 @@ use netrig_sip::Host;
 use netrig_sip::header::Transport;
 use netrig_sip::location::Zone;
 use netrig_sip::server::Server;
-use netrig_sip::settings::{Connections, LoadSettings, LookupSettings, ServerSettings};
+use netrig_sip::settings::{LoadSettings, ServerSettings};
 
 use crate::AgentError;
 use crate::end::{EndRemark, EndReport};
@@ -20,9 +20,9 @@ use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::tls::{self, Identity, Trust};
 use netrig_host::{Clock, RunSignals, SlotLimits};
-use netrig_sip_net::dns::{Asking, Location, Lookup, NameServer, NameServerOrder, NameSource};
+use netrig_sip_net::dns::{Asking, Location, NameServer, NameServerOrder, NameSource};
 use netrig_sip_net::load::{
-    Carrier, Connecting, FailureRow, LoadOrder, LoadTls, OpenLoad, SecondRow, SoFar, Span, Steering,
+    Carrier, FailureRow, LoadOrder, LoadTls, OpenLoad, SecondRow, SoFar, Span, Steering,
 };
 use netrig_sip_net::server::{Limits, Names, Sockets, SocketsOrder};
 use netrig_sip_net::tap::MessageTaps;
@@ -324,11 +324,6 @@ fn serve_names(
 /// How the users find their server, if they look it up by name.
 fn location(settings: &LoadSettings, order: &EndOrder) -> Result<Option<Location>, String> {
     let (Some(own), Some(names)) = (settings.located_by(), &order.names) else { return Ok(None) };
-    let lookup = match own.lookup {
-        LookupSettings::Once => Lookup::Once,
-        LookupSettings::PerAttempt => Lookup::PerAttempt,
-        LookupSettings::Cached => Lookup::Cached,
-    };
     let source = if own.asks() {
         NameSource::Server(Asking { server: names.resolver, retry: own.retry, tries: own.tries })
     } else {
@@ -336,7 +331,7 @@ fn location(settings: &LoadSettings, order: &EndOrder) -> Result<Option<Location
     };
     let is_secure = settings.secure && !matches!(order.carrier, CarrierOptions::Udp(_));
     let uri = own.uri(is_secure).ok_or_else(|| format!("`{}` is not a host name", own.name))?;
-    Ok(Some(Location { uri, source, lookup }))
+    Ok(Some(Location { uri, source, lookup: own.lookup }))
 }
 
 fn zone(records: &str) -> Result<Zone, String> {
@@ -368,11 +363,7 @@ fn note(order: &EndOrder, text: String) -> Note {
 
 /// The transport of requests.
 fn carrier(settings: &LoadSettings, order: &EndOrder) -> Result<Carrier, String> {
-    let connecting = match settings.connections {
-        None | Some(Connections::One) => Connecting::One,
-        Some(Connections::PerUser) => Connecting::PerUser,
-        Some(Connections::PerAttempt) => Connecting::PerAttempt,
-    };
+    let connecting = settings.connections.unwrap_or_default();
     match order.carrier {
         CarrierOptions::Udp(_) => Ok(Carrier::Udp),
         CarrierOptions::Tcp(_) if settings.secure => {

@@ -1,5 +1,6 @@
 //! The tester of the flows of an experiment.
 
+use netrig_sip::settings::Connections;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use netrig_core::{Duration, Sample};
 use netrig_host::Clock;
 use netrig_sip::load::{Pace, Scan, Side};
 use netrig_sip::settings::LoadSettings;
-use netrig_sip_net::load::{Carrier, Connecting, LoadOrder};
+use netrig_sip_net::load::{Carrier, LoadOrder};
 use netrig_sip_net::tap::{MessageTap, MessageTaps, PassedMessage};
 use netrig_sip_net::{
     EndAddress, FlowTester, KeepOrder, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault,
@@ -265,7 +266,7 @@ fn order(
             answers_strangers: false,
         },
         connections: match load.carrier.connecting() {
-            Some(Connecting::PerAttempt) => ScriptConnections::PerCall,
+            Some(Connections::PerAttempt) => ScriptConnections::PerCall,
             _ => ScriptConnections::One,
         },
         pace: plan.pace.clone(),

@@ -1,29 +1,31 @@
 //! Bounds for delays and for the share of failures.
 
-use netrig_core::Duration;
+use netrig_core::{Duration, choices};
 
 use super::{Delay, Histogram, Tally};
 use crate::record::What;
 
-/// The statistic of a delay that is compared with its bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DelayStatistic {
-    /// The mean.
-    #[default]
-    Mean,
-    /// The 95th percentile: ITU-T E.721 binds 95 % of the users.
-    P95,
-    /// The longest delay, so that each delay is bound.
-    Each,
+choices! {
+    /// The statistic of a delay that is compared with its bound.
+    #[derive(Default)]
+    pub enum DelayStatistic {
+        /// The mean.
+        [default]
+        Mean = "mean",
+        /// The 95th percentile: ITU-T E.721 sets limits for 95 % of the users.
+        P95 = "p95",
+        /// The maximum: each delay is within the limit.
+        Max = "max" | "each",
+    }
 }
 
 impl DelayStatistic {
-    /// The name in tables: `mean`, `p95`, `max`.
-    pub const fn name(self) -> &'static str {
+    /// The statistic in a sentence: "the mean", "each".
+    pub const fn words(self) -> &'static str {
         match self {
-            Self::Mean => "mean",
-            Self::P95 => "p95",
-            Self::Each => "max",
+            Self::Mean => "the mean",
+            Self::P95 => "the 95th percentile",
+            Self::Max => "each",
         }
     }
 
@@ -32,7 +34,7 @@ impl DelayStatistic {
         match self {
             Self::Mean => spans.mean(),
             Self::P95 => spans.quantile(0.95),
-            Self::Each => spans.max(),
+            Self::Max => spans.max(),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! The times at which attempts start, decided before the first one.
 
+use std::fmt;
+use std::str::FromStr;
+
+use netrig_core::setting::SettingValue;
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +21,89 @@ pub enum Gaps {
     Uniform,
     /// Bursts of this number of arrivals at once, at intervals of as many mean gaps.
     Burst(u32),
+}
+
+impl FromStr for Gaps {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let gaps = match text {
+            "poisson" => Some(Self::Poisson),
+            "constant" => Some(Self::Constant),
+            "uniform" => Some(Self::Uniform),
+            _ => {
+                let size = text.strip_prefix("burst:").and_then(|size| size.parse().ok());
+                size.filter(|size| *size > 0).map(Self::Burst)
+            }
+        };
+        gaps.ok_or_else(|| "expected poisson, constant, uniform or burst:N".to_owned())
+    }
+}
+
+impl fmt::Display for Gaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Poisson => f.write_str("poisson"),
+            Self::Constant => f.write_str("constant"),
+            Self::Uniform => f.write_str("uniform"),
+            Self::Burst(size) => write!(f, "burst:{size}"),
+        }
+    }
+}
+
+impl SettingValue for Gaps {
+    const VALUE_NAME: &'static str = "KIND";
+    const SYNTAX: &'static str = "`poisson`, `constant`, `uniform`, or `burst:10` for ten at once";
+
+    fn read(word: &str) -> Result<Self, String> {
+        word.parse()
+    }
+
+    fn word(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A rate of arrivals, 1/s. On a command line with its unit: `1000/s`, `60/min`, `36000/h`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct ArrivalRate(pub f64);
+
+impl FromStr for ArrivalRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "expected a rate such as 1000/s, 60/min or 36000/h".to_owned();
+        let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
+        let seconds = match unit.trim() {
+            "s" => 1.0,
+            "min" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(wrong()),
+        };
+        let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+        if number.is_finite() && number >= 0.0 { Ok(Self(number / seconds)) } else { Err(wrong()) }
+    }
+}
+
+impl fmt::Display for ArrivalRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.0)
+    }
+}
+
+impl SettingValue for ArrivalRate {
+    const VALUE_NAME: &'static str = "RATE";
+    const SYNTAX: &'static str = "`1000/s`, `60/min` or `36000/h`";
+
+    fn read(word: &str) -> Result<Self, String> {
+        word.parse()
+    }
+
+    fn word(&self) -> String {
+        self.to_string()
+    }
 }
 
 /// A period in which the rate changes linearly.
@@ -257,6 +344,25 @@ mod tests {
         };
         assert_eq!([trace(&[]), trace(&[0, 0])], [None, Some(Duration::from_secs(1))]);
         assert_eq!(trace(&[500, 12_000]), Some(Duration::from_secs(13)), "the last is one of them");
+    }
+
+    #[test]
+    fn rates_have_their_unit() {
+        for (text, rate) in
+            [("1000/s", 1000.0), ("3.3/s", 3.3), ("60/min", 1.0), ("36000 / h", 10.0), ("0/s", 0.0)]
+        {
+            assert_eq!(text.parse(), Ok(ArrivalRate(rate)), "{text}");
+        }
+        for wrong in ["1000", "1000/d", "x/s", "-1/s", "inf/s", "/s"] {
+            assert!(wrong.parse::<ArrivalRate>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn arrivals_have_names() {
+        assert_eq!("burst:10".parse(), Ok(Gaps::Burst(10)));
+        assert_eq!("poisson".parse(), Ok(Gaps::Poisson));
+        assert!("burst:0".parse::<Gaps>().is_err() && "random".parse::<Gaps>().is_err());
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn template_of(text: String, change: impl FnOnce(&mut Message)) -> Result<Templa
 /// Makes a template of a text with the changes of the load's author.
 fn own_template(setup: &Setup, step: Step, text: String) -> Result<Template, TemplateError> {
     template_of(text, |message| {
-        let own = setup.messages.iter().filter(|own| own.step == step);
+        let own = setup.options.messages.iter().filter(|own| own.step == step);
         own.for_each(|own| own.change(message, setup));
     })
 }
@@ -205,7 +205,7 @@ impl Requests {
         };
         let updating = format!("{own}{ALLOW}{SUPPORTED}{}", session());
         let invite = |description: &[u8]| within(Step::ReInvite, Method::Invite, &updating, description);
-        let places = (2..=setup.contacts).map(|place| own_contact(setup, place));
+        let places = (2..=setup.options.contacts).map(|place| own_contact(setup, place));
         let registering = places.fold(own.clone(), |lines, place| lines + &place) + &expires();
         let acknowledged = format!("RAck: {}\r\n", Hole::Reliable.text());
         Ok(Self {

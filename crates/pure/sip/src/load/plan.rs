@@ -15,6 +15,7 @@ use crate::dialog::LEAST_INTERVAL;
 use crate::header::Transport;
 use crate::index::Thresholds;
 use crate::sdp::{DISCARD, SessionDescription};
+use crate::settings::UserOptions;
 use crate::transaction::Timing;
 
 /// Share of the attempts of a mix.
@@ -99,22 +100,10 @@ pub struct Plan {
     pub expires: u32,
     /// The callees.
     pub callee: CalleeOrder,
-    /// Number of contacts of each peer, at least 1. A forking server calls them all.
-    pub contacts: u8,
-    /// Number of provisional responses of a peer before it answers, at least 1.
-    pub provisionals: u16,
-    /// Session interval that callers request, s (RFC 4028), at least 90. `None` requests none.
-    pub session_expires: Option<u32>,
+    /// Settings of the users that are read as they were given.
+    pub options: UserOptions,
     /// Size of the session descriptions, bytes. 0 for none.
     pub description: usize,
-    /// Own header fields and bodies for messages of the scenarios.
-    pub messages: Vec<OwnMessage>,
-    /// Whether callers follow the contacts of a 3xx (RFC 3261 section 8.1.3.4).
-    pub follows_redirects: bool,
-    /// How often an attempt that is refused with `Retry-After` is repeated after that time.
-    pub retries: u8,
-    /// Whether requests of more than 1300 B go over TCP in a load over UDP (RFC 3261 section 18.1.1).
-    pub sends_large_over_tcp: bool,
     /// T1, T2 and T4.
     pub timing: Timing,
     /// The longest time that a call may ring.
@@ -168,14 +157,8 @@ impl Plan {
             domain: None,
             expires: 3600,
             callee: CalleeOrder::Foreign,
-            contacts: 1,
-            provisionals: 1,
-            session_expires: None,
+            options: UserOptions::default(),
             description: 0,
-            messages: Vec::new(),
-            follows_redirects: false,
-            retries: 0,
-            sends_large_over_tcp: false,
             timing: Timing::default(),
             longest_ringing: Duration::from_secs(180),
             calls: 1 << 20,
@@ -257,13 +240,13 @@ impl Plan {
 
     /// The longest total time that an attempt waits because of `Retry-After`.
     pub fn longest_wait(&self) -> Duration {
-        self.longest_ringing * u64::from(self.retries)
+        self.longest_ringing * u64::from(self.options.retries)
     }
 
     /// The longest duration of an attempt: ringing at each contact of 3xx, then a call, then the timeouts of all its
     /// transactions.
     pub fn longest(&self) -> Duration {
-        let places = if self.follows_redirects { MOST_PLACES as u64 } else { 0 };
+        let places = if self.options.follow_redirects { MOST_PLACES as u64 } else { 0 };
         let elsewhere = (self.timing.patience() + self.longest_ringing) * places;
         let own =
             self.timing.patience() * 4 + self.longest_ringing + self.own_span() + Duration::from_secs(1);
@@ -281,7 +264,7 @@ impl Plan {
     pub fn answers_in_a_delay(&self) -> bool {
         let of_caller = |work| matches!(work, Work::Call(scenario) if scenario.answers_in_a_delay());
         self.looks_up
-            || self.follows_redirects
+            || self.options.follow_redirects
             || self.has_own_callees()
             || !self.passwords.is_empty()
             || self.works().any(of_caller)
@@ -289,7 +272,7 @@ impl Plan {
 
     /// Approximate length of a session description with the author's own texts, bytes.
     pub fn longest_text(&self) -> usize {
-        self.description + self.messages.iter().map(OwnMessage::length).max().unwrap_or(0)
+        self.description + self.options.messages.iter().map(OwnMessage::length).max().unwrap_or(0)
     }
 
     /// Approximate peak rate of attempts, 1/s.
@@ -381,7 +364,7 @@ impl Plan {
             ("t1", t1.is_zero()),
             ("t4", t4.is_zero()),
             ("most_calls", self.calls == 0),
-            ("provisionals", self.provisionals == 0),
+            ("provisionals", self.options.provisionals == 0),
         ] {
             if is_zero {
                 return refuse(field, "it must be above zero");
@@ -397,7 +380,7 @@ impl Plan {
         if self.longest_ringing <= ring {
             return refuse("ring", format!("it must be below the longest ringing, {}", self.longest_ringing));
         }
-        if self.session_expires.is_some_and(|interval| interval < LEAST_INTERVAL) {
+        if (1..LEAST_INTERVAL).contains(&self.options.session_interval()) {
             return refuse(
                 "session_expires",
                 format!("it must be {LEAST_INTERVAL} s or more (RFC 4028 section 4)"),
@@ -409,8 +392,8 @@ impl Plan {
         if self.description > LONGEST_DESCRIPTION {
             return refuse("sdp", "a message of SIP takes at most 60 KB of it");
         }
-        OwnMessage::check_all(&self.messages).map_err(|why| PlanError { field: "messages", why })?;
-        if !(1..=MOST_CONTACTS).contains(&self.contacts) {
+        OwnMessage::check_all(&self.options.messages).map_err(|why| PlanError { field: "messages", why })?;
+        if !(1..=MOST_CONTACTS).contains(&self.options.contacts) {
             return refuse("contacts", format!("from 1 to {MOST_CONTACTS}"));
         }
         Ok(())
@@ -430,14 +413,17 @@ impl Plan {
         if self.has_own_callees() && self.works().all(Work::registers) {
             return refuse("callee", "the tester has callees only in scenarios with calls");
         }
-        if self.contacts > 1 && !self.has_own_callees() {
+        if self.options.contacts > 1 && !self.has_own_callees() {
             return refuse("contacts", "only peers of the tester have several contacts");
         }
-        if self.has_own_callees() && self.contacts < 2 && calls(|own| matches!(own, Scenario::Fork { .. })) {
+        if self.has_own_callees()
+            && self.options.contacts < 2
+            && calls(|own| matches!(own, Scenario::Fork { .. }))
+        {
             return refuse("contacts", "`fork` needs peers with two contacts or more");
         }
         // Each contact would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
-        if self.contacts > 1 && calls(|own| matches!(own, Scenario::Prack { .. })) {
+        if self.options.contacts > 1 && calls(|own| matches!(own, Scenario::Prack { .. })) {
             let why = "`prack` needs peers with one contact";
             return refuse("contacts", why);
         }
@@ -461,19 +447,13 @@ impl Plan {
             domain: self.domain.clone().unwrap_or_else(|| own.domain.clone()),
             timing: self.timing,
             calls: self.calls,
-            contacts: self.contacts,
-            provisionals: self.provisionals,
-            session_expires: self.session_expires.unwrap_or(0),
+            options: self.options.clone(),
             description: Bytes::from(session_description(local.ip(), self.description)),
-            messages: self.messages.clone(),
-            follows_redirects: self.follows_redirects,
-            retries: self.retries,
-            sends_large_over_tcp: self.sends_large_over_tcp,
             longest_ringing: self.longest_ringing,
             ..own
         };
         let own = |step| {
-            let text = self.messages.iter().find_map(|own| own.session(step))?;
+            let text = self.options.messages.iter().find_map(|own| own.session(step))?;
             Some(own_session(text, &setup))
         };
         let description = own(MessageStep::Invite).unwrap_or_else(|| setup.description.clone());
@@ -549,7 +529,13 @@ mod tests {
             let passwords = Directory::list(["", "secret"]);
             assert!(Plan { passwords, ..plan.clone() }.answers_in_a_delay());
             assert!(Plan { looks_up: true, ..plan.clone() }.answers_in_a_delay());
-            assert!(Plan { follows_redirects: true, ..plan.clone() }.answers_in_a_delay());
+            assert!(
+                Plan {
+                    options: UserOptions { follow_redirects: true, ..plan.options.clone() },
+                    ..plan.clone()
+                }
+                .answers_in_a_delay()
+            );
             let callee = CalleeOrder::Own { ringing: Duration::ZERO };
             assert!(Plan { callee, ..plan.clone() }.answers_in_a_delay());
             let mix = vec![Portion { work, share: 0.9 }, Portion { work: RELIABLE, share: 0.1 }];

@@ -23,6 +23,7 @@ use crate::record::{
     AttemptCounts, Broken, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, What, number_of,
     server_of, stamp, transaction,
 };
+use crate::settings::UserOptions;
 use crate::transaction::Timer;
 use crate::wheel::Wheel;
 use crate::{Method, Uri};
@@ -275,7 +276,7 @@ impl Registrant {
 
     /// Schedules a refused REGISTER again after its `Retry-After`. Returns whether it does.
     fn wait(&mut self, now: Instant, scan: &Scan<'_>, index: u32) -> bool {
-        let Setup { retries, longest_ringing, .. } = self.setup;
+        let Setup { longest_ringing, options: UserOptions { retries, .. }, .. } = self.setup;
         let wait = scan.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
         let Some(user) = self.users.get_mut(index as usize) else { return false };
         let may = user.counts.retried < retries;
@@ -384,7 +385,7 @@ impl Registrant {
             // "The 2xx response to the REGISTER request will contain, in a Contact header field, a complete list of
             // bindings" (RFC 3261 section 10.2.4): the shortest time of the own ones, else `Expires`.
             let own: Vec<String> =
-                (1..=self.setup.contacts).map(|place| self.setup.contact(&name, place)).collect();
+                (1..=self.setup.options.contacts).map(|place| self.setup.contact(&name, place)).collect();
             let is_own = |uri: &[u8]| own.iter().any(|own| is_equivalent(own.as_bytes(), uri));
             let contacts = scan.contacts().filter(|contact| is_own(contact.uri));
             let granted = contacts.filter_map(|own| own.parameter(b"expires").and_then(decimal)).min();

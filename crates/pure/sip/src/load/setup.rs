@@ -7,13 +7,13 @@ use netrig_core::{Duration, Instant};
 
 use super::lookup::Located;
 use super::output::LoadOutput;
-use super::own_message::OwnMessage;
 use super::text::InlineText;
 use crate::Host;
 use crate::deadline::Repetition;
 use crate::digits::Decimal;
 use crate::header::Transport;
 use crate::server::LONGEST_OVER_UDP;
+use crate::settings::UserOptions;
 use crate::transaction::Timing;
 
 /// Setup of the machines of one shard.
@@ -45,21 +45,9 @@ pub struct Setup {
     pub description: Bytes,
     /// Session description of a 200 and of a 183, if it is different.
     pub answer: Option<Bytes>,
-    /// Own header fields and bodies for messages of the scenarios.
-    pub messages: Vec<OwnMessage>,
-    /// Whether callers follow the contacts of a 3xx.
-    pub follows_redirects: bool,
-    /// How often a request that is refused with `Retry-After` is repeated after that time.
-    pub retries: u8,
-    /// Whether requests that are too long for a datagram go over TCP.
-    pub sends_large_over_tcp: bool,
-    /// Number of contacts of each user, at least 1. The name in all contacts but the first ends with `~` and a
-    /// number.
-    pub contacts: u8,
-    /// Number of provisional responses of a callee before it answers, evenly over the time of ringing. At least 1.
-    pub provisionals: u16,
-    /// Session interval that callers request, s (RFC 4028). 0 requests none.
-    pub session_expires: u32,
+    /// Settings of the users that are read as they were given. The name in all contacts of a user but the first ends with
+    /// `~` and a number.
+    pub options: UserOptions,
     /// The longest time that a call may ring.
     pub longest_ringing: Duration,
     /// The longest time that a callee waits for BYE.
@@ -85,13 +73,7 @@ impl Setup {
             calls: 1 << 16,
             description: Bytes::new(),
             answer: None,
-            messages: Vec::new(),
-            follows_redirects: false,
-            retries: 0,
-            sends_large_over_tcp: false,
-            contacts: 1,
-            provisionals: 1,
-            session_expires: 0,
+            options: UserOptions::default(),
             longest_ringing: Duration::from_secs(180),
             longest_call: Duration::from_secs(3600),
         }
@@ -108,7 +90,7 @@ impl Setup {
     /// Whether requests may go over TCP in a load over UDP, because they are too long for a datagram (RFC 3261
     /// section 18.1.1).
     pub(super) fn has_two_transports(&self) -> bool {
-        self.sends_large_over_tcp && self.transport == Transport::Udp
+        self.options.sends_large_over_tcp() && self.transport == Transport::Udp
     }
 
     /// Makes the last written request go over TCP if it is too long for a datagram. Returns whether it does.
@@ -138,7 +120,7 @@ impl Setup {
         }
     }
 
-    /// The URI in the `Contact` with number `place` of a user, from 1 (see [`Setup::contacts`]).
+    /// The URI in the `Contact` with number `place` of a user, from 1 (see [`UserOptions::contacts`]).
     pub(super) fn contact(&self, user: &str, place: u8) -> String {
         let Self { local, .. } = self;
         let behind = if place > 1 { format!("~{place}") } else { String::new() };

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
-use netrig_core::{DistributionError, Duration, SpanDistribution};
+use netrig_core::setting::SettingValue;
+use netrig_core::{DistributionError, Duration, ParseDistributionError, SpanDistribution};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -36,6 +38,34 @@ impl DrawnTime {
             SpanDistribution::Constant(_) => Ok(()),
             drawn => drawn.check(),
         }
+    }
+}
+
+impl FromStr for DrawnTime {
+    type Err = ParseDistributionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for DrawnTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SettingValue for DrawnTime {
+    const VALUE_NAME: &'static str = "TIME";
+    const SYNTAX: &'static str = "`30s`, or drawn: `exponential:30s`, `uniform:10s..50s`, `pareto:30s,1.5` (mean, shape), \
+        `lognormal:90s,1` (mean, deviation of the logarithm)";
+
+    fn read(word: &str) -> Result<Self, String> {
+        word.parse().map_err(|error: ParseDistributionError| error.to_string())
+    }
+
+    fn word(&self) -> String {
+        self.to_string()
     }
 }
 

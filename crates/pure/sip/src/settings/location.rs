@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{Duration, Fraction};
+use netrig_core::{Duration, Fraction, choices};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,32 +60,34 @@ fn tries() -> u32 {
     3
 }
 
-/// A name service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum NameService {
-    /// None: the users know the server's address.
-    #[default]
-    None,
-    /// A table of the users.
-    Table,
-    /// A DNS server of netrig.
-    Server,
-    /// Another DNS server, which the node runs.
-    Program,
+choices! {
+    /// A name service.
+    #[derive(Default)]
+    pub enum NameService {
+        /// None: the users know the server's address.
+        [default]
+        None = "none",
+        /// A table of the users.
+        Table = "table",
+        /// A DNS server of netrig.
+        Server = "server",
+        /// Another DNS server, which the node runs.
+        Program = "program",
+    }
 }
 
-/// When a server is looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LookupSettings {
-    /// Before the flow starts.
-    #[default]
-    Once,
-    /// Before the first request of each attempt.
-    PerAttempt,
-    /// Before the first request of each attempt, with a cache that obeys the time to live.
-    Cached,
+choices! {
+    /// When a server is looked up.
+    #[derive(Default)]
+    pub enum LookupSettings {
+        /// Before the flow starts.
+        [default]
+        Once = "once",
+        /// Before the first request of each attempt.
+        PerAttempt = "per-attempt",
+        /// Before the first request of each attempt, with a cache that obeys the time to live.
+        Cached = "cached",
+    }
 }
 
 impl LocationSettings {

@@ -11,9 +11,10 @@ mod rule_test;
 mod scenario;
 mod script;
 mod server;
+mod server_order;
 
 pub use drawn_time::DrawnTime;
-pub use load::{Called, Connections, LargeRequests, LoadSettings, StageSettings};
+pub use load::{Called, Connections, LargeRequests, LoadSettings, StageSettings, UserOptions};
 pub use location::{LocationSettings, LookupSettings, NameService};
 pub use rule_test::{RuleTest, TESTED_USERS, TestedRole};
 pub use scenario::{ScenarioName, Spans};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Fraction, Seeds};
 
-use super::load::{Called, LargeRequests, LoadSettings, StageSettings};
+use super::load::{Called, LoadSettings, StageSettings, whole_seconds};
 use super::location::{LocationSettings, NameService};
 use super::scenario::{ScenarioName, Spans};
 use super::server::{ServerRole, ServerSettings, Serving};
@@ -19,10 +19,6 @@ const MOST_USERS: u64 = 10_000_000;
 
 /// The most servers that take over.
 const MOST_OTHERS: usize = 7;
-
-fn whole_seconds(span: Duration) -> u32 {
-    u32::try_from(span.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
-}
 
 impl LoadSettings {
     /// The scenarios of its users.
@@ -59,15 +55,15 @@ impl LoadSettings {
     fn pace(&self) -> Option<Pace> {
         let gaps = self.arrivals;
         let stage = |stage: &StageSettings| RateStage {
-            from: stage.rate,
-            to: stage.to.unwrap_or(stage.rate),
+            from: stage.rate.0,
+            to: stage.to.unwrap_or(stage.rate).0,
             lasts: stage.lasts,
         };
         if let Some(mean) = self.interval {
             return Some(Pace::Open(Arrivals::at(1.0 / mean.as_secs_f64(), gaps)));
         }
         if let Some(rate) = self.rate {
-            return Some(Pace::Open(Arrivals::at(rate, gaps)));
+            return Some(Pace::Open(Arrivals::at(rate.0, gaps)));
         }
         if let Some(pause) = &self.pause {
             return Some(Pace::Closed(pause.0.clone()));
@@ -85,7 +81,8 @@ impl LoadSettings {
     /// # Errors
     /// If the settings are invalid, or if the load is not possible in that time.
     pub fn plan(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
-        let mut plan = self.with_any_users(flow, seeds, duration)?;
+        let mut plan = self.draft(duration)?;
+        plan.seed = seeds.stream(&format!("flow/{flow}/sip")).bits();
         if self.users.is_none() {
             plan.users = plan.wanted_users().map_err(|error| self.wrong_plan(error))?;
         }
@@ -94,8 +91,11 @@ impl LoadSettings {
         Ok(plan)
     }
 
-    /// The plan, with an arbitrary number of users if the settings have none.
-    fn with_any_users(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
+    /// A plan that is not checked yet: it has the default seed, and an arbitrary number of users if the settings have none.
+    ///
+    /// # Errors
+    /// If no key says what users do, or when.
+    pub fn draft(&self, duration: Duration) -> Result<Plan, SettingError> {
         let work = self.work().ok_or_else(no_scenario)?;
         let pace = self.pace().ok_or_else(no_pace)?;
         let portion = |(scenario, share): (&ScenarioName, &Fraction)| Portion {
@@ -117,17 +117,10 @@ impl LoadSettings {
                 Called::Server => CalleeOrder::Foreign,
                 Called::Own => CalleeOrder::Own { ringing: self.ring },
             },
-            contacts: self.contacts,
-            provisionals: self.provisionals,
-            session_expires: self.session_expires.map(whole_seconds),
-            messages: self.messages.clone(),
-            follows_redirects: self.follow_redirects,
-            retries: self.retries,
-            sends_large_over_tcp: self.large_requests == LargeRequests::Tcp,
+            options: self.options(),
             description: usize::try_from(self.sdp.bytes()).unwrap_or(usize::MAX),
             timing: Timing::of(self.t1, self.t2, self.t4),
             calls: self.most_calls,
-            seed: seeds.stream(&format!("flow/{flow}/sip")).bits(),
             ..some
         })
     }
@@ -176,7 +169,7 @@ impl LoadSettings {
         self.check_script()?;
         self.check_pace()?;
         // The needed number of users depends on the duration, which is unknown here.
-        let plan = self.with_any_users("", &Seeds::new(0), Duration::from_secs(1))?;
+        let plan = self.draft(Duration::from_secs(1))?;
         plan.check_rules().map_err(|error| self.wrong_plan(error))?;
         self.check_numbers()?;
         self.location.as_ref().map_or(Ok(()), LocationSettings::check)?;
@@ -321,6 +314,7 @@ mod tests {
     use netrig_core::SpanDistribution;
     use serde_json::{Value, json};
 
+    use super::super::load::UserOptions;
     use super::*;
     use crate::load::Scenario;
 
@@ -418,21 +412,43 @@ mod tests {
             ),
             (json!({ "t4": "0 s" }), "t4", Plan { timing: Timing { t4: NO_TIME, ..timing }, ..base.clone() }),
             (json!({ "most_calls": 0 }), "most_calls", Plan { calls: 0, ..base.clone() }),
-            (json!({ "provisionals": 0 }), "provisionals", Plan { provisionals: 0, ..base.clone() }),
+            (
+                json!({ "provisionals": 0 }),
+                "provisionals",
+                Plan { options: UserOptions { provisionals: 0, ..UserOptions::default() }, ..base.clone() },
+            ),
             (
                 json!({ "session_expires": "89 s" }),
                 "session_expires",
-                Plan { session_expires: Some(89), ..base.clone() },
+                Plan {
+                    options: UserOptions {
+                        session_expires: Some(Duration::from_secs(89)),
+                        ..UserOptions::default()
+                    },
+                    ..base.clone()
+                },
             ),
             (json!({ "expires": "999 ms" }), "expires", Plan { expires: 0, ..base.clone() }),
             (json!({ "sdp": "60001 B" }), "sdp", Plan { description: 60_001, ..base.clone() }),
-            (json!({ "contacts": 0 }), "contacts", Plan { contacts: 0, ..base.clone() }),
+            (
+                json!({ "contacts": 0 }),
+                "contacts",
+                Plan { options: UserOptions { contacts: 0, ..UserOptions::default() }, ..base.clone() },
+            ),
             (
                 json!({ "contacts": 17, "callee": "own" }),
                 "contacts",
-                Plan { contacts: 17, callee: OWN, ..base.clone() },
+                Plan {
+                    callee: OWN,
+                    options: UserOptions { contacts: 17, ..UserOptions::default() },
+                    ..base.clone()
+                },
             ),
-            (json!({ "contacts": 2 }), "contacts", Plan { contacts: 2, ..base.clone() }),
+            (
+                json!({ "contacts": 2 }),
+                "contacts",
+                Plan { options: UserOptions { contacts: 2, ..UserOptions::default() }, ..base.clone() },
+            ),
             (
                 json!({ "hold": { "lognormal": { "mean": "1 s", "sigma": 9 } } }),
                 "hold",
@@ -456,7 +472,12 @@ mod tests {
             (
                 json!({ "scenario": "prack", "callee": "own", "contacts": 2 }),
                 "contacts",
-                Plan { work: prack, callee: OWN, contacts: 2, ..base.clone() },
+                Plan {
+                    work: prack,
+                    callee: OWN,
+                    options: UserOptions { contacts: 2, ..UserOptions::default() },
+                    ..base.clone()
+                },
             ),
         ] {
             let own = settings(&keys);

@@ -62,7 +62,7 @@ impl Plan {
         let role = match self.work {
             work if work.registers() => TestedRole::Registrar,
             // A redirect server forwards no calls: callers send to the contacts of its 3xx.
-            _ if redirects || (is_call && self.follows_redirects) => TestedRole::Redirect,
+            _ if redirects || (is_call && self.options.follow_redirects) => TestedRole::Redirect,
             _ if self.has_own_callees() => TestedRole::Proxy,
             _ => TestedRole::Uas,
         };
@@ -75,6 +75,7 @@ impl Plan {
 mod tests {
     use netrig_core::Duration;
 
+    use super::super::load::UserOptions;
     use super::*;
     use crate::load::{Arrivals, CalleeOrder, Gaps, Pace, Portion};
 
@@ -105,7 +106,12 @@ mod tests {
 
     #[test]
     fn calls_that_follow_3xx_need_a_redirect_server() {
-        let test = Plan { callee: OWN, follows_redirects: true, ..plan(call()) }.rule_test();
+        let test = Plan {
+            callee: OWN,
+            options: UserOptions { follow_redirects: true, ..UserOptions::default() },
+            ..plan(call())
+        }
+        .rule_test();
         assert_eq!(test, RuleTest { role: TestedRole::Redirect, users: 4 });
         let test = plan(Work::Call(Scenario::Redirect)).rule_test();
         assert_eq!(test, RuleTest { role: TestedRole::Redirect, users: 4 });

@@ -1,75 +1,45 @@
 //! The scenarios of users, by their names in files and commands.
 
-use std::fmt;
-use std::str::FromStr;
-
-use netrig_core::Duration;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use netrig_core::{Duration, choices};
 
 use crate::load::{Scenario, Work};
 
-/// Declares the scenarios, each with its name and a description.
-macro_rules! scenarios {
-    ($($(#[doc = $about:literal])+ $scenario:ident = $name:literal;)+) => {
-        /// What a user does.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-        )]
-        pub enum ScenarioName {
-            $($(#[doc = $about])+ #[serde(rename = $name)] $scenario,)+
-        }
-
-        impl ScenarioName {
-            /// All scenarios.
-            pub const ALL: &'static [Self] = &[$(Self::$scenario,)+];
-
-            /// The name in files and commands: `early-media`.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$scenario => $name,)+ }
-            }
-
-            /// The description, in a sentence.
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$scenario => concat!($($about,)+),)+ }
-            }
-        }
-    };
-}
-
-scenarios! {
-    /// Each user registers once.
-    Register = "register";
-    /// Registered users register again.
-    ReRegister = "re-register";
-    /// Each registered user unregisters once.
-    Unregister = "unregister";
-    /// A call that is answered, held and hung up.
-    Call = "call";
-    /// A call that is answered after a 183 with a session description.
-    EarlyMedia = "early-media";
-    /// A call whose offer comes from the callee: INVITE without a session description.
-    DelayedOffer = "delayed-offer";
-    /// A call that is put on hold after a third of its time, and resumed after two thirds.
-    ReInvite = "re-invite";
-    /// A call whose provisional responses are acknowledged by PRACK (100rel).
-    Prack = "prack";
-    /// A call that a server forks and that two contacts answer: users have peers with several contacts.
-    Fork = "fork";
-    /// A call that is cancelled while it rings.
-    Cancel = "cancel";
-    /// A call to a busy callee: 486 or 600 is a success.
-    Busy = "busy";
-    /// A call that is not answered and is cancelled.
-    NoAnswer = "no-answer";
-    /// A call that is redirected: 3xx is a success, and is not followed.
-    Redirect = "redirect";
-    /// OPTIONS.
-    Options = "options";
-    /// MESSAGE.
-    Message = "message";
-    /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, and terminated at the end of its hold.
-    Subscribe = "subscribe";
+choices! {
+    /// What a user does.
+    pub enum ScenarioName {
+        /// Each user registers once.
+        Register = "register",
+        /// Registered users register again.
+        ReRegister = "re-register",
+        /// Each registered user unregisters once.
+        Unregister = "unregister",
+        /// A call that is answered, held and hung up.
+        Call = "call",
+        /// A call that is answered after a 183 with a session description.
+        EarlyMedia = "early-media",
+        /// A call whose offer comes from the callee: INVITE without a session description.
+        DelayedOffer = "delayed-offer",
+        /// A call that is put on hold after a third of its time, and resumed after two thirds.
+        ReInvite = "re-invite",
+        /// A call whose provisional responses are acknowledged by PRACK (100rel).
+        Prack = "prack",
+        /// A call that a server forks and that two contacts answer: users have peers with several contacts.
+        Fork = "fork",
+        /// A call that is cancelled while it rings.
+        Cancel = "cancel",
+        /// A call to a busy callee: 486 or 600 is a success.
+        Busy = "busy",
+        /// A call that is not answered and is cancelled.
+        NoAnswer = "no-answer",
+        /// A call that is redirected: 3xx is a success, and is not followed.
+        Redirect = "redirect",
+        /// OPTIONS.
+        Options = "options",
+        /// MESSAGE.
+        Message = "message",
+        /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, and terminated at the end of its hold.
+        Subscribe = "subscribe",
+    }
 }
 
 /// Durations of scenarios.
@@ -111,21 +81,6 @@ impl ScenarioName {
     /// Whether it concerns registrations.
     pub const fn registers(self) -> bool {
         matches!(self, Self::Register | Self::ReRegister | Self::Unregister)
-    }
-}
-
-impl fmt::Display for ScenarioName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ScenarioName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().copied().find(|scenario| scenario.name() == text);
-        found.ok_or_else(|| format!("`{text}` is not a scenario"))
     }
 }
 

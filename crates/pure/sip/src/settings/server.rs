@@ -2,19 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
 
-use netrig_core::{Duration, Seeds};
+use netrig_core::{Duration, choices};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::drawn_time::DrawnTime;
 use super::{SettingError, wrong};
 use crate::digest::Algorithm;
-use crate::load::Plan;
-use crate::sdp::DISCARD;
-use crate::server::{Answer, AnsweringPolicy, ProgressResponse, Role, ServerOrder, User};
-use crate::{Status, Uri};
 
 /// The server of a load.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,31 +59,30 @@ fn max_transactions() -> u32 {
     1_000_000
 }
 
-/// Role of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ServerRole {
-    /// Accepts registrations.
-    Registrar,
-    /// Accepts registrations, and forwards requests to users with state of its transactions.
-    Proxy,
-    /// Forwards requests to users at given contacts, without state.
-    StatelessProxy,
-    /// Accepts registrations, and redirects requests to users.
-    Redirect,
-    /// Answers calls to any user.
-    Uas,
+choices! {
+    /// Role of a server.
+    pub enum ServerRole {
+        /// Accepts registrations.
+        Registrar = "registrar",
+        /// Accepts registrations, and forwards requests to users with state of its transactions.
+        Proxy = "proxy",
+        /// Forwards requests to users at given contacts, without state.
+        StatelessProxy = "stateless-proxy",
+        /// Accepts registrations, and redirects requests to users.
+        Redirect = "redirect",
+        /// Answers calls to any user.
+        Uas = "uas",
+    }
 }
 
-/// A digest algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Digest {
-    /// MD5 (RFC 7616).
-    Md5,
-    /// SHA-256 (RFC 8760).
-    #[serde(rename = "sha-256")]
-    Sha256,
+choices! {
+    /// A digest algorithm.
+    pub enum Digest {
+        /// MD5 (RFC 7616).
+        Md5 = "md5",
+        /// SHA-256 (RFC 8760).
+        Sha256 = "sha-256",
+    }
 }
 
 impl From<Digest> for Algorithm {
@@ -111,56 +105,6 @@ impl Serving {
 }
 
 impl ServerSettings {
-    /// The server for the users of `plan`, at this address.
-    pub fn order(&self, plan: &Plan, local: IpAddr, seeds: Seeds) -> ServerOrder {
-        let all = u64::from(plan.users) * 2 + u64::from(plan.population);
-        let all = u32::try_from(all).unwrap_or(u32::MAX);
-        // Any user is accepted, unless users have passwords or contacts.
-        let named = self.digest.is_some() || self.contact.is_some();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let user = |number| User {
-            name: text(plan.names.of(number).as_bytes()),
-            password: text(plan.passwords.of(number).as_bytes()),
-            contact: None,
-        };
-        let domain = plan.domain.as_ref().and_then(|name| format!("sip:{name}").parse::<Uri>().ok());
-        let domain = domain.and_then(|uri| Some(uri.as_sip()?.host.clone()));
-        ServerOrder {
-            role: self.role(local),
-            domains: domain.into_iter().collect(),
-            users: named.then(|| (0..all).map(user).collect()),
-            contact: self.contact.clone(),
-            digest: self.digest.map(Algorithm::from),
-            realm: None,
-            most_transactions: self.max_transactions as usize,
-            most_users: all as usize,
-            timing: plan.timing,
-            seeds,
-        }
-    }
-
-    fn role(&self, local: IpAddr) -> Role {
-        match self.role {
-            ServerRole::Registrar => Role::Registrar,
-            ServerRole::Proxy => Role::Proxy { record_route: self.record_route },
-            ServerRole::StatelessProxy => Role::StatelessProxy,
-            ServerRole::Redirect => Role::Redirect,
-            ServerRole::Uas => {
-                let ring = self.ring.unwrap_or_default();
-                let answer = match self.refuse.and_then(Status::new) {
-                    Some(status) => Answer::Refuse(ring, status),
-                    None => Answer::Accept(ring),
-                };
-                let own = AnsweringPolicy::new((local, DISCARD).into());
-                let mut manners = AnsweringPolicy { answer, reliable: self.reliable, ..own };
-                if self.early_media {
-                    manners.progress.push(ProgressResponse::early_media());
-                }
-                Role::UserAgent(manners)
-            }
-        }
-    }
-
     pub(super) fn check(&self) -> Result<(), SettingError> {
         let is = |role: ServerRole| self.role == role;
         if self.record_route && !is(ServerRole::Proxy) {

@@ -21,8 +21,8 @@ const LAYERS: [&[&str]; 15] = [
     &["manual"],
     &["record"],
     &["index"],
-    &["load"],
-    &["settings", "user_list", "partitioning"],
+    &["load", "settings"],
+    &["user_list", "partitioning"],
 ];
 
 fn layer(module: &str) -> usize {

@@ -1,5 +1,6 @@
 //! Look-ups of a server: from a URI to the addresses where it is tried.
 
+use netrig_sip::settings::LookupSettings;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -37,29 +38,6 @@ pub enum NameSource {
     Server(Asking),
 }
 
-/// When a load looks up its server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lookup {
-    /// Before the load starts.
-    #[default]
-    Once,
-    /// Also before the first request of each attempt.
-    PerAttempt,
-    /// As `PerAttempt`, but each thread caches responses by their TTL.
-    Cached,
-}
-
-impl Lookup {
-    /// The name for command lines and reports: `once`, `per-attempt`, `cached`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::PerAttempt => "per-attempt",
-            Self::Cached => "cached",
-        }
-    }
-}
-
 /// The target of a look-up, the source of its records, and its times.
 #[derive(Clone, Debug)]
 pub struct Location {
@@ -68,7 +46,7 @@ pub struct Location {
     /// The source of the records.
     pub source: NameSource,
     /// When the load looks it up.
-    pub lookup: Lookup,
+    pub lookup: LookupSettings,
 }
 
 /// The destinations that a load can use. Other results of a look-up are left out.
@@ -149,7 +127,7 @@ impl Finder {
             reach,
             source,
             seeds,
-            cache: (location.lookup == Lookup::Cached).then(Cache::default),
+            cache: (location.lookup == LookupSettings::Cached).then(Cache::default),
             waiting: HashMap::new(),
             searches: HashMap::new(),
             found: Vec::new(),

@@ -19,6 +19,6 @@ mod server;
 mod tcp_query;
 
 pub use asker::{Asking, DnsCounts};
-pub use finder::{Finder, Found, LocateError, Location, Lookup, NameSource, Reach, locate};
+pub use finder::{Finder, Found, LocateError, Location, NameSource, Reach, locate};
 pub use live::{LiveZone, RecordedQuestion};
 pub use server::{NameServer, NameServerOrder, NameTally};

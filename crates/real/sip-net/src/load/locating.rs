@@ -1,11 +1,12 @@
 //! Look-ups of the server of a load: before the load starts, and for each attempt.
 
+use netrig_sip::settings::LookupSettings;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Instant, Seeds};
 
 use super::order::{LoadError, LoadOrder, Span};
-use crate::dns::{Finder, LocateError, Lookup, locate};
+use crate::dns::{Finder, LocateError, locate};
 use netrig_host::Clock;
 
 /// Looks up the server of a load, unless the result is known or each attempt has its own look-up. In a run, the look-up is
@@ -16,7 +17,8 @@ pub(super) fn look_for_server(
     within: Option<Span>,
     stop: &AtomicBool,
 ) -> Result<(), LoadError> {
-    let Some(location) = order.location.as_ref().filter(|location| location.lookup == Lookup::Once) else {
+    let Some(location) = order.location.as_ref().filter(|location| location.lookup == LookupSettings::Once)
+    else {
         return Ok(());
     };
     if order.located.is_some() {

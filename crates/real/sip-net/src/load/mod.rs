@@ -38,7 +38,7 @@ pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
 pub use kind::{FailureKind, TimeLimit, attempt_name};
 pub use offered::{Offered, pace_words};
-pub use order::{Carrier, Connecting, LoadError, LoadOrder, LoadTls, Reconnecting, Span};
+pub use order::{Carrier, LoadError, LoadOrder, LoadTls, Reconnecting, Span};
 pub use report::{
     DelayRow, FailureRow, LoadReport, LocationRow, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport,
     ThresholdRow,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kind::attempt_name;
-use super::order::{Connecting, LoadOrder, Reconnecting};
+use super::order::LoadOrder;
 
 /// A description of the offered load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,22 +67,14 @@ pub struct Offered {
 impl Offered {
     /// The offered load of an order.
     pub fn of(order: &LoadOrder) -> Self {
-        let connecting = |connecting| match connecting {
-            Connecting::One => "one",
-            Connecting::PerUser => "per-user",
-            Connecting::PerAttempt => "per-attempt",
-        };
         let LoadOrder { plan, carrier, location, .. } = order;
         let seconds = |span: netrig_core::Duration| span.as_secs_f64();
         Self {
             scenario: shares(plan),
             transport: carrier.transport().name().to_lowercase(),
             lookup: location.as_ref().map(|location| location.lookup.name().to_owned()),
-            connections: carrier.connecting().map(connecting).map(str::to_owned),
-            reconnect: carrier.connecting().map(|_| match order.reconnecting {
-                Reconnecting::Never => "never".to_owned(),
-                Reconnecting::After(delay) => delay.to_string(),
-            }),
+            connections: carrier.connecting().map(|connecting| connecting.name().to_owned()),
+            reconnect: carrier.connecting().map(|_| order.reconnecting.to_string()),
             others: order.others.len(),
             pace: pace_words(&plan.pace),
             users: plan.users,
@@ -90,9 +82,9 @@ impl Offered {
             digest: !plan.passwords.is_empty(),
             expires: plan.expires,
             own_callees: plan.has_own_callees(),
-            contacts: plan.contacts,
-            provisionals: plan.provisionals,
-            session_expires: plan.session_expires,
+            contacts: plan.options.contacts,
+            provisionals: plan.options.provisionals,
+            session_expires: Some(plan.options.session_interval()).filter(|interval| *interval > 0),
             hold: hold(plan),
             own_span: seconds(plan.own_span()),
             description: plan.description,
@@ -168,9 +160,10 @@ pub fn pace_words(pace: &Pace) -> String {
 mod tests {
     use netrig_core::{Duration, SpanDistribution};
     use netrig_sip::load::{CalleeOrder, Directory, RateStage, Scenario};
+    use netrig_sip::settings::{Connections, UserOptions};
     use netrig_sip::transaction::Timing;
 
-    use super::super::order::Carrier;
+    use super::super::order::{Carrier, Reconnecting};
     use super::*;
 
     #[test]
@@ -218,10 +211,24 @@ mod tests {
             Plan { hold: Some(SpanDistribution::Pareto { mean: second, shape: 1.5 }), ..plan.clone() },
             Plan { work: call(second * 2), ..plan.clone() },
             Plan { callee: own, ..plan.clone() },
-            Plan { callee: own, contacts: 2, ..plan.clone() },
-            Plan { callee: own, provisionals: 2, ..plan.clone() },
+            Plan {
+                callee: own,
+                options: UserOptions { contacts: 2, ..UserOptions::default() },
+                ..plan.clone()
+            },
+            Plan {
+                callee: own,
+                options: UserOptions { provisionals: 2, ..UserOptions::default() },
+                ..plan.clone()
+            },
             Plan { callee: CalleeOrder::Own { ringing: second }, ..plan.clone() },
-            Plan { session_expires: Some(90), ..plan.clone() },
+            Plan {
+                options: UserOptions {
+                    session_expires: Some(Duration::from_secs(90)),
+                    ..UserOptions::default()
+                },
+                ..plan.clone()
+            },
             Plan { population: 1, ..plan.clone() },
             Plan { passwords: Directory::list(["", "secret"]), ..plan.clone() },
             Plan { expires: 60, ..plan.clone() },
@@ -235,10 +242,10 @@ mod tests {
             of(|_| {}),
             of(|order| order.others = vec![order.target]),
             of(|order| order.punctual = true),
-            of(|order| order.carrier = Carrier::Tcp(Connecting::One)),
-            of(|order| order.carrier = Carrier::Tcp(Connecting::PerUser)),
+            of(|order| order.carrier = Carrier::Tcp(Connections::One)),
+            of(|order| order.carrier = Carrier::Tcp(Connections::PerUser)),
             of(|order| {
-                order.carrier = Carrier::Tcp(Connecting::One);
+                order.carrier = Carrier::Tcp(Connections::One);
                 order.reconnecting = Reconnecting::Never;
             }),
         ];

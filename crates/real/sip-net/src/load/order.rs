@@ -1,8 +1,12 @@
 //! The order of a load.
 
+use netrig_sip::settings::{Connections, LookupSettings};
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 
+use netrig_core::setting::SettingValue;
 use netrig_core::{Duration, Instant};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Plan, PlanError, TemplateError};
@@ -11,21 +15,9 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
 use super::kind::TimeLimit;
-use crate::dns::{Found, LocateError, Location, Lookup, NameSource, Reach};
+use crate::dns::{Found, LocateError, Location, NameSource, Reach};
 use netrig_host::socket::SocketError;
 use netrig_host::{Clock, HostAddress, is_public};
-
-/// Which requests share a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Connecting {
-    /// All requests of a thread.
-    #[default]
-    One,
-    /// The requests of a user.
-    PerUser,
-    /// The requests of one call, registration or subscription. The connection opens with the first and closes with the last.
-    PerAttempt,
-}
 
 /// When a lost connection may be reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +35,41 @@ impl Default for Reconnecting {
     }
 }
 
+impl FromStr for Reconnecting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self::Never),
+            delay => {
+                delay.parse().map(Self::After).map_err(|_| "expected a time such as 5s, or never".to_owned())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Reconnecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(delay) => write!(f, "{delay}"),
+            Self::Never => f.write_str("never"),
+        }
+    }
+}
+
+impl SettingValue for Reconnecting {
+    const VALUE_NAME: &'static str = "DELAY";
+    const SYNTAX: &'static str = "a time, or `never` in this load";
+
+    fn read(word: &str) -> Result<Self, String> {
+        word.parse()
+    }
+
+    fn word(&self) -> String {
+        self.to_string()
+    }
+}
+
 /// The transport of messages.
 #[derive(Clone, Debug, Default)]
 pub enum Carrier {
@@ -50,9 +77,9 @@ pub enum Carrier {
     #[default]
     Udp,
     /// TCP connections.
-    Tcp(Connecting),
+    Tcp(Connections),
     /// TLS connections.
-    Tls(Connecting, LoadTls),
+    Tls(Connections, LoadTls),
 }
 
 impl Carrier {
@@ -66,7 +93,7 @@ impl Carrier {
     }
 
     /// Which requests share a connection, if there are connections.
-    pub const fn connecting(&self) -> Option<Connecting> {
+    pub const fn connecting(&self) -> Option<Connections> {
         match self {
             Self::Udp => None,
             Self::Tcp(connecting) | Self::Tls(connecting, _) => Some(*connecting),
@@ -129,7 +156,7 @@ impl LoadOrder {
 
     /// Whether long requests use TCP and others UDP (RFC 3261 section 18.1.1).
     pub(super) fn has_two_transports(&self) -> bool {
-        self.plan.sends_large_over_tcp && self.carrier.transport() == Transport::Udp
+        self.plan.options.sends_large_over_tcp() && self.carrier.transport() == Transport::Udp
     }
 
     /// The servers in reach of a look-up: those of the load's transport and IP version.
@@ -154,7 +181,7 @@ impl LoadOrder {
             ));
         }
         if let Some(Location { source: NameSource::Server(asking), lookup, .. }) = &self.location
-            && *lookup != Lookup::Once
+            && *lookup != LookupSettings::Once
             && is_public(asking.server.ip())
         {
             return refuse(format!(

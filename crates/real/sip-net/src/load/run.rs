@@ -1,5 +1,6 @@
 //! A load from its order to its report.
 
+use netrig_sip::settings::{Connections, LookupSettings};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,13 +13,12 @@ use netrig_sip::load::{Pace, Part, PlanClock, Setup};
 
 use super::control::{Control, Steering};
 use super::locating::look_for_server;
-use super::order::{Connecting, LoadError, LoadOrder, Span};
+use super::order::{LoadError, LoadOrder, Span};
 use super::report::{LoadReport, SecondRow, SoFar};
 use super::reporting::{Ending, Reporting};
 use super::shard::{SecondOfShard, Shard, ShardEvent, SharedLoad};
 use super::source_ports::ephemeral_ports;
 use super::wire::ShardSocket;
-use crate::dns::Lookup;
 use crate::point::source_towards;
 use netrig_host::allowed_descriptors;
 use netrig_host::{Clock, HostAddress, random};
@@ -115,7 +115,8 @@ impl OpenLoad {
     /// # Errors
     /// If the order cannot be carried out, or a socket cannot be opened.
     pub fn open(mut order: LoadOrder) -> Result<Self, LoadError> {
-        order.plan.looks_up = order.location.as_ref().is_some_and(|location| location.lookup != Lookup::Once);
+        order.plan.looks_up =
+            order.location.as_ref().is_some_and(|location| location.lookup != LookupSettings::Once);
         order.check()?;
         let local = match order.local {
             Some(local) => local,
@@ -324,7 +325,7 @@ fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<ShardSocket>, LoadE
         return Err(LoadError::Request(format!(
             "{needed} descriptors are needed for {}, and this process may have {allowed}: {}`ulimit -Hn {needed}` as root",
             what_needs(order),
-            if order.carrier.connecting() == Some(Connecting::PerUser) { "fewer users, or " } else { "" }
+            if order.carrier.connecting() == Some(Connections::PerUser) { "fewer users, or " } else { "" }
         )));
     }
     let rate = order.plan.peak() / f64::from(order.shards);
@@ -353,14 +354,14 @@ fn descriptors_of(order: &LoadOrder) -> u64 {
     /// Descriptors beside those of connections.
     const OTHERS: u64 = 64;
     let for_each = u64::from(order.shards) * 4;
-    let users = if order.carrier.connecting() == Some(Connecting::PerUser) { order.plan.users } else { 0 };
+    let users = if order.carrier.connecting() == Some(Connections::PerUser) { order.plan.users } else { 0 };
     OTHERS + for_each + u64::from(users)
 }
 
 /// Simultaneous connections of single attempts if the server takes two seconds for each. A faster server needs fewer. If they
 /// exceed the descriptors, the load reports it.
 fn open_at_once(order: &LoadOrder) -> u64 {
-    if order.carrier.connecting() == Some(Connecting::PerAttempt) { begun_within(order, 2.0) } else { 0 }
+    if order.carrier.connecting() == Some(Connections::PerAttempt) { begun_within(order, 2.0) } else { 0 }
 }
 
 /// Most attempts that start within this time, s.
@@ -372,7 +373,7 @@ fn begun_within(order: &LoadOrder, seconds: f64) -> u64 {
 /// The purpose of the descriptors, as text.
 fn what_needs(order: &LoadOrder) -> &'static str {
     match order.carrier.connecting() {
-        Some(Connecting::PerUser) => "a connection of each user",
+        Some(Connections::PerUser) => "a connection of each user",
         _ => "the threads' sockets, clocks and files",
     }
 }
@@ -401,7 +402,7 @@ fn warnings(order: &LoadOrder, wires: &[ShardSocket]) -> Vec<String> {
         ));
     }
     if let Some(ports) = ephemeral_ports().map(|range| range.len() as u64)
-        && order.carrier.connecting() == Some(Connecting::PerAttempt)
+        && order.carrier.connecting() == Some(Connections::PerAttempt)
         && begun_within(order, TIME_WAIT_S) > ports
     {
         warnings.push(format!(
@@ -411,7 +412,7 @@ fn warnings(order: &LoadOrder, wires: &[ShardSocket]) -> Vec<String> {
     }
     if order.carrier.connecting().is_none()
         && order.plan.longest_text() > 1000
-        && !order.plan.sends_large_over_tcp
+        && !order.plan.options.sends_large_over_tcp()
     {
         warnings.push(
             "requests above 1300 bytes belong on TCP (RFC 3261 section 18.1.1): these go over UDP, in fragments where they \

@@ -1,5 +1,6 @@
 //! One thread of a load: its part of the users, and the socket that they share.
 
+use netrig_sip::settings::Connections;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -14,7 +15,7 @@ use super::attention::{Attention, REST};
 use super::control::Control;
 use super::kind::TimeLimit;
 use super::locating::finder;
-use super::order::{Carrier, Connecting, LoadError, LoadOrder, Span};
+use super::order::{Carrier, LoadError, LoadOrder, Span};
 use super::shard_tap::ShardTap;
 use super::streams::Lost;
 use super::tester::{TesterSecond, TesterUse};
@@ -644,8 +645,8 @@ fn busy_share(order: &LoadOrder) -> f64 {
     /// Processor time of an attempt, s, including the kernel's: without a connection of its own, with one, and with TLS on it.
     const COSTS: [f64; 3] = [40e-6, 80e-6, 250e-6];
     let kind = match (order.carrier.connecting(), &order.carrier) {
-        (Some(Connecting::PerAttempt), Carrier::Tls(..)) => 2,
-        (Some(Connecting::PerAttempt), _) => 1,
+        (Some(Connections::PerAttempt), Carrier::Tls(..)) => 2,
+        (Some(Connections::PerAttempt), _) => 1,
         _ => 0,
     };
     if order.punctual { 1.0 } else { order.plan.peak() / f64::from(order.shards) * COSTS[kind] }

@@ -1,5 +1,6 @@
 //! A thread's connections to and from the server.
 
+use netrig_sip::settings::Connections;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use super::order::{Connecting, LoadError, LoadTls, Reconnecting};
+use super::order::{LoadError, LoadTls, Reconnecting};
 use super::shard_tap::ShardTap;
 use super::source_ports::SourcePorts;
 use super::tester::TesterSecond;
@@ -54,14 +55,14 @@ enum Lane {
 }
 
 impl Lane {
-    fn of(connecting: Connecting, user: u32, attempt: Token) -> Self {
+    fn of(connecting: Connections, user: u32, attempt: Token) -> Self {
         let registers = attempt.owner == Owner::Registration;
         match connecting {
             // Notifiers share one.
             _ if attempt.owner == Owner::Callee => Self::All,
-            Connecting::One => Self::All,
-            Connecting::PerUser => Self::User { registers, user },
-            Connecting::PerAttempt => Self::Attempt { registers, key: attempt.key },
+            Connections::One => Self::All,
+            Connections::PerUser => Self::User { registers, user },
+            Connections::PerAttempt => Self::Attempt { registers, key: attempt.key },
         }
     }
 }
@@ -98,7 +99,7 @@ pub(super) type SentLater = ([SocketAddr; 2], Bytes);
 
 /// All connections of a thread, and the socket on which the server may connect. It never blocks.
 pub(super) struct LoadStreams {
-    connecting: Connecting,
+    connecting: Connections,
     tls: Option<LoadTls>,
     listener: OwnedFd,
     local: SocketAddr,
@@ -127,7 +128,7 @@ impl LoadStreams {
     /// Listens at `local`. No connection is open.
     pub fn open(
         local: SocketAddr,
-        (connecting, reconnecting): (Connecting, Reconnecting),
+        (connecting, reconnecting): (Connections, Reconnecting),
         tls: Option<LoadTls>,
     ) -> Result<Self, LoadError> {
         let making = SocketBuilder::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, local)?;
@@ -435,7 +436,7 @@ impl LoadStreams {
 
     /// Records the end of an attempt, and closes its own connection.
     pub fn release(&mut self, attempt: Token) {
-        if self.connecting != Connecting::PerAttempt {
+        if self.connecting != Connections::PerAttempt {
             return;
         }
         let lane = Lane::of(self.connecting, 0, attempt);
@@ -570,7 +571,7 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let first = SipStream::connect(free, to, None, BOUNDS).unwrap();
         let port = free.port();
-        let connecting = (Connecting::PerAttempt, Reconnecting::Never);
+        let connecting = (Connections::PerAttempt, Reconnecting::Never);
         let mut streams = LoadStreams::open("127.0.0.1:0".parse().unwrap(), connecting, None).unwrap();
         let Err(StreamError::Io(error)) =
             SipStream::connect(HostAddress::from(to).at(port), to, None, BOUNDS)

@@ -1,5 +1,6 @@
 //! The sockets of a thread of a load.
 
+use netrig_sip::settings::Connections;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
@@ -9,7 +10,7 @@ use netrig_sip::load::{Outbox, Token, is_over_tcp};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use super::order::{Carrier, Connecting, LoadError, Reconnecting};
+use super::order::{Carrier, LoadError, Reconnecting};
 use super::socket::LoadSocket;
 use super::streams::{LoadStreams, Lost, SentLater};
 use super::tester::TesterSecond;
@@ -37,7 +38,7 @@ pub(super) struct BothWires {
 
 impl BothWires {
     fn open(socket: LoadSocket, reconnecting: Reconnecting) -> Result<Self, LoadError> {
-        let streams = LoadStreams::open(socket.local(), (Connecting::One, reconnecting), None)?;
+        let streams = LoadStreams::open(socket.local(), (Connections::One, reconnecting), None)?;
         let refused = |errno: Errno| LoadError::kernel("epoll_create")(errno.into());
         let readiness = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused)?;
         for (fd, number) in [(socket.fd(), 0), (streams.fd(), 1)] {

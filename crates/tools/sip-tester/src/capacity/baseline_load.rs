@@ -36,7 +36,7 @@ fn offered(capacity: &CapacityOrder<'_>, rate: f64, stop: &AtomicBool) -> Result
     }
     // Calls go directly to the answering side, without a server between, and to no other server.
     order.plan.callee = CalleeOrder::Foreign;
-    order.plan.contacts = 1;
+    order.plan.options.contacts = 1;
     order.plan.mix.clear();
     order.others.clear();
     (order.location, order.located) = (None, None);

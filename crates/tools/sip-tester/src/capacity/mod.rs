@@ -42,8 +42,8 @@ pub use observation::{CallCounts, DelaySeen, JudgedThreshold, Seen, ServerSeen, 
 pub use order::{CapacityError, CapacityOrder, StepLoad, unit_of};
 pub use search::{CapacitySearch, Order, StepProgress};
 pub use settings::{
-    DelayStatistic, DesignObjective, FailureShareTest, Mode, RecoverySettings, Rfc7502, SearchSettings,
-    SearchSettingsError, Sequential, SettingRange, Threshold,
+    DesignObjective, FailureShareTest, Mode, RecoverySettings, Rfc7502, SearchSettings, SearchSettingsError,
+    Sequential, SettingRange, Threshold,
 };
 pub use step::{Drain, LoadStep, Purpose};
 pub use verdict::{CapacityEstimate, HeldRate, RateInterval, Verdict};

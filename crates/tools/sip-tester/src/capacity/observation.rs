@@ -1,9 +1,10 @@
 //! The observations of a step that a driver reports.
 
+use netrig_sip::index::DelayStatistic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{DelayStatistic, Threshold};
+use super::settings::Threshold;
 
 /// Observations of a step, during it or after its end, accumulated since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! The settings of a search.
 
+use netrig_sip::index::DelayStatistic;
 use netrig_stats::sequential::ProportionTest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,18 +138,6 @@ pub struct Threshold {
     pub statistic: DelayStatistic,
     /// The limit, s.
     pub most_s: f64,
-}
-
-/// The statistic of a delay that is compared with its threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DelayStatistic {
-    /// The mean.
-    Mean,
-    /// The 95th percentile: ITU-T E.721 sets limits for 95 % of the users.
-    P95,
-    /// The maximum: each delay is within the limit.
-    Max,
 }
 
 /// A setting that is outside its range.
@@ -367,17 +356,6 @@ impl DesignObjective {
         positive("increment", increment)?;
         positive("step_s", step_s)?;
         shares(&[("objective", objective)])
-    }
-}
-
-impl DelayStatistic {
-    /// The name in tables: `mean`, `p95`, `max`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::P95 => "p95",
-            Self::Max => "max",
-        }
     }
 }
 

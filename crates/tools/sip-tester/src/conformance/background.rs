@@ -1,5 +1,6 @@
 //! A load on the server while test cases run.
 
+use netrig_sip::settings::Connections;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -7,7 +8,7 @@ use std::sync::mpsc::channel;
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Scenario, Work};
-use netrig_sip_net::load::{Carrier, Connecting, LoadError, LoadOrder, LoadStage, LoadTls, run};
+use netrig_sip_net::load::{Carrier, LoadError, LoadOrder, LoadStage, LoadTls, run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,9 +66,9 @@ impl BackgroundLoad {
             ..Plan::new(work, Pace::Open(Arrivals::at(self.rate, Gaps::Poisson)), LONGEST)
         };
         let carrier = match (target.address.transport, &target.address.tls) {
-            (Transport::Tcp, _) => Carrier::Tcp(Connecting::default()),
+            (Transport::Tcp, _) => Carrier::Tcp(Connections::default()),
             (Transport::Tls, Some((config, name))) => Carrier::Tls(
-                Connecting::default(),
+                Connections::default(),
                 LoadTls { client: config.clone(), name: name.clone(), server: None },
             ),
             _ => Carrier::Udp,

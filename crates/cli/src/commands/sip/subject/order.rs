@@ -60,23 +60,26 @@ pub fn order_of(subject: &Subject, pace: Pace, span: Span) -> Result<LoadOrder, 
         expires: expires(subject),
         mix: mix(subject),
         hold: DrawnTime(call.hold.clone()).drawn(),
-        contacts: call.contacts,
-        provisionals: call.provisionals,
-        session_expires: call.session_expires.map(whole_seconds),
         callee: match call.callee {
             CalleeName::Server => CalleeOrder::Foreign,
             CalleeName::Own => CalleeOrder::Own { ringing: call.ring },
         },
         longest_ringing: call.longest_ringing,
         description: usize::try_from(call.sdp.bytes()).unwrap_or(usize::MAX),
-        messages: call.messages.as_deref().map_or(Ok(Vec::new()), own_messages)?,
-        follows_redirects: call.follow_redirects,
-        retries: call.retries,
-        sends_large_over_tcp: call.large_requests == LargeRequestsName::Tcp,
         timing: Timing::of(call.t1, call.t2, call.t4),
         calls: tester.most_calls,
         seed: span.seed,
         thresholds: thresholds(subject),
+        options: UserOptions {
+            contacts: call.contacts,
+            provisionals: call.provisionals,
+            session_expires: Some(Duration::from_secs(call.session_expires.map(whole_seconds).into())),
+            messages: call.messages.as_deref().map_or(Ok(Vec::new()), own_messages)?,
+            follow_redirects: call.follow_redirects,
+            retries: call.retries,
+            large_requests: TODO_call.large_requests == LargeRequestsName::Tcp,
+            ..UserOptions::default()
+        },
         ..Plan::new(work, pace, span.lasts)
     };
     populate(&mut plan, subject, span.is_step)?;

@@ -26,6 +26,7 @@ use crate::digits::{Decimal, decimal};
 use crate::record::{
     AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What, stamp,
 };
+use crate::settings::UserOptions;
 use crate::slab::Slab;
 use crate::slab_index::SlabIndex;
 use crate::transaction::Timer;
@@ -242,7 +243,7 @@ impl Callee {
         };
         let place = user_of(scan).rsplit(|byte| *byte == b'~').next().and_then(decimal);
         let is_behind =
-            self.setup.contacts > 1 && place.is_some_and(|place| place > answering_contacts(action));
+            self.setup.options.contacts > 1 && place.is_some_and(|place| place > answering_contacts(action));
         if is_behind && action != CalleeAction::Refuse { CalleeAction::Ring } else { action }
     }
 
@@ -289,7 +290,7 @@ impl Callee {
 
     /// Starts the action of a new call: rings, refuses or answers at once.
     fn begin(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
-        let Setup { longest_ringing, provisionals, .. } = self.setup;
+        let Setup { longest_ringing, options: UserOptions { provisionals, .. }, .. } = self.setup;
         let Some(call) = self.calls.get_mut(key) else { return };
         let span = match call.action {
             CalleeAction::Refuse => return self.respond(now, key, LastResponse::Busy, out),

@@ -152,7 +152,7 @@ impl Caller {
             is_change_rung: false,
             prack: 0,
             rseq: 0,
-            interval: self.setup.session_expires,
+            interval: self.setup.options.session_interval(),
             counts: AttemptCounts::default(),
             timers: CallTimers::default(),
             stamps: Stamps::new(intended, now),

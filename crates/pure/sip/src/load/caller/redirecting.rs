@@ -10,6 +10,7 @@ use super::super::scan::Scan;
 use super::super::setup::Setup;
 use super::{CallTimers, Caller, CallerCall, CallerPhase, Key, Timed};
 use crate::deadline::Deadline;
+use crate::settings::UserOptions;
 
 impl Caller {
     /// Handles a refusal of the first request: sends it to the next contact of a 3xx, or schedules it again after
@@ -22,11 +23,12 @@ impl Caller {
         key: Key,
         out: &mut LoadOutput,
     ) -> bool {
-        let Setup { follows_redirects, retries, longest_ringing, .. } = self.setup;
+        let Setup { longest_ringing, options: UserOptions { follow_redirects, retries, .. }, .. } =
+            self.setup;
         let Some(call) = self.calls.get(key) else { return false };
         let original = self.address_of(call.peer);
         let Some(call) = self.calls.get_mut(key) else { return false };
-        if status < 400 && follows_redirects {
+        if status < 400 && follow_redirects {
             self.redirects.entry(call.token.key).or_default().take(scan, &original, self.setup.transport);
         }
         // "Failures SHOULD be detected through failure response codes (codes greater than 399)".

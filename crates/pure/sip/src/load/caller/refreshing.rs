@@ -36,7 +36,7 @@ impl Caller {
     /// `Session-Expires` of a request, as whole lines. Empty without a session timer.
     pub(super) fn session_of(&self, call: &CallerCall, sent: CallRequest) -> String {
         match (sent, &call.refresh) {
-            (CallRequest::Invite, _) if call.interval > self.setup.session_expires => {
+            (CallRequest::Invite, _) if call.interval > self.setup.options.session_interval() => {
                 format!("Session-Expires: {0}\r\nMin-SE: {0}\r\n", call.interval)
             }
             (CallRequest::Invite, _) if call.interval > 0 => {

@@ -2,6 +2,7 @@
 
 use super::scenarios::{HOLD, request_of};
 use super::*;
+use netrig_sip::settings::UserOptions;
 
 /// A datagram that ends before the body does "is considered an error. If the message is a response, it MUST be discarded" (RFC 3261
 /// section 18.3): its request is retransmitted, and the attempt has failed.
@@ -156,7 +157,12 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     let mut pair = Pair::new(network, RING);
     pair.start(Scenario::Fork { hold: HOLD });
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
-    let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
+    let far = Setup {
+        local: there(),
+        server: here(),
+        options: UserOptions { contacts: 3, ..UserOptions::default() },
+        ..setup()
+    };
     for (first, second) in [("", "~2"), ("~2", "")] {
         let mut callee = Callee::new(far.clone(), CalleeAction::Answer, RING, [7; 16]).unwrap();
         let mut out = LoadOutput::default();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Broken, ConnectionScope, OwnMessage, Registrant, is_over_tcp};
+use netrig_sip::settings::{LargeRequests, UserOptions};
 
 use super::scenarios::HOLD;
 use super::*;
@@ -71,7 +72,11 @@ fn peer() -> SocketAddr {
 }
 
 fn following() -> Setup {
-    Setup { follows_redirects: true, peers: vec![peer()], ..setup() }
+    Setup {
+        peers: vec![peer()],
+        options: UserOptions { follow_redirects: true, ..UserOptions::default() },
+        ..setup()
+    }
 }
 
 fn uri(request: &Request) -> String {
@@ -182,7 +187,7 @@ fn a_3xx_that_leads_nowhere_is_a_failure() {
 /// `Retry-After`.
 #[test]
 fn what_is_refused_for_a_time_is_asked_again_after_it() {
-    let own = Setup { retries: 2, ..setup() };
+    let own = Setup { options: UserOptions { retries: 2, ..UserOptions::default() }, ..setup() };
     for (scenario, status, value) in [
         (CALL_AND_LEAVE, 503, "2"),
         (CALL_AND_LEAVE, 486, "2 (at lunch)"),
@@ -229,7 +234,7 @@ fn what_is_refused_for_a_time_is_asked_again_after_it() {
 
 #[test]
 fn a_registration_is_asked_for_again_too() {
-    let own = Setup { retries: 1, ..setup() };
+    let own = Setup { options: UserOptions { retries: 1, ..UserOptions::default() }, ..setup() };
     let names = Directory::pattern("user", 4);
     let mut registrant = Registrant::new(own, names.clone(), names, 1).unwrap();
     let mut out = LoadOutput::default();
@@ -259,7 +264,10 @@ fn long(step: &str) -> OwnMessage {
 
 fn with_long(steps: &[&str]) -> Setup {
     let messages = steps.iter().map(|step| long(step)).collect();
-    Setup { messages, sends_large_over_tcp: true, ..setup() }
+    Setup {
+        options: UserOptions { messages, large_requests: LargeRequests::Tcp, ..UserOptions::default() },
+        ..setup()
+    }
 }
 
 fn via(request: &Request) -> Transport {
@@ -303,7 +311,13 @@ fn what_is_too_long_for_a_datagram_goes_over_tcp() {
     // Short requests stay on UDP. Without the option all requests do.
     for (setup, is_over_tcp) in [
         (with_long(&["bye"]), false),
-        (Setup { sends_large_over_tcp: false, ..with_long(&["invite"]) }, false),
+        (
+            Setup {
+                options: UserOptions { large_requests: LargeRequests::Udp, ..with_long(&["invite"]).options },
+                ..with_long(&["invite"])
+            },
+            false,
+        ),
     ] {
         let mut played = Played::start(setup, CALL_AND_LEAVE);
         let (_, is_tcp, invite) = played.asked().remove(0);
@@ -382,8 +396,11 @@ fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
     };
     let messages = vec![own("invite", OWN_OFFER), own("answer", OWN_ANSWER)];
     let pace = Pace::Open(Arrivals::at(1.0, Gaps::Constant));
-    let plan =
-        Plan { messages, description: 300, ..Plan::new(Work::Call(scenario), pace, Duration::from_secs(1)) };
+    let plan = Plan {
+        description: 300,
+        options: UserOptions { messages, ..UserOptions::default() },
+        ..Plan::new(Work::Call(scenario), pace, Duration::from_secs(1))
+    };
     plan.check().unwrap();
     let setup = |local, server| plan.setup((RUN, 0), &[local], (server, Transport::Udp));
     let (seen, network) = scenarios::copied();
@@ -499,7 +516,7 @@ fn reliable_ringing_is_acknowledged_in_each_scenario() {
 #[test]
 fn a_scenario_is_met_by_the_request_that_is_answered() {
     let hold = Duration::ZERO;
-    let own = || Setup { retries: 1, ..following() };
+    let own = || Setup { options: UserOptions { retries: 1, ..following().options }, ..following() };
     let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "7")];
     let contact = [(Name::Contact, "<sip:bob@192.0.2.9:5070>")];
     for status in [302, 480] {

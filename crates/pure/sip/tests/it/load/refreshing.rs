@@ -4,6 +4,7 @@ use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
     Callee, CalleeAction, Failure, LoadOutput, Owner, Recipient, Record, Scan, Scenario, Setup, Side,
 };
+use netrig_sip::settings::UserOptions;
 use netrig_sip::{Message, Name, Request, Response};
 
 use super::pair::{Network, Pair, RUN, caller, here, lossy, perfect, setup, there};
@@ -17,7 +18,13 @@ fn held(seconds: u64) -> Scenario {
 /// Callers that ask for a session interval, s.
 fn asking<N: Network>(network: N, session_expires: u32) -> Pair<N> {
     let mut pair = Pair::new(network, RING);
-    pair.caller = caller(Setup { session_expires, ..setup() });
+    pair.caller = caller(Setup {
+        options: UserOptions {
+            session_expires: Some(Duration::from_secs(session_expires.into())),
+            ..UserOptions::default()
+        },
+        ..setup()
+    });
     pair
 }
 

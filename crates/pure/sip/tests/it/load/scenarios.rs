@@ -2,6 +2,7 @@
 
 use netrig_sip::Method;
 use netrig_sip::load::{AttemptCounts, ConnectionScope, Token};
+use netrig_sip::settings::UserOptions;
 
 use super::*;
 
@@ -309,7 +310,12 @@ fn each_place_of_a_user_is_called_by_its_name() {
     let mut pair = Pair::new(network, RING);
     pair.start(Scenario::Fork { hold: HOLD });
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
-    let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
+    let far = Setup {
+        local: there(),
+        server: here(),
+        options: UserOptions { contacts: 3, ..UserOptions::default() },
+        ..setup()
+    };
     let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
     let mut out = LoadOutput::default();
     for (place, branch) in [("", "1"), ("~2", "2"), ("~3", "3"), ("", "4")] {
@@ -363,7 +369,12 @@ fn who_rings_says_so_as_often_as_it_is_to() {
     for (ringing, provisionals, expected) in
         [(12, 3, vec![1, 5, 9]), (0, 2, vec![1, 1]), (150_000, 1, vec![1, 60_001, 120_001])]
     {
-        let far = Setup { local: there(), server: here(), provisionals, ..setup() };
+        let far = Setup {
+            local: there(),
+            server: here(),
+            options: UserOptions { provisionals, ..UserOptions::default() },
+            ..setup()
+        };
         let mut pair = Pair::new(perfect(), RING);
         pair.callee =
             Callee::new(far, CalleeAction::Answer, Duration::from_millis(ringing), [7; 16]).unwrap();

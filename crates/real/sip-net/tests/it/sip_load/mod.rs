@@ -11,6 +11,7 @@ mod scenarios;
 mod steering;
 mod streams;
 
+use netrig_sip::settings::Connections;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -30,7 +31,7 @@ use netrig_sip::server::{
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Message, Method, Name, Status};
 use netrig_sip_net::load::{
-    Answering, Carrier, Connecting, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
+    Answering, Carrier, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
 };
 use netrig_sip_net::server::SocketsOrder;
 
@@ -273,7 +274,7 @@ fn a_long_answer_is_read_whole() {
     assert!(report.notes[0].starts_with("requests above 1300 bytes belong on TCP"), "{:?}", report.notes);
     drop(server);
     let over =
-        |target| LoadOrder { carrier: Carrier::Tcp(Connecting::PerAttempt), ..order(target, CALL, 20) };
+        |target| LoadOrder { carrier: Carrier::Tcp(Connections::PerAttempt), ..order(target, CALL, 20) };
     let server = started(&["tcp:127.0.0.1:0"], 200_000);
     assert_all_well(&carried_out(&over(server.address(Transport::Tcp))), What::Call, 20);
     // A longer one exceeds the tester's own limit, and is not counted against the server.

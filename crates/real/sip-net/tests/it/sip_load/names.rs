@@ -1,5 +1,6 @@
 //! Servers that are looked up by name: in a table, and by a DNS server of netrig or of the test.
 
+use netrig_sip::settings::LookupSettings;
 use std::thread::JoinHandle;
 
 use netrig_sip::Uri;
@@ -8,8 +9,7 @@ use netrig_sip::location::{Kind, Question, Zone};
 use netrig_sip_net::ListeningPoint;
 use netrig_sip_net::dns::message::query;
 use netrig_sip_net::dns::{
-    Asking, Found, LocateError, Location, Lookup, NameServer, NameServerOrder, NameSource, NameTally, Reach,
-    locate,
+    Asking, Found, LocateError, Location, NameServer, NameServerOrder, NameSource, NameTally, Reach, locate,
 };
 
 use super::*;
@@ -81,7 +81,7 @@ fn table(zone: &str) -> NameSource {
     NameSource::Table(Arc::new(Zone::parse(zone).unwrap()))
 }
 
-fn location(uri: &str, source: NameSource, lookup: Lookup) -> Location {
+fn location(uri: &str, source: NameSource, lookup: LookupSettings) -> Location {
     let uri: Uri = uri.parse().unwrap();
     Location { uri: uri.as_sip().unwrap().clone(), source, lookup }
 }
@@ -89,7 +89,7 @@ fn location(uri: &str, source: NameSource, lookup: Lookup) -> Location {
 fn located(uri: &str, source: NameSource) -> Result<Found, LocateError> {
     let reach =
         Reach { transports: vec![Transport::Udp, Transport::Tcp], families: vec![Kind::A], may_test: false };
-    locate(&location(uri, source, Lookup::Once), reach, Seeds::new(1), || false)
+    locate(&location(uri, source, LookupSettings::Once), reach, Seeds::new(1), || false)
 }
 
 fn hops(found: &Found) -> Vec<String> {
@@ -241,7 +241,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
         (CALL, What::Call, Delay::Connection),
         (Work::Call(Scenario::Options), What::Options, Delay::Options),
     ] {
-        for lookup in [Lookup::PerAttempt, Lookup::Cached] {
+        for lookup in [LookupSettings::PerAttempt, LookupSettings::Cached] {
             let names = Names::start(&zone_of(address(&server)), Some("20 ms"), 0.0);
             // The order has the result of the first look-up.
             let location = Some(location("sip:example.test", names.source(), lookup));
@@ -250,7 +250,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
             let took = report.delay(Delay::Lookup).unwrap();
             assert_eq!(took.n, 40);
             let dns = report.tester.dns;
-            if lookup == Lookup::PerAttempt {
+            if lookup == LookupSettings::PerAttempt {
                 assert!(took.min_us >= 60_000.0, "{took:?}");
                 assert_eq!((dns.asked, dns.kept), (120, 0));
             } else {
@@ -260,7 +260,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
             }
             // The look-up is in no other delay.
             let row = report.delay(delay).unwrap();
-            assert!(lookup == Lookup::Cached || row.min_us < 60_000.0, "{row:?}");
+            assert!(lookup == LookupSettings::Cached || row.min_us < 60_000.0, "{row:?}");
             assert_eq!(names.finish().over_udp, dns.asked);
         }
     }
@@ -271,7 +271,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
 fn registrations_look_for_their_server() {
     let registrar = Running::start(sockets(&UDP), ordered(Role::Registrar));
     let names = Names::start(&zone_of(address(&registrar)), Some("exponential:10 ms"), 0.0);
-    let location = Some(location("sip:example.test", names.source(), Lookup::PerAttempt));
+    let location = Some(location("sip:example.test", names.source(), LookupSettings::PerAttempt));
     let domain = address(&registrar).to_string();
     let order = with(order(address(&registrar), Work::Register, 40), |plan| plan.domain = Some(domain));
     let report = carried_out(&LoadOrder { location, ..order });
@@ -290,7 +290,7 @@ fn what_finds_no_server_is_held_against_none() {
         ("_sip._udp.example.test SRV 0 0 0 .".to_owned(), 0.0, Unlocated::NoService),
     ] {
         let names = Names::start(&zone, None, loss);
-        let location = Some(location("sip:example.test", names.source(), Lookup::PerAttempt));
+        let location = Some(location("sip:example.test", names.source(), LookupSettings::PerAttempt));
         let report = carried_out(&LoadOrder { location, ..order(address(&server), CALL, 10) });
         let row = report.outcome(What::Call).unwrap();
         assert_eq!((row.begun, row.failed, row.unlocated), (10, 0, 10));
@@ -309,7 +309,7 @@ fn lost_answers_are_asked_for_again() {
     let names = Names::start(&zone_of(address(&server)), None, 0.2);
     let asking = Asking { tries: 20, ..Asking::new(names.listens[0].address) };
     let source = NameSource::Server(Asking { retry: Duration::from_millis(50), ..asking });
-    let location = Some(location("sip:example.test", source, Lookup::PerAttempt));
+    let location = Some(location("sip:example.test", source, LookupSettings::PerAttempt));
     let report = carried_out(&LoadOrder { location, ..order(address(&server), CALL, 40) });
     assert_all_well(&report, What::Call, 40);
     let lost = names.finish().lost;
@@ -326,7 +326,7 @@ fn the_next_by_priority_takes_over() {
     let zone = format!(
         "_sip._udp.example.test SRV 0 0 {first} a.test\n_sip._udp.example.test SRV 1 0 {second} a.test\na.test A 127.0.0.1\n"
     );
-    for lookup in [Lookup::Once, Lookup::PerAttempt] {
+    for lookup in [LookupSettings::Once, LookupSettings::PerAttempt] {
         let location = Some(location("sip:example.test", table(&zone), lookup));
         let target = dead.local_addr().unwrap();
         let order = with(order(target, CALL, 10), |plan| plan.domain = Some("example.test".into()));
@@ -353,7 +353,7 @@ fn attempts_are_shared_by_weights() {
         "_sip._udp.example.test SRV 0 30 {} a.test\n_sip._udp.example.test SRV 0 10 {} a.test\na.test A 127.0.0.1\n",
         first, second
     );
-    let location = Some(location("sip:example.test", table(&zone), Lookup::PerAttempt));
+    let location = Some(location("sip:example.test", table(&zone), LookupSettings::PerAttempt));
     let report = carried_out(&LoadOrder { location, ..order(address(&servers[0]), CALL, 400) });
     assert_all_well(&report, What::Call, 400);
     let [most, least] = heard.map(|heard| heard.load(Ordering::Relaxed) as f64);
@@ -370,8 +370,8 @@ fn a_public_dns_server_is_not_loaded() {
     let location = |lookup| Some(location("sip:example.test", asked(([8, 8, 8, 8], 53).into()), lookup));
     let order =
         |lookup| LoadOrder { location: location(lookup), ..order(([127, 0, 0, 1], 5060).into(), CALL, 1) };
-    order(Lookup::Once).check().unwrap();
-    for lookup in [Lookup::PerAttempt, Lookup::Cached] {
+    order(LookupSettings::Once).check().unwrap();
+    for lookup in [LookupSettings::PerAttempt, LookupSettings::Cached] {
         let why = order(lookup).check().unwrap_err().to_string();
         assert!(why.contains("a DNS server of others"), "{why}");
     }

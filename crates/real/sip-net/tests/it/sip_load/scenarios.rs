@@ -1,6 +1,7 @@
 //! Scenarios beyond the plain call over real sockets: with netrig's proxy between caller and callee, with its user agent, and
 //! with SIPp.
 
+use netrig_sip::settings::Connections;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
@@ -13,7 +14,7 @@ use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Portion, Scenario, What, Work};
 use netrig_sip::server::{Answer, AnsweringPolicy, ProgressResponse, Role};
 use netrig_sip::{Status, transaction::Timing};
-use netrig_sip_net::load::{Carrier, Connecting, LoadOrder, Reconnecting, run};
+use netrig_sip_net::load::{Carrier, LoadOrder, Reconnecting, run};
 
 use super::{CALL, UDP, address, answering, assert_all_well, carried_out, manners, order, ordered, with};
 use crate::sip_server::{Running, sockets};
@@ -86,7 +87,7 @@ fn a_forked_call_keeps_one_dialog() {
     let server = proxy();
     let forked = |scenario| {
         let order = with(order(address(&server), Work::Call(scenario), 30), |plan| {
-            (plan.callee, plan.contacts) = (own(0), 3);
+            (plan.callee, plan.options.contacts) = (own(0), 3);
         });
         let report = carried_out(&order);
         assert_all_well(&report, scenario.what(), 30);
@@ -100,7 +101,7 @@ fn a_forked_call_keeps_one_dialog() {
     assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (0, 30));
     // Each sends several provisional responses, all of which the proxy forwards.
     let order = with(order(address(&server), CALL, 20), |plan| {
-        (plan.callee, plan.contacts, plan.provisionals) = (own(40), 2, 4);
+        (plan.callee, plan.options.contacts, plan.options.provisionals) = (own(40), 2, 4);
     });
     assert_all_well(&carried_out(&order), What::Call, 20);
 }
@@ -162,7 +163,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
     // Registrations, and connections that no server accepts.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let registrar = Running::start(sockets(&["tcp:127.0.0.1:0"]), ordered(Role::Registrar));
-    for connecting in [Connecting::One, Connecting::PerUser, Connecting::PerAttempt] {
+    for connecting in [Connections::One, Connections::PerUser, Connections::PerAttempt] {
         let others = vec![registrar.address(Transport::Tcp)];
         let domain = others[0].to_string();
         let order = with(order(nobody, Work::Register, 30), |plan| plan.domain = Some(domain));
@@ -247,7 +248,7 @@ fn connections_are_opened_again_as_they_are_told_to() {
                 }
             });
             let order = LoadOrder { shards: 1, ..order(target, CALL, 40) };
-            let order = LoadOrder { reconnecting, carrier: Carrier::Tcp(Connecting::One), ..order };
+            let order = LoadOrder { reconnecting, carrier: Carrier::Tcp(Connections::One), ..order };
             let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
             done.store(true, Ordering::Relaxed);
             let report = report.unwrap();

@@ -1,5 +1,6 @@
 //! Loads over TCP and TLS.
 
+use netrig_sip::settings::Connections;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,27 +10,27 @@ use netrig_host::tls::{self, Identity, Trust};
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Scenario, What, Work};
 use netrig_sip::server::{Answer, Role};
-use netrig_sip_net::load::{Answering, Carrier, Connecting, LoadOrder, LoadReport, LoadTls, answer, run};
+use netrig_sip_net::load::{Answering, Carrier, LoadOrder, LoadReport, LoadTls, answer, run};
 use netrig_sip_net::server::{Limits, SocketsOrder, Tally};
 use rustls::RootCertStore;
 
 use super::{CALL, assert_all_well, carried_out, manners, order, ordered, with};
 use crate::sip_server::{Running, sockets};
 
-const EACH: [Connecting; 3] = [Connecting::One, Connecting::PerUser, Connecting::PerAttempt];
+const EACH: [Connections; 3] = [Connections::One, Connections::PerUser, Connections::PerAttempt];
 
 /// Both transports on a port that the system chooses.
 const STREAMS: [&str; 2] = ["tcp:127.0.0.1:0", "tls:127.0.0.1:0"];
 
 /// TLS with any server, and with one that opens connections.
-fn in_tls(connecting: Connecting) -> Carrier {
+fn in_tls(connecting: Connections) -> Carrier {
     let own = Identity::self_signed(vec!["127.0.0.1".into()]).unwrap();
     let client = tls::client(&Trust::Anyone, None).unwrap();
     let name = "127.0.0.1".try_into().unwrap();
     Carrier::Tls(connecting, LoadTls { client, name, server: Some(tls::server(&own, None).unwrap()) })
 }
 
-fn carriers(connecting: Connecting) -> [Carrier; 2] {
+fn carriers(connecting: Connections) -> [Carrier; 2] {
     [Carrier::Tcp(connecting), in_tls(connecting)]
 }
 
@@ -59,9 +60,9 @@ fn calls_share_connections_as_they_are_told_to() {
             assert!(report.delay(Delay::Invite).unwrap().min_us >= 2000.0);
             // Two threads; forty users; a hundred and twenty calls.
             let taken = match connecting {
-                Connecting::One => 2,
-                Connecting::PerUser => 40,
-                Connecting::PerAttempt => 120,
+                Connections::One => 2,
+                Connections::PerUser => 40,
+                Connections::PerAttempt => 120,
             };
             assert_eq!(connections(&server.finish()), (taken, 0), "{connecting:?}");
         }
@@ -70,7 +71,7 @@ fn calls_share_connections_as_they_are_told_to() {
 
 #[test]
 fn users_register_along_connections_of_their_own() {
-    for carrier in carriers(Connecting::PerAttempt) {
+    for carrier in carriers(Connections::PerAttempt) {
         let server = started(Role::Registrar);
         let report = carried_out(&over(&server, carrier, Work::Register, 40));
         assert_all_well(&report, What::Register, 40);
@@ -83,7 +84,7 @@ fn users_register_along_connections_of_their_own() {
 #[test]
 fn peers_are_called_back() {
     for record_route in [true, false] {
-        for carrier in carriers(Connecting::PerUser) {
+        for carrier in carriers(Connections::PerUser) {
             let points = SocketsOrder { trust: Some(Trust::Anyone), ..sockets(&STREAMS) };
             let server = Running::start(points, ordered(Role::Proxy { record_route }));
             let callee = CalleeOrder::Own { ringing: Duration::from_millis(2) };
@@ -132,7 +133,7 @@ fn whoever_is_cut_off_fails_at_once() {
             while stream.peek(&mut [0]).unwrap() == 0 {}
         }
     });
-    let order = LoadOrder { carrier: Carrier::Tcp(Connecting::PerAttempt), ..order(target, CALL, 40) };
+    let order = LoadOrder { carrier: Carrier::Tcp(Connections::PerAttempt), ..order(target, CALL, 40) };
     let report = carried_out(&order);
     cutting.join().unwrap();
     assert_eq!(only_failure(&report), ("connection", "the connection was reset", 40));
@@ -143,7 +144,7 @@ fn whoever_is_cut_off_fails_at_once() {
 #[test]
 fn whoever_does_not_trust_the_server_says_nothing_to_it() {
     let server = started(Role::UserAgent(manners(Answer::Accept(Duration::ZERO))));
-    let Carrier::Tls(connecting, own) = in_tls(Connecting::PerUser) else { panic!("it is TLS") };
+    let Carrier::Tls(connecting, own) = in_tls(Connections::PerUser) else { panic!("it is TLS") };
     let nobody = Trust::Authorities(RootCertStore::empty().into());
     let tls = LoadTls { client: tls::client(&nobody, None).unwrap(), ..own };
     let report = carried_out(&over(&server, Carrier::Tls(connecting, tls), CALL, 40));
@@ -174,7 +175,7 @@ fn a_failure_of_tls_names_its_cause() {
         ),
     ] {
         let tls = LoadTls { client: client.clone(), name: name.try_into().unwrap(), server: None };
-        let report = carried_out(&over(&server, Carrier::Tls(Connecting::PerUser, tls), CALL, 40));
+        let report = carried_out(&over(&server, Carrier::Tls(Connections::PerUser, tls), CALL, 40));
         let why = format!("the TLS handshake failed: {why}");
         assert_eq!(only_failure(&report), ("connection", &*why, 40));
     }
@@ -209,7 +210,7 @@ fn a_connection_that_was_closed_is_opened_again() {
     let server = Running::start(SocketsOrder { limits, ..sockets(&STREAMS) }, ordered(role));
     let pace = Pace::Open(Arrivals::at(0.5, Gaps::Constant));
     let work = Work::Call(Scenario::Options);
-    let order = LoadOrder { shards: 1, ..over(&server, Carrier::Tcp(Connecting::One), work, 3) };
+    let order = LoadOrder { shards: 1, ..over(&server, Carrier::Tcp(Connections::One), work, 3) };
     let order = with(order, |plan| plan.pace = pace);
     assert_all_well(&carried_out(&order), What::Options, 3);
     assert_eq!(connections(&server.finish()).0, 3);
@@ -224,7 +225,7 @@ fn the_tester_answers_itself_along_connections() {
             let (told, heard) = std::sync::mpsc::channel();
             let answering = scope.spawn(move || {
                 let local: SocketAddr = "[::1]:0".parse().unwrap();
-                let carrier = Carrier::Tcp(Connecting::One);
+                let carrier = Carrier::Tcp(Connections::One);
                 answer(
                     &carrier,
                     local,

@@ -1,8 +1,9 @@
 //! The decision of a step: open calls, thresholds, the tester.
 
+use netrig_sip::index::DelayStatistic;
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacitySearch, DelaySeen, DelayStatistic, LoadStep, Order, SearchSettings, Seen, ServerSeen,
-    StallsSeen, StepOutcome, StepProgress, StepReason, TesterSeen, Threshold, Verdict,
+    CallCounts, CapacitySearch, DelaySeen, LoadStep, Order, SearchSettings, Seen, ServerSeen, StallsSeen,
+    StepOutcome, StepProgress, StepReason, TesterSeen, Threshold, Verdict,
 };
 
 use super::{settings, with};

@@ -13,9 +13,8 @@ mod rfc7502;
 mod sequential;
 mod server;
 
-use netrig_sip_tester::capacity::{
-    CapacityEstimate, DelayStatistic, Mode, SearchSettings, Sequential, Threshold, Verdict,
-};
+use netrig_sip::index::DelayStatistic;
+use netrig_sip_tester::capacity::{CapacityEstimate, Mode, SearchSettings, Sequential, Threshold, Verdict};
 
 /// Settings of a search from 100 calls per second, with a mean connection delay of at most 1.5 s and long time limits.
 fn settings() -> SearchSettings {
