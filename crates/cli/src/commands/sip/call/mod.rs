@@ -1,13 +1,7 @@
 //! `netrig sip call`: one call, message by message.
 
 mod arguments;
-mod conversation;
-mod editor;
-mod keys;
-mod ladder;
-mod raw_keys;
-mod script;
-
+use std::io::Write;
 use std::process::ExitCode;
 
 use netrig_core::Seeds;
@@ -19,12 +13,12 @@ use netrig_sip::{Host, SipUri, Uri};
 use netrig_sip_net::{Line, LineTls, Transport, server_name};
 use serde::Serialize;
 
-use self::conversation::{Conversation, Ended};
-use self::ladder::{Entry, Ladder};
 use super::subject::{may_test, name_of, target};
 use crate::commands::probe::{Target, resolve};
-use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::failure::{FAILED, Failure, INTERRUPTED, print, unwritten};
+use crate::input::read;
 use crate::interruption::until_interrupted;
+use netrig_sip_tester::manual::{self, Conversation, Ended, Entry, Ladder, ManualCallError};
 use netrig_sip_tester::screen::terminal;
 
 pub use arguments::Call;
@@ -48,8 +42,9 @@ struct Document<'a> {
 /// One call.
 pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
     let acts = match &typed.course.script {
-        Some(file) => script::script(file)?,
-        None => script::usual(typed.course.register, typed.course.hold),
+        Some(file) => manual::parse(&read(file)?)
+            .map_err(|error| Failure::request(format!("{}:{error}", file.display())))?,
+        None => manual::usual(typed.course.register, typed.course.hold),
     };
     let line = line(typed)?;
     let local = line.local();
@@ -62,6 +57,8 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
     let stop = until_interrupted()?;
     let has_keys =
         typed.course.script.is_none() && !typed.course.no_keys && !typed.json && terminal::can_be_screen();
+    let output: Box<dyn Write> =
+        if typed.json { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
     let mut conversation = Conversation {
         line,
         desk,
@@ -70,11 +67,15 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
         ladder: Ladder::default(),
         has_credentials,
         patience: typed.course.patience,
-        is_silent: typed.json,
+        output,
         heard: None,
         stop,
     };
-    let ended = if has_keys { keys::talk(&mut conversation)? } else { conversation.perform(&acts)? };
+    let ended = if has_keys { manual::talk(&mut conversation) } else { conversation.perform(&acts) };
+    let ended = ended.map_err(|error| match error {
+        ManualCallError::Output(error) => unwritten(&error),
+        error => Failure::failed(error),
+    })?;
     let why = match &ended {
         Ended::Failed(why) => Some(why.as_str()),
         Ended::Held | Ended::Interrupted => None,

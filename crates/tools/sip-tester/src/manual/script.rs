@@ -1,13 +1,8 @@
 //! What is sent without somebody at the keys.
 
-use std::path::Path;
-
 use netrig_core::Duration;
 use netrig_sip::Status;
 use netrig_sip::manual::{MessageChange, Step};
-
-use crate::failure::Failure;
-use crate::input::read;
 
 /// A thing to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,19 +40,28 @@ pub fn usual(registers: bool, hold: Duration) -> Vec<Act> {
     acts
 }
 
-/// Reads a script.
-pub fn script(file: &Path) -> Result<Vec<Act>, Failure> {
-    parse(&read(file)?).map_err(|(line, why)| Failure::request(format!("{}:{line}: {why}", file.display())))
+/// A line of a script that says nothing to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {why}")]
+pub struct CourseError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub why: String,
 }
 
-fn parse(text: &str) -> Result<Vec<Act>, (usize, String)> {
+/// Reads a script.
+///
+/// # Errors
+/// If a line is neither a request, a change of one, `wait` nor `pause`.
+pub fn parse(text: &str) -> Result<Vec<Act>, CourseError> {
     let mut acts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let words = line.trim();
         if words.is_empty() || words.starts_with('#') {
             continue;
         }
-        let wrong = |why: String| (number, why);
+        let wrong = |why: String| CourseError { line: number, why };
         if line.starts_with([' ', '\t']) {
             let change = words.parse().map_err(|error| wrong(format!("{error}")))?;
             match acts.last_mut() {
@@ -121,7 +125,7 @@ mod tests {
             ("pause soon", 1, "soon"),
             ("send bye", 1, "nothing to do"),
         ] {
-            let (number, why) = parse(text).unwrap_err();
+            let CourseError { line: number, why } = parse(text).unwrap_err();
             assert!(number == line && why.contains(words), "{text}: {number}: {why}");
         }
     }

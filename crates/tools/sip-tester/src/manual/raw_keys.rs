@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-use crate::failure::Failure;
+use super::ManualCallError;
 
 /// Whether keys are read one by one.
 static IS_RAW: AtomicBool = AtomicBool::new(false);
@@ -18,8 +18,8 @@ pub fn is_raw() -> bool {
 pub struct RawKeys;
 
 impl RawKeys {
-    pub fn begin() -> Result<Self, Failure> {
-        enable_raw_mode().map_err(|error| Failure::failed(format!("the terminal's keys: {error}")))?;
+    pub fn begin() -> Result<Self, ManualCallError> {
+        enable_raw_mode().map_err(ManualCallError::Keys)?;
         IS_RAW.store(true, Ordering::Relaxed);
         Ok(Self)
     }

@@ -1,5 +1,6 @@
 //! What goes on between a person, or a script, and the server.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,9 +10,9 @@ use netrig_sip::Status;
 use netrig_sip::manual::{Draft, Flaw, ManualClient, ManualClientEvent, MessageChange, Step};
 use netrig_sip_net::Line;
 
+use super::ManualCallError;
 use super::ladder::Ladder;
 use super::script::{Act, Wanted};
-use crate::failure::{Failure, print};
 
 /// For so long at most nothing is looked at but the socket.
 const LOOK: Duration = Duration::from_millis(20);
@@ -54,8 +55,8 @@ pub struct Conversation {
     pub ladder: Ladder,
     pub has_credentials: bool,
     pub patience: Duration,
-    /// Nothing is printed.
-    pub is_silent: bool,
+    /// Where the messages are shown.
+    pub output: Box<dyn Write>,
     pub heard: Option<Heard>,
     pub stop: Arc<AtomicBool>,
 }
@@ -70,7 +71,7 @@ impl Conversation {
     }
 
     /// Sends a draft as these bytes.
-    pub fn send(&mut self, draft: Draft, bytes: Bytes) -> Result<(), Failure> {
+    pub fn send(&mut self, draft: Draft, bytes: Bytes) -> Result<(), ManualCallError> {
         let step = draft.step;
         if step != Step::Ack {
             self.heard = Some(Heard { step, statuses: Vec::new(), timed_out: false });
@@ -80,12 +81,11 @@ impl Conversation {
     }
 
     /// Waits for a while, and does what is to be done by itself.
-    pub fn turn(&mut self, within: Duration) -> Result<(), Failure> {
+    pub fn turn(&mut self, within: Duration) -> Result<(), ManualCallError> {
         let now = self.line.now();
         let due = self.desk.poll_timeout().map_or(within, |at| at - now.min(at));
         let came = self.line.receive(within.min(due));
-        let came = came.map_err(|error| Failure::failed(format!("the way to the server: {error}")))?;
-        for (at, bytes) in came {
+        for (at, bytes) in came? {
             self.desk.handle(at, &bytes);
             self.tell()?;
         }
@@ -94,13 +94,12 @@ impl Conversation {
     }
 
     /// Sends and shows what the desk has to say.
-    fn tell(&mut self) -> Result<(), Failure> {
+    fn tell(&mut self) -> Result<(), ManualCallError> {
         while let Some(told) = self.desk.poll() {
             let now = self.line.now();
             match told {
                 ManualClientEvent::Send { bytes, step, why } => {
-                    let sent = self.line.send(&bytes);
-                    sent.map_err(|error| Failure::failed(format!("the way to the server: {error}")))?;
+                    self.line.send(&bytes)?;
                     let words = self.ladder.sent(now, &bytes, step, why).words();
                     self.show(&words)?;
                 }
@@ -128,18 +127,18 @@ impl Conversation {
     }
 
     /// Shows something to the person, whatever the terminal does with ends of lines.
-    pub fn show(&self, text: &str) -> Result<(), Failure> {
-        if self.is_silent {
-            return Ok(());
-        }
-        if super::raw_keys::is_raw() {
-            return print(format!("{}\r", text.trim_end().replace('\n', "\r\n")));
-        }
-        print(text.trim_end())
+    pub fn show(&mut self, text: &str) -> Result<(), ManualCallError> {
+        let text = text.trim_end();
+        let shown = if super::raw_keys::is_raw() {
+            writeln!(self.output, "{}\r", text.replace('\n', "\r\n"))
+        } else {
+            writeln!(self.output, "{text}")
+        };
+        shown.map_err(ManualCallError::Output)
     }
 
     /// Goes through a course. What is waited for has to come.
-    pub fn perform(&mut self, acts: &[Act]) -> Result<Ended, Failure> {
+    pub fn perform(&mut self, acts: &[Act]) -> Result<Ended, ManualCallError> {
         let mut place = 0;
         while let Some(act) = acts.get(place) {
             place += 1;
@@ -166,20 +165,18 @@ impl Conversation {
         Ok(if self.is_stopped() { Ended::Interrupted } else { Ended::Held })
     }
 
-    fn compose_and_send(&mut self, step: Step, changes: &[MessageChange]) -> Result<Ended, Failure> {
+    fn compose_and_send(&mut self, step: Step, changes: &[MessageChange]) -> Result<Ended, ManualCallError> {
         let draft = match self.desk.compose(step) {
             Ok(draft) => draft,
             Err(violation) => return Ok(Ended::Failed(format!("{step} cannot be sent: {violation}"))),
         };
         let bytes = self.changed(&draft, changes);
-        if !self.is_silent {
-            self.show(&shown(&bytes))?;
-        }
+        self.show(&shown(&bytes))?;
         self.send(draft, bytes)?;
         Ok(Ended::Held)
     }
 
-    fn pause(&mut self, span: Duration) -> Result<Ended, Failure> {
+    fn pause(&mut self, span: Duration) -> Result<Ended, ManualCallError> {
         let end = self.line.now() + span;
         while self.line.now() < end && !self.is_stopped() {
             let left = end - self.line.now().min(end);
@@ -190,7 +187,11 @@ impl Conversation {
 
     /// Waits for a response; each challenge that can be answered is, by the same request with credentials for all realms that
     /// have asked (RFC 3261 section 22.3).
-    fn wait(&mut self, wanted: Wanted, sent: Option<(Step, &Vec<MessageChange>)>) -> Result<Ended, Failure> {
+    fn wait(
+        &mut self,
+        wanted: Wanted,
+        sent: Option<(Step, &Vec<MessageChange>)>,
+    ) -> Result<Ended, ManualCallError> {
         let Some((step, changes)) = sent else {
             return Ok(Ended::Failed("nothing was sent whose response could be waited for".to_owned()));
         };

@@ -6,10 +6,10 @@ use netrig_core::Duration;
 use netrig_sip::manual::{Draft, Step};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::ManualCallError;
 use super::conversation::{Conversation, Ended, shown};
 use super::editor::edited;
 use super::raw_keys::RawKeys;
-use crate::failure::Failure;
 
 /// For so long at most a key waits.
 const LOOK: Duration = Duration::from_millis(20);
@@ -29,7 +29,7 @@ const fn key_of(step: Step) -> char {
 }
 
 /// Lets the person choose what is sent, until there is enough.
-pub fn talk(conversation: &mut Conversation) -> Result<Ended, Failure> {
+pub fn talk(conversation: &mut Conversation) -> Result<Ended, ManualCallError> {
     // Keys are read one by one for as long as it is there.
     let mut raw = RawKeys::begin()?;
     // The request that is shown and not sent.
@@ -81,7 +81,10 @@ pub fn talk(conversation: &mut Conversation) -> Result<Ended, Failure> {
     }
 }
 
-fn draft(conversation: &mut Conversation, step: Step) -> Result<Option<(Draft, bytes::Bytes)>, Failure> {
+fn draft(
+    conversation: &mut Conversation,
+    step: Step,
+) -> Result<Option<(Draft, bytes::Bytes)>, ManualCallError> {
     match conversation.desk.compose(step) {
         Ok(draft) => {
             let bytes = conversation.changed(&draft, &[]);
