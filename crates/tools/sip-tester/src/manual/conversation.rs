@@ -1,253 +1,291 @@
-//! What goes on between a person, or a script, and the server.
+//! The messages between a user, or a script, and the server.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, Seeds};
+use netrig_host::HostAddress;
 use netrig_sip::Status;
-use netrig_sip::manual::{Draft, Flaw, ManualClient, ManualClientEvent, MessageChange, Step};
+use netrig_sip::manual::{
+    Draft, Flaw, ManualClient, ManualClientConfig, ManualClientEvent, MessageChange, Step,
+};
 use netrig_sip_net::Line;
 
 use super::ManualCallError;
-use super::ladder::Ladder;
-use super::script::{Act, Wanted};
+use super::keys::RawKeys;
+use super::message_log::{ManualCallDocument, MessageLog, message_text};
+use super::script::{AwaitedResponse, CourseAct};
 
-/// For so long at most nothing is looked at but the socket.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long only the socket is watched, at most.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// How a call has ended.
+/// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// All went as it should.
+pub enum ManualCallEnd {
+    /// As it should.
     Held,
-    /// Something did not.
+    /// Otherwise, and why.
     Failed(String),
-    /// The person has interrupted it.
+    /// The user interrupted it.
     Interrupted,
 }
 
-/// What was heard of the last request.
+/// The responses to the last request.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub(super) struct LastRequest {
     pub step: Step,
-    /// All statuses, in their order.
-    pub statuses: Vec<Status>,
+    /// Statuses in their order.
+    statuses: Vec<Status>,
     pub timed_out: bool,
 }
 
-impl Heard {
-    /// Its final response.
-    pub fn answer(&self) -> Option<Status> {
+impl LastRequest {
+    fn final_status(&self) -> Option<Status> {
         self.statuses.iter().copied().find(|status| status.is_final())
     }
 }
 
-/// A call under way.
-pub struct Conversation {
+/// What is the same for all messages of a call.
+pub struct ManualCallOrder {
+    /// The path to the server.
     pub line: Line,
-    pub desk: ManualClient,
-    /// Of all messages.
+    /// Changes of all messages.
     pub changes: Vec<MessageChange>,
-    /// What is wrong with them on purpose.
+    /// What is wrong with the messages on purpose.
     pub flaw: Option<Flaw>,
-    pub ladder: Ladder,
-    pub has_credentials: bool,
+    /// How long a response is awaited.
     pub patience: Duration,
+    /// Seed of tags and branches.
+    pub seed: u64,
     /// Where the messages are shown.
     pub output: Box<dyn Write>,
-    pub heard: Option<Heard>,
+    /// Set when the user interrupts the call.
     pub stop: Arc<AtomicBool>,
 }
 
+/// A call.
+pub struct Conversation {
+    pub(super) client: ManualClient,
+    order: ManualCallOrder,
+    log: MessageLog,
+    has_credentials: bool,
+    pub(super) last: Option<LastRequest>,
+}
+
 impl Conversation {
-    /// The draft as it would be sent, with these changes behind those of all messages.
-    pub fn changed(&self, draft: &Draft, more: &[MessageChange]) -> Bytes {
-        let all = self.changes.iter().chain(more).filter(|change| change.is_of(draft.method()));
-        let flaw = self.flaw.as_ref().filter(|flaw| flaw.is_of(draft.method()));
+    /// A call of which no message is sent yet.
+    pub fn new(party: ManualClientConfig, order: ManualCallOrder) -> Self {
+        let has_credentials = party.credentials.is_some();
+        let client = ManualClient::new(party, Seeds::new(order.seed).stream("sip/call"));
+        Self { client, order, log: MessageLog::default(), has_credentials, last: None }
+    }
+
+    /// All messages, and how the call ended.
+    pub fn document<'a>(&'a self, target: &'a str, end: &'a ManualCallEnd) -> ManualCallDocument<'a> {
+        ManualCallDocument {
+            target,
+            local: HostAddress::text_with_port(self.order.line.local()),
+            held: *end == ManualCallEnd::Held,
+            why: if let ManualCallEnd::Failed(why) = end { Some(why) } else { None },
+            interrupted: *end == ManualCallEnd::Interrupted,
+            messages: self.log.messages(),
+        }
+    }
+
+    /// The draft as it would be sent, with these changes after those of all messages.
+    pub(super) fn changed(&self, draft: &Draft, more: &[MessageChange]) -> Bytes {
+        let all = self.order.changes.iter().chain(more).filter(|change| change.is_of(draft.method()));
+        let flaw = self.order.flaw.as_ref().filter(|flaw| flaw.is_of(draft.method()));
         let composed = flaw.map_or_else(|| draft.to_bytes(), |flaw| draft.spoiled(flaw.fault));
         all.fold(composed, |bytes, change| change.apply(&bytes))
     }
 
     /// Sends a draft as these bytes.
-    pub fn send(&mut self, draft: Draft, bytes: Bytes) -> Result<(), ManualCallError> {
+    pub(super) fn send(&mut self, draft: Draft, bytes: Bytes) -> Result<(), ManualCallError> {
         let step = draft.step;
         if step != Step::Ack {
-            self.heard = Some(Heard { step, statuses: Vec::new(), timed_out: false });
+            self.last = Some(LastRequest { step, statuses: Vec::new(), timed_out: false });
         }
-        self.desk.send(self.line.now(), draft, bytes);
-        self.tell()
+        self.client.send(self.order.line.now(), draft, bytes);
+        self.handle_events()
     }
 
-    /// Waits for a while, and does what is to be done by itself.
-    pub fn turn(&mut self, within: Duration) -> Result<(), ManualCallError> {
-        let now = self.line.now();
-        let due = self.desk.poll_timeout().map_or(within, |at| at - now.min(at));
-        let came = self.line.receive(within.min(due));
-        for (at, bytes) in came? {
-            self.desk.handle(at, &bytes);
-            self.tell()?;
+    /// Waits at most `within` for messages, and retransmits and answers what is due.
+    pub(super) fn poll(&mut self, within: Duration) -> Result<(), ManualCallError> {
+        let now = self.order.line.now();
+        let due = self.client.poll_timeout().map_or(within, |at| at - now.min(at));
+        for (at, bytes) in self.order.line.receive(within.min(due))? {
+            self.client.handle(at, &bytes);
+            self.handle_events()?;
         }
-        self.desk.handle_timeout(self.line.now());
-        self.tell()
+        self.client.handle_timeout(self.order.line.now());
+        self.handle_events()
     }
 
-    /// Sends and shows what the desk has to say.
-    fn tell(&mut self) -> Result<(), ManualCallError> {
-        while let Some(told) = self.desk.poll() {
-            let now = self.line.now();
-            match told {
+    /// Sends and shows the messages of the client.
+    fn handle_events(&mut self) -> Result<(), ManualCallError> {
+        while let Some(event) = self.client.poll() {
+            let now = self.order.line.now();
+            let text = match event {
                 ManualClientEvent::Send { bytes, step, why } => {
-                    self.line.send(&bytes)?;
-                    let words = self.ladder.sent(now, &bytes, step, why).words();
-                    self.show(&words)?;
+                    self.order.line.send(&bytes)?;
+                    self.log.sent(now, &bytes, step, why).text()
                 }
-                ManualClientEvent::Received(came) => {
-                    if let (Some(status), Some((step, _)), Some(heard)) =
-                        (came.status(), came.answers, &mut self.heard)
-                        && heard.step == step
+                ManualClientEvent::Received(received) => {
+                    if let (Some(status), Some((step, _)), Some(last)) =
+                        (received.status(), received.answers, &mut self.last)
+                        && last.step == step
                     {
-                        heard.statuses.push(status);
+                        last.statuses.push(status);
                     }
-                    let words = self.ladder.came(now, &came).words();
-                    self.show(&words)?;
+                    self.log.received(now, &received).text()
                 }
                 ManualClientEvent::TimedOut { step, timer } => {
-                    if let Some(heard) = self.heard.as_mut().filter(|heard| heard.step == step) {
-                        heard.timed_out = true;
+                    if let Some(last) = self.last.as_mut().filter(|last| last.step == step) {
+                        last.timed_out = true;
                     }
-                    self.show(&format!(
-                        "nobody has answered {step} (timer {timer:?}, RFC 3261 section 17.1)\n"
-                    ))?;
+                    format!("nobody has answered {step} (timer {timer:?}, RFC 3261 section 17.1)")
                 }
-            }
+            };
+            self.show(&text)?;
         }
         Ok(())
     }
 
-    /// Shows something to the person, whatever the terminal does with ends of lines.
-    pub fn show(&mut self, text: &str) -> Result<(), ManualCallError> {
+    /// Writes text to the output. A terminal whose keys are read one by one needs a carriage return before each line.
+    pub(super) fn show(&mut self, text: &str) -> Result<(), ManualCallError> {
         let text = text.trim_end();
-        let shown = if super::raw_keys::is_raw() {
-            writeln!(self.output, "{}\r", text.replace('\n', "\r\n"))
+        let output = &mut self.order.output;
+        let written = if RawKeys::are_read() {
+            writeln!(output, "{}\r", text.replace('\n', "\r\n"))
         } else {
-            writeln!(self.output, "{text}")
+            writeln!(output, "{text}")
         };
-        shown.map_err(ManualCallError::Output)
+        written.map_err(ManualCallError::Output)
     }
 
-    /// Goes through a course. What is waited for has to come.
-    pub fn perform(&mut self, acts: &[Act]) -> Result<Ended, ManualCallError> {
-        let mut place = 0;
-        while let Some(act) = acts.get(place) {
-            place += 1;
-            let done = match act {
-                Act::Send(step, changes) => self.compose_and_send(*step, changes)?,
-                Act::Pause(span) => self.pause(*span)?,
-                Act::Wait(wanted) => {
-                    let sent = acts[..place].iter().rev().find_map(|act| match act {
-                        Act::Send(step, changes) if *step != Step::Ack => Some((*step, changes)),
-                        _ => None,
-                    });
-                    self.wait(*wanted, sent)?
-                }
-            };
-            if done != Ended::Held {
-                return Ok(done);
-            }
-        }
-        // What is on its way is heard, a final response that nobody has waited for too.
-        let end = self.line.now() + self.patience;
-        while self.desk.waits() && self.line.now() < end && !self.is_stopped() {
-            self.turn(LOOK)?;
-        }
-        Ok(if self.is_stopped() { Ended::Interrupted } else { Ended::Held })
-    }
-
-    fn compose_and_send(&mut self, step: Step, changes: &[MessageChange]) -> Result<Ended, ManualCallError> {
-        let draft = match self.desk.compose(step) {
+    /// Composes a request with these changes and shows it; nothing if it cannot be sent now.
+    pub(super) fn draft(
+        &mut self,
+        step: Step,
+        changes: &[MessageChange],
+    ) -> Result<Result<(Draft, Bytes), String>, ManualCallError> {
+        let draft = match self.client.compose(step) {
             Ok(draft) => draft,
-            Err(violation) => return Ok(Ended::Failed(format!("{step} cannot be sent: {violation}"))),
+            Err(violation) => return Ok(Err(format!("{step} cannot be sent: {violation}"))),
         };
         let bytes = self.changed(&draft, changes);
-        self.show(&shown(&bytes))?;
-        self.send(draft, bytes)?;
-        Ok(Ended::Held)
+        self.show(&message_text(&bytes))?;
+        Ok(Ok((draft, bytes)))
     }
 
-    fn pause(&mut self, span: Duration) -> Result<Ended, ManualCallError> {
-        let end = self.line.now() + span;
-        while self.line.now() < end && !self.is_stopped() {
-            let left = end - self.line.now().min(end);
-            self.turn(left.min(LOOK))?;
+    /// Goes through a course. Each awaited response must arrive.
+    ///
+    /// # Errors
+    /// If the connection ends, or the messages cannot be shown.
+    pub fn perform(&mut self, course: &[CourseAct]) -> Result<ManualCallEnd, ManualCallError> {
+        let mut sent = None;
+        for act in course {
+            let end = match act {
+                CourseAct::Send(step, changes) => {
+                    if *step != Step::Ack {
+                        sent = Some((*step, &**changes));
+                    }
+                    self.compose_and_send(*step, changes)?
+                }
+                CourseAct::Pause(span) => {
+                    let end = self.order.line.now() + *span;
+                    self.poll_until(end, |_| true)?
+                }
+                CourseAct::Wait(awaited) => self.wait(*awaited, sent)?,
+            };
+            if end != ManualCallEnd::Held {
+                return Ok(end);
+            }
         }
-        Ok(if self.is_stopped() { Ended::Interrupted } else { Ended::Held })
+        // Messages under way are received, also a final response that the course does not await.
+        let end = self.order.line.now() + self.order.patience;
+        self.poll_until(end, ManualClient::waits)
     }
 
-    /// Waits for a response; each challenge that can be answered is, by the same request with credentials for all realms that
-    /// have asked (RFC 3261 section 22.3).
+    /// Receives until `end`, as long as the client needs it.
+    fn poll_until(
+        &mut self,
+        end: Instant,
+        needs: impl Fn(&ManualClient) -> bool,
+    ) -> Result<ManualCallEnd, ManualCallError> {
+        while needs(&self.client) && self.order.line.now() < end && !self.is_stopped() {
+            let left = end - self.order.line.now().min(end);
+            self.poll(left.min(LOOK))?;
+        }
+        Ok(if self.is_stopped() { ManualCallEnd::Interrupted } else { ManualCallEnd::Held })
+    }
+
+    fn compose_and_send(
+        &mut self,
+        step: Step,
+        changes: &[MessageChange],
+    ) -> Result<ManualCallEnd, ManualCallError> {
+        match self.draft(step, changes)? {
+            Ok((draft, bytes)) => self.send(draft, bytes).map(|()| ManualCallEnd::Held),
+            Err(why) => Ok(ManualCallEnd::Failed(why)),
+        }
+    }
+
+    /// Waits for a response. A challenge that can be answered is answered by the same request with credentials for all realms
+    /// that have asked (RFC 3261 section 22.3).
     fn wait(
         &mut self,
-        wanted: Wanted,
-        sent: Option<(Step, &Vec<MessageChange>)>,
-    ) -> Result<Ended, ManualCallError> {
+        awaited: AwaitedResponse,
+        sent: Option<(Step, &[MessageChange])>,
+    ) -> Result<ManualCallEnd, ManualCallError> {
+        let failed = |why: String| Ok(ManualCallEnd::Failed(why));
         let Some((step, changes)) = sent else {
-            return Ok(Ended::Failed("nothing was sent whose response could be waited for".to_owned()));
+            return failed("nothing was sent whose response could be waited for".to_owned());
         };
-        let mut end: Instant = self.line.now() + self.patience;
+        let mut end = self.order.line.now() + self.order.patience;
         loop {
-            let heard = self.heard.clone();
-            let (answer, timed_out, statuses) = heard
-                .map_or((None, false, Vec::new()), |heard| (heard.answer(), heard.timed_out, heard.statuses));
-            let is_wanted = match wanted {
-                Wanted::Final => answer.is_some(),
-                Wanted::Status(status) => statuses.contains(&status),
+            let last = self.last.as_ref();
+            let answer = last.and_then(LastRequest::final_status);
+            let is_awaited = match awaited {
+                AwaitedResponse::Final => answer.is_some(),
+                AwaitedResponse::Status(status) => last.is_some_and(|last| last.statuses.contains(&status)),
             };
             let is_challenge = answer.is_some_and(|status| matches!(status.code(), 401 | 407));
-            let can_answer = self.has_credentials && self.desk.refusal().is_none();
-            if is_challenge && can_answer && !(is_wanted && wanted != Wanted::Final) {
+            let can_answer = self.has_credentials && self.client.refusal().is_none();
+            if is_challenge && can_answer && !(is_awaited && awaited != AwaitedResponse::Final) {
                 let done = self.compose_and_send(step, changes)?;
-                if done != Ended::Held {
+                if done != ManualCallEnd::Held {
                     return Ok(done);
                 }
-                end = self.line.now() + self.patience;
+                end = self.order.line.now() + self.order.patience;
                 continue;
             }
-            if is_wanted {
-                return Ok(Ended::Held);
+            if is_awaited {
+                return Ok(ManualCallEnd::Held);
             }
             if let Some(answer) = answer {
-                let reason = answer.reason();
-                let cause = match self.desk.refusal() {
+                let cause = match self.client.refusal() {
                     _ if !is_challenge => String::new(),
                     _ if !self.has_credentials => ": no password is given with --password-env".to_owned(),
                     refusal => refusal.map_or(String::new(), |refusal| format!(": {refusal}")),
                 };
-                return Ok(Ended::Failed(format!("{step} was answered with {answer} {reason}{cause}")));
+                return failed(format!("{step} was answered with {answer} {}{cause}", answer.reason()));
             }
-            if timed_out || self.line.now() >= end {
-                return Ok(Ended::Failed(format!("{step} was not answered in time")));
+            if last.is_some_and(|last| last.timed_out) || self.order.line.now() >= end {
+                return failed(format!("{step} was not answered in time"));
             }
             if self.is_stopped() {
-                return Ok(Ended::Interrupted);
+                return Ok(ManualCallEnd::Interrupted);
             }
-            self.turn(LOOK)?;
+            self.poll(LOOK)?;
         }
     }
 
-    /// Whether the person has interrupted it.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// Whether the user has interrupted the call.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.order.stop.load(Ordering::Relaxed)
     }
-}
-
-/// A message before it is sent, with the rules that it breaks.
-pub fn shown(bytes: &Bytes) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut shown = super::ladder::indented(&text);
-    for broken in super::ladder::broken(bytes) {
-        shown.push_str(&format!("           ! {} ({})\n", broken.what, broken.rule));
-    }
-    shown
 }

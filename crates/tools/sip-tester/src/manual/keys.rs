@@ -1,18 +1,43 @@
-//! The call in the hands of a person at a terminal.
+//! A call by the keys of a person at a terminal.
 
-use std::time::Duration as Wait;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use netrig_core::Duration;
+use bytes::Bytes;
 use netrig_sip::manual::{Draft, Step};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
 use super::ManualCallError;
-use super::conversation::{Conversation, Ended, shown};
+use super::conversation::{Conversation, LOOK, ManualCallEnd};
 use super::editor::edited;
-use super::raw_keys::RawKeys;
+use super::message_log::message_text;
 
-/// For so long at most a key waits.
-const LOOK: Duration = Duration::from_millis(20);
+/// Whether keys are read one by one.
+static IS_RAW: AtomicBool = AtomicBool::new(false);
+
+/// The terminal gives keys one by one until this is dropped.
+pub(super) struct RawKeys;
+
+impl RawKeys {
+    fn begin() -> Result<Self, ManualCallError> {
+        enable_raw_mode().map_err(ManualCallError::Keys)?;
+        IS_RAW.store(true, Ordering::Relaxed);
+        Ok(Self)
+    }
+
+    pub(super) fn are_read() -> bool {
+        IS_RAW.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for RawKeys {
+    fn drop(&mut self) {
+        IS_RAW.store(false, Ordering::Relaxed);
+        // A terminal that is gone needs nothing.
+        let _ = disable_raw_mode();
+    }
+}
 
 /// The key of each request.
 const fn key_of(step: Step) -> char {
@@ -28,101 +53,92 @@ const fn key_of(step: Step) -> char {
     }
 }
 
-/// Lets the person choose what is sent, until there is enough.
-pub fn talk(conversation: &mut Conversation) -> Result<Ended, ManualCallError> {
-    // Keys are read one by one for as long as it is there.
-    let mut raw = RawKeys::begin()?;
-    // The request that is shown and not sent.
-    let mut drafted: Option<(Draft, bytes::Bytes)> = None;
-    let mut offered = String::new();
-    loop {
-        if conversation.is_stopped() {
-            return Ok(Ended::Interrupted);
-        }
-        let offer = offer(conversation, drafted.is_some());
-        if offer != offered {
-            conversation.show(&offer)?;
-            offered = offer;
-        }
-        conversation.turn(LOOK)?;
-        let Some(key) = pressed() else { continue };
-        match (key.code, drafted.take()) {
-            (KeyCode::Char('c'), _) if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return Ok(Ended::Interrupted);
+impl Conversation {
+    /// Sends what the person chooses, until the person ends the call.
+    ///
+    /// # Errors
+    /// If the connection ends, or the terminal is gone.
+    pub fn talk(&mut self) -> Result<ManualCallEnd, ManualCallError> {
+        let mut raw = RawKeys::begin()?;
+        // The request that is shown and not sent.
+        let mut drafted: Option<(Draft, Bytes)> = None;
+        let mut offered = String::new();
+        loop {
+            if self.is_stopped() {
+                return Ok(ManualCallEnd::Interrupted);
             }
-            (KeyCode::Char('q'), None) => return Ok(verdict(conversation)),
-            (KeyCode::Char('x'), None) => conversation.desk.stop_repeating(),
-            (KeyCode::Enter | KeyCode::Char('s'), Some((draft, bytes))) => conversation.send(draft, bytes)?,
-            (KeyCode::Char('e'), Some((draft, bytes))) => {
-                drop(raw);
-                let made = edited(&bytes);
-                raw = RawKeys::begin()?;
-                let bytes = match made {
-                    Ok(made) => made,
-                    Err(why) => {
-                        conversation.show(&why)?;
-                        bytes
-                    }
-                };
-                conversation.show(&shown(&bytes))?;
-                drafted = Some((draft, bytes));
+            let offer = self.offer(drafted.is_some());
+            if offer != offered {
+                self.show(&offer)?;
+                offered = offer;
             }
-            (KeyCode::Esc, Some(_)) => {}
-            (_, Some(kept)) => drafted = Some(kept),
-            (KeyCode::Char(typed), None) => {
-                let chosen = conversation.desk.choices().into_iter().find(|step| key_of(*step) == typed);
-                if let Some(step) = chosen {
-                    drafted = draft(conversation, step)?;
+            self.poll(LOOK)?;
+            let Some(key) = pressed() else { continue };
+            match (key.code, drafted.take()) {
+                (KeyCode::Char('c'), _) if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                    return Ok(ManualCallEnd::Interrupted);
                 }
+                (KeyCode::Char('q'), None) => return Ok(self.end()),
+                (KeyCode::Char('x'), None) => self.client.stop_repeating(),
+                (KeyCode::Enter | KeyCode::Char('s'), Some((draft, bytes))) => self.send(draft, bytes)?,
+                (KeyCode::Char('e'), Some((draft, bytes))) => {
+                    drop(raw);
+                    let made = edited(&bytes);
+                    raw = RawKeys::begin()?;
+                    let bytes = match made {
+                        Ok(made) => made,
+                        Err(why) => {
+                            self.show(&why)?;
+                            bytes
+                        }
+                    };
+                    self.show(&message_text(&bytes))?;
+                    drafted = Some((draft, bytes));
+                }
+                (KeyCode::Esc, Some(_)) => {}
+                (_, Some(kept)) => drafted = Some(kept),
+                (KeyCode::Char(typed), None) => {
+                    let chosen = self.client.choices().into_iter().find(|step| key_of(*step) == typed);
+                    match chosen.map(|step| self.draft(step, &[])).transpose()? {
+                        Some(Ok(draft)) => drafted = Some(draft),
+                        Some(Err(why)) => self.show(&why)?,
+                        None => {}
+                    }
+                }
+                _ => {}
             }
-            _ => {}
-        }
-        offered.clear();
-    }
-}
-
-fn draft(
-    conversation: &mut Conversation,
-    step: Step,
-) -> Result<Option<(Draft, bytes::Bytes)>, ManualCallError> {
-    match conversation.desk.compose(step) {
-        Ok(draft) => {
-            let bytes = conversation.changed(&draft, &[]);
-            conversation.show(&shown(&bytes))?;
-            Ok(Some((draft, bytes)))
-        }
-        Err(violation) => {
-            conversation.show(&format!("{step} cannot be sent: {violation}"))?;
-            Ok(None)
+            offered.clear();
         }
     }
-}
 
-/// What keys do now, in a line.
-fn offer(conversation: &Conversation, is_drafted: bool) -> String {
-    if is_drafted {
-        return "[Enter] send   [e] edit   [Esc] discard".to_owned();
+    /// What keys do now, in a line.
+    fn offer(&self, is_drafted: bool) -> String {
+        if is_drafted {
+            return "[Enter] send   [e] edit   [Esc] discard".to_owned();
+        }
+        let choices = self.client.choices();
+        let mut keys: Vec<_> = choices.iter().map(|step| format!("[{}] {step}", key_of(*step))).collect();
+        if self.client.repeats() {
+            keys.push("[x] send nothing again".to_owned());
+        }
+        keys.push("[q] end".to_owned());
+        keys.join("   ")
     }
-    let choices = conversation.desk.choices();
-    let mut keys: Vec<_> = choices.iter().map(|step| format!("[{}] {step}", key_of(*step))).collect();
-    if conversation.desk.repeats() {
-        keys.push("[x] send nothing again".to_owned());
-    }
-    keys.push("[q] end".to_owned());
-    keys.join("   ")
-}
 
-/// Whether the last request went well.
-fn verdict(conversation: &Conversation) -> Ended {
-    match &conversation.heard {
-        Some(heard) if heard.timed_out => Ended::Failed(format!("{} was not answered in time", heard.step)),
-        _ => Ended::Held,
+    /// A call fails if its last request timed out.
+    fn end(&self) -> ManualCallEnd {
+        match &self.last {
+            Some(last) if last.timed_out => {
+                ManualCallEnd::Failed(format!("{} was not answered in time", last.step))
+            }
+            _ => ManualCallEnd::Held,
+        }
     }
 }
 
 /// A key that was pressed.
 fn pressed() -> Option<KeyEvent> {
-    match event::poll(Wait::ZERO) {
+    match event::poll(Duration::ZERO) {
         Ok(true) => match event::read() {
             Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Some(key),
             _ => None,

@@ -3,18 +3,16 @@
 mod conversation;
 mod editor;
 mod keys;
-mod ladder;
-mod raw_keys;
+mod message_log;
 mod script;
 
 use std::io;
 
 use netrig_sip_net::StreamError;
 
-pub use self::conversation::{Conversation, Ended};
-pub use self::keys::talk;
-pub use self::ladder::{Entry, Ladder};
-pub use self::script::{Act, CourseError, parse, usual};
+pub use self::conversation::{Conversation, ManualCallEnd, ManualCallOrder};
+pub use self::message_log::ManualCallDocument;
+pub use self::script::{AwaitedResponse, CourseAct, CourseError, parse_course, usual_course};
 
 /// A call cannot go on.
 #[derive(Debug, thiserror::Error)]
