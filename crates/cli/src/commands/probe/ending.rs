@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use netrig_probe::{ProbeError, ProbeReport};
 
 use super::path_arguments::Form;
-use super::show;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 
 /// Prints what was measured; the exit code says whether it can be used.
@@ -13,7 +12,7 @@ pub fn tell(report: &ProbeReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
     } else {
-        print(show::table(report).trim_end())?;
+        print(report.text().trim_end())?;
     }
     let is_useless = report.valid && !report.interrupted && !report.is_answered();
     Ok(if is_useless { ExitCode::from(FAILED) } else { exit_code(report.interrupted, report.valid) })

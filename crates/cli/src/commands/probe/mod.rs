@@ -9,7 +9,6 @@ mod one_way;
 mod path_arguments;
 mod ping;
 mod reflect;
-mod show;
 mod stamp;
 mod target;
 mod trace;

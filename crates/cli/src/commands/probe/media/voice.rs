@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::ending::{exit_code, failure};
 use super::arguments::{Codec, Voice};
-use super::stream::{connect, delay_json, fault, measured_by, percent};
+use super::connect;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
@@ -31,7 +31,7 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
         delay_s: came.delay_s,
     });
     let quality = CallQuality::of(&voice, 0, stream.sent, heard).map_err(Failure::failed)?;
-    let fault = fault(&stream, voice.packet);
+    let fault = stream.fault(voice.packet);
     if arguments.form.json {
         let document = as_json(&stream, &quality, fault.as_deref());
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
@@ -76,7 +76,7 @@ fn as_json(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str
     json!({
         "packets_sent": stream.sent, "packets_late": quality.late,
         "missing": quality.missing, "burst_ratio": quality.pattern.burst_ratio(),
-        "delay_s": quality.delay_s, "delay_measured_by": delay_json(stream.delay),
+        "delay_s": quality.delay_s, "delay_measured_by": stream.delay.document(),
         "icmp_errors": stream.icmp_errors,
         "rating": quality.rating, "opinion": quality.opinion,
         "latest_departure_s": stream.latest.as_secs_f64(), "valid": fault.is_none(), "why_invalid": fault,
@@ -93,8 +93,8 @@ fn as_text(stream: &MediaStreamReport, quality: &CallQuality) -> String {
         quality.rating,
         quality.opinion,
         quality.delay_s * 1e3,
-        measured_by(stream.delay),
-        percent(quality.missing),
+        stream.delay.text(),
+        format_args!("{:.2} %", 100.0 * quality.missing),
         stream.sent,
         quality.late,
         quality.pattern.burst_ratio(),
