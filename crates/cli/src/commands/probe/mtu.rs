@@ -4,13 +4,12 @@ use std::process::ExitCode;
 
 use netrig_core::Size;
 use netrig_probe::control::PORT;
-use netrig_probe::path_mtu::{MtuResponder, PathMtuOrder, PathMtuReport, path_mtu};
+use netrig_probe::path_mtu::{MtuResponder, PathMtuOrder, path_mtu};
 
 use super::arguments::Mtu;
-use super::ending::{exit_code, failure};
-use super::path_arguments::Form;
+use super::ending::{ProbeEnd, failure, tell};
 use super::{key, target};
-use crate::failure::{FAILED, Failure, print};
+use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
@@ -31,16 +30,7 @@ pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
         locate: arguments.locate,
     };
     let report = path_mtu(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
-}
-
-/// Prints what was found; a path over which nothing came back is none.
-fn tell(report: &PathMtuReport, form: Form) -> Result<ExitCode, Failure> {
-    if form.json {
-        print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
-    } else {
-        print(report.text().trim_end())?;
-    }
-    let is_useless = report.valid && !report.interrupted && report.path_mtu.is_none();
-    Ok(if is_useless { ExitCode::from(FAILED) } else { exit_code(report.interrupted, report.valid) })
+    let is_useful = report.path_mtu.is_some();
+    let end = ProbeEnd { interrupted: report.interrupted, valid: report.valid, is_useful };
+    tell(&report, || report.text(), arguments.form, end)
 }

@@ -6,7 +6,7 @@ use netrig_probe as agent;
 use netrig_probe::{OneWayMetric, OneWayOrder, StreamDirection, control};
 
 use super::arguments::OneWay;
-use super::ending::{failure, tell};
+use super::ending::{failure, tell_answers};
 use super::{key, target};
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
@@ -22,5 +22,5 @@ pub fn one_way(arguments: &OneWay, metric: OneWayMetric) -> Result<ExitCode, Fai
         key: key::read(&arguments.key)?,
     };
     let report = agent::one_way(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
+    tell_answers(&report, arguments.form)
 }

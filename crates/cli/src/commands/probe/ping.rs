@@ -6,7 +6,7 @@ use netrig_probe as agent;
 use netrig_probe::PingOrder;
 
 use super::arguments::Ping;
-use super::ending::{failure, tell};
+use super::ending::{failure, tell_answers};
 use super::target;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
@@ -19,5 +19,5 @@ pub fn ping(arguments: &Ping) -> Result<ExitCode, Failure> {
         dscp: arguments.packets.dscp.0,
     };
     let report = agent::ping(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
+    tell_answers(&report, arguments.form)
 }

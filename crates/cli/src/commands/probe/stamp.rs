@@ -7,7 +7,7 @@ use netrig_probe::StampOrder;
 use netrig_probe::stamp::PORT;
 
 use super::arguments::Stamp;
-use super::ending::{failure, tell};
+use super::ending::{failure, tell_answers};
 use super::{key, target};
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
@@ -24,5 +24,5 @@ pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
         stateful: arguments.stateful,
     };
     let report = agent::stamp(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
+    tell_answers(&report, arguments.form)
 }

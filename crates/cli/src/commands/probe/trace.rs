@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 
 use netrig_probe::flow::packet::FlowMethod;
-use netrig_probe::trace::{SpeedOrder, TraceOrder, TraceReport, trace as carry_out};
+use netrig_probe::trace::{SpeedOrder, TraceOrder, trace as carry_out};
 
 use super::arguments::{MethodName, Trace};
-use super::ending::{exit_code, failure};
-use super::path_arguments::Form;
+use super::ending::{ProbeEnd, failure, tell};
 use super::target;
-use crate::failure::{FAILED, Failure, print};
+use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 /// Ports that a trace asks: the one with which traceroute begins, and HTTP's.
@@ -36,16 +35,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
         speed: arguments.speed.then_some(SpeedOrder { lengths: arguments.lengths, each: arguments.each }),
     };
     let report = carry_out(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
-}
-
-/// Prints what was found. Nobody who says anything at all is as little as no answer of any other probe.
-fn tell(report: &TraceReport, form: Form) -> Result<ExitCode, Failure> {
-    if form.json {
-        print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
-    } else {
-        print(report.text().trim_end())?;
-    }
-    let is_useless = report.valid && !report.interrupted && report.hops.is_empty();
-    Ok(if is_useless { ExitCode::from(FAILED) } else { exit_code(report.interrupted, report.valid) })
+    let is_useful = !report.hops.is_empty();
+    let end = ProbeEnd { interrupted: report.interrupted, valid: report.valid, is_useful };
+    tell(&report, || report.text(), arguments.form, end)
 }

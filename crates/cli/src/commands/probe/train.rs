@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use netrig_probe::train::{TrainOrder, train as carry_out};
 
 use super::arguments::Train;
-use super::ending::{failure, tell};
+use super::ending::{failure, tell_answers};
 use super::target;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
@@ -19,5 +19,5 @@ pub fn train(arguments: &Train) -> Result<ExitCode, Failure> {
         dscp: arguments.dscp.0,
     };
     let report = carry_out(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
+    tell_answers(&report, arguments.form)
 }

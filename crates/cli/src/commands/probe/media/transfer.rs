@@ -6,11 +6,11 @@ use netrig_host::socket::TcpOptions;
 use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, ftp, tcp};
 use netrig_traffic::FtpDirection;
 
-use super::super::ending::{exit_code, failure};
+use super::super::ending::{ProbeEnd, failure, tell};
 use super::super::target::resolve;
 use super::arguments::Transfer;
 use super::connect;
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 /// FTP's port (RFC 959).
@@ -20,24 +20,15 @@ const TCP_BYTES: u64 = 10_000_000;
 
 pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
     let options = TcpOptions { congestion: arguments.congestion.clone(), ..TcpOptions::default() };
-    let (mut document, mut text, faults, interrupted) = if arguments.ftp.ftp {
+    let form = arguments.form;
+    if arguments.ftp.ftp {
         let report = by_ftp(arguments, options)?;
-        (report.document(), report.text(), report.faults(), false)
-    } else {
-        let report = by_tcp(arguments, options)?;
-        (report.document(), report.text(), report.faults, report.interrupted)
-    };
-    let valid = faults.is_empty();
-    if arguments.form.json {
-        document["valid"] = valid.into();
-        document["interrupted"] = interrupted.into();
-        document["faults"] = faults.into();
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        faults.iter().for_each(|fault| text += &format!("invalid: {fault}\n"));
-        print(text.trim_end())?;
+        let end = ProbeEnd { interrupted: false, valid: report.limits.is_empty(), is_useful: true };
+        return tell(&report.document(), || report.text(), form, end);
     }
-    Ok(exit_code(interrupted, valid))
+    let report = by_tcp(arguments, options)?;
+    let end = ProbeEnd { interrupted: report.interrupted, valid: report.faults.is_empty(), is_useful: true };
+    tell(&report.document(), || report.text(), form, end)
 }
 
 fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failure> {
