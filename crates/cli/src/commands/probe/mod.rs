@@ -10,7 +10,6 @@ mod path_arguments;
 mod ping;
 mod reflect;
 mod stamp;
-mod target;
 mod trace;
 mod train;
 mod typed_train;
@@ -25,8 +24,7 @@ use crate::failure::Failure;
 use arguments::Kind;
 pub use arguments::Probe;
 pub use key::read as read_key;
-pub use path_arguments::{KeyPlace, Target};
-pub use target::{host, loopback, resolve};
+pub use path_arguments::{KeyPlace, Target, resolve};
 
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {

@@ -8,7 +8,7 @@ use netrig_probe::path_mtu::{MtuResponder, PathMtuOrder, path_mtu};
 
 use super::arguments::Mtu;
 use super::ending::{ProbeEnd, failure, tell};
-use super::{key, target};
+use super::key;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
@@ -20,7 +20,7 @@ pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
         MtuResponder::Echo(arguments.tcp_port)
     };
     let order = PathMtuOrder {
-        target: target::resolve(&arguments.target, if arguments.far_end { PORT } else { 0 })?,
+        target: arguments.target.resolve(if arguments.far_end { PORT } else { 0 })?,
         responder,
         base: bytes(arguments.base),
         most: bytes(arguments.most),

@@ -7,13 +7,13 @@ use netrig_probe::{OneWayMetric, OneWayOrder, StreamDirection, control};
 
 use super::arguments::OneWay;
 use super::ending::{failure, tell_answers};
-use super::{key, target};
+use super::key;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 pub fn one_way(arguments: &OneWay, metric: OneWayMetric) -> Result<ExitCode, Failure> {
     let order = OneWayOrder {
-        target: target::resolve(&arguments.target, control::PORT)?,
+        target: arguments.target.resolve(control::PORT)?,
         direction: if arguments.reverse { StreamDirection::Back } else { StreamDirection::There },
         metric,
         plan: arguments.packets.plan(),

@@ -7,13 +7,12 @@ use netrig_probe::PingOrder;
 
 use super::arguments::Ping;
 use super::ending::{failure, tell_answers};
-use super::target;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 pub fn ping(arguments: &Ping) -> Result<ExitCode, Failure> {
     let order = PingOrder {
-        target: target::resolve(&arguments.target, 0)?,
+        target: arguments.target.resolve(0)?,
         plan: arguments.packets.plan(),
         size: usize::try_from(arguments.size.bytes()).unwrap_or(usize::MAX),
         dscp: arguments.packets.dscp.0,

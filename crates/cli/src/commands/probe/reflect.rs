@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use netrig_core::Prefix;
+use netrig_host::loopback_addresses;
 use netrig_probe::{FarEnd, FarEndOrder};
 
 use super::arguments::Reflect;
 use super::ending::failure;
 use super::key;
-use super::target::loopback;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
 pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
     let order = FarEndOrder {
-        listen: if arguments.listen.is_empty() { loopback() } else { arguments.listen.clone() },
+        listen: if arguments.listen.is_empty() { loopback_addresses() } else { arguments.listen.clone() },
         stamp_port: arguments.stamp_port,
         control_port: arguments.control_port,
         key: key::read(&arguments.key)?,

@@ -7,7 +7,6 @@ use netrig_probe::trace::{SpeedOrder, TraceOrder, trace as carry_out};
 
 use super::arguments::{MethodName, Trace};
 use super::ending::{ProbeEnd, failure, tell};
-use super::target;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
@@ -22,7 +21,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
         MethodName::Tcp => (FlowMethod::Tcp, TCP_PORT),
     };
     let order = TraceOrder {
-        target: target::resolve(&arguments.target, port)?,
+        target: arguments.target.resolve(port)?,
         method,
         first: arguments.first,
         last: arguments.hops,

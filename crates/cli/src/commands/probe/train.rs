@@ -6,13 +6,12 @@ use netrig_probe::train::{TrainOrder, train as carry_out};
 
 use super::arguments::Train;
 use super::ending::{failure, tell_answers};
-use super::target;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 pub fn train(arguments: &Train) -> Result<ExitCode, Failure> {
     let order = TrainOrder {
-        target: target::resolve(&arguments.target, 0)?,
+        target: arguments.target.resolve(0)?,
         trains: arguments.trains.iter().map(|typed| typed.0).collect(),
         gap: arguments.interval,
         wait: arguments.wait,

@@ -8,7 +8,7 @@ use netrig_host::tls::{self, Trust};
 use netrig_sip_net::{LineTls, Transport, server_name};
 
 use super::subject::{may_test, name_of, target};
-use crate::commands::probe::{Target, resolve};
+use crate::commands::probe::resolve;
 use crate::failure::Failure;
 
 /// A server that the user may test.
@@ -23,8 +23,7 @@ impl<'a> TestedServer<'a> {
     /// Looks the server up. A public address needs the consent of `--i-may-test`.
     pub fn of(text: &'a str, consent: Option<&str>) -> Result<Self, Failure> {
         let (transport, host) = target(text)?;
-        let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
-        let address = resolve(&named, transport.default_port())?;
+        let address = resolve(host, None, transport.default_port())?;
         check_consent(address, host, consent)?;
         Ok(Self { transport, host, address })
     }

@@ -11,7 +11,6 @@ use netrig_probe::receiver::Remote;
 use super::ending::failure;
 use super::key;
 use super::path_arguments::{KeyPlace, Target};
-use super::target::resolve;
 use crate::failure::Failure;
 
 pub use transfer::transfer;
@@ -20,5 +19,5 @@ pub use voice::voice;
 
 /// The receiver that was named.
 fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
-    Remote::connect(resolve(target, PORT)?, key::read(place)?.as_ref()).map_err(failure)
+    Remote::connect(target.resolve(PORT)?, key::read(place)?.as_ref()).map_err(failure)
 }

@@ -7,7 +7,6 @@ use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpRepor
 use netrig_traffic::FtpDirection;
 
 use super::super::ending::{ProbeEnd, failure, tell};
-use super::super::target::resolve;
 use super::arguments::Transfer;
 use super::connect;
 use crate::failure::Failure;
@@ -44,7 +43,7 @@ fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failur
         None => (FtpDirection::Store, format!("netrig-probe-{}", std::process::id()), FILE_BYTES),
     };
     let order = FtpOrder {
-        server: resolve(&arguments.target, FTP_PORT)?,
+        server: arguments.target.resolve(FTP_PORT)?,
         user: arguments.ftp.user.clone(),
         password,
         direction,
