@@ -65,8 +65,13 @@ impl Failure {
 
 /// Prints to stdout, and minds a closed pipe.
 pub fn print(text: impl Display) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| match error.kind() {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| unwritten(&error))
+}
+
+/// Output that could not be written; nothing to say to a reader that has gone.
+pub fn unwritten(error: &std::io::Error) -> Failure {
+    match error.kind() {
         std::io::ErrorKind::BrokenPipe => Failure::NobodyListens,
         _ => Failure::failed(format!("cannot write to the output: {error}")),
-    })
+    }
 }

@@ -256,16 +256,25 @@ pub fn percent(share: f64) -> String {
     format!("{} %", as_given((share * 1e6).round() / 1e4))
 }
 
+/// A share as a percentage with two decimals: `95.00 %`.
+pub fn hundredths(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
 /// A count with its noun: `1 refresh`, `2 refreshes`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// A value in the unit that suits it: `1.5 ms` for 0.0015 s.
+pub fn fitted(value: f64, unit: &str) -> String {
+    let unit = Unit::fitting(unit, [value]);
+    unit.behind(&plain(unit.convert(value)))
+}
+
 /// A span of `span` microseconds in the unit that suits it: `1.5 ms`.
 pub fn micros(span: f64) -> String {
-    let seconds = span / 1e6;
-    let unit = Unit::fitting("s", [seconds]);
-    unit.behind(&plain(unit.convert(seconds)))
+    fitted(span / 1e6, "s")
 }
 
 /// A p-value: `p = 0.012`, `p < 0.001`. A value of exactly 0 means that no chance was involved, so there was nothing to test.

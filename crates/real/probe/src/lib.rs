@@ -46,6 +46,7 @@ pub mod stamp;
 mod stamp_sender;
 mod stream;
 mod stream_packet;
+mod text;
 pub mod trace;
 pub mod train;
 pub mod transfer;

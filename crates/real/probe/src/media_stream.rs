@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netrig_core::number::counted;
 use netrig_core::{Duration, Instant};
+use serde_json::{Value, json};
 
 use super::ProbeError;
 use super::icmp_error::IcmpErrors;
@@ -33,6 +35,27 @@ pub enum DelayBasis {
         /// Half the round-trip time over the control connection, s.
         within_s: f64,
     },
+}
+
+impl DelayBasis {
+    /// The clocks in words.
+    pub fn text(self) -> String {
+        match self {
+            Self::OneClock => "one clock at both ends".to_owned(),
+            Self::Assumed { within_s } => format!(
+                "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {:.1} ms at most",
+                within_s * 1e3
+            ),
+        }
+    }
+
+    /// The clocks in a JSON document.
+    pub fn document(self) -> Value {
+        match self {
+            Self::OneClock => json!({ "clock": "one", "error_s": 0.0 }),
+            Self::Assumed { within_s } => json!({ "clock": "assumed", "error_s": within_s }),
+        }
+    }
 }
 
 /// A datagram that arrived.
@@ -65,6 +88,27 @@ pub struct MediaStreamReport {
     pub icmp_errors: IcmpErrors,
     /// Step of the far host's wall clock during the stream. The kernel's time stamps are of that clock.
     pub stepped: Option<Duration>,
+}
+
+impl MediaStreamReport {
+    /// Why the tester was the limit, if it was: a socket of either end had no room, a clock was stepped, or a packet left later
+    /// than `bearable`. Loss on the path is a result.
+    pub fn fault(&self, bearable: Duration) -> Option<String> {
+        if self.no_room > 0 {
+            let packets = counted(self.no_room, "packet", "packets");
+            return Some(format!("the sending socket had no room for {packets}: they never left this host"));
+        }
+        if self.dropped > 0 {
+            let packets = counted(self.dropped.into(), "packet", "packets");
+            return Some(format!("the receiving socket had no room for {packets} that had reached its host"));
+        }
+        if let Some(step) = self.stepped {
+            return Some(format!("the wall clock of the far end was stepped by {} s", step.as_secs_f64()));
+        }
+        let late_ms = self.latest.as_secs_f64() * 1e3;
+        (self.latest > bearable)
+            .then(|| format!("packets left up to {late_ms:.1} ms late: this machine is too busy"))
+    }
 }
 
 /// Sends scheduled datagrams in the order of time and reads the arrivals. `number_of` returns the index of a received
@@ -216,6 +260,40 @@ mod tests {
             assert!(
                 (arrivals[0].delay_s - 0.004).abs() < 1e-12 && (arrivals[1].delay_s - 0.006).abs() < 1e-12
             );
+        }
+    }
+
+    const BEARABLE: Duration = Duration::from_millis(20);
+
+    fn stream() -> MediaStreamReport {
+        MediaStreamReport {
+            sent: 2,
+            no_room: 0,
+            arrivals: Vec::new(),
+            delay: DelayBasis::OneClock,
+            latest: BEARABLE,
+            dropped: 0,
+            icmp_errors: IcmpErrors::default(),
+            stepped: None,
+        }
+    }
+
+    /// Loss on the path is what is measured; what either host did is not.
+    #[test]
+    fn what_the_tester_did_makes_a_stream_invalid() {
+        assert_eq!(stream().fault(BEARABLE), None);
+        let late = BEARABLE + Duration::from_nanos(1);
+        for (stream, says) in [
+            (MediaStreamReport { no_room: 1, ..stream() }, "the sending socket had no room for 1 packet:"),
+            (MediaStreamReport { dropped: 3, ..stream() }, "the receiving socket had no room for 3 packets"),
+            (
+                MediaStreamReport { stepped: Some(Duration::from_millis(1500)), ..stream() },
+                "was stepped by 1.5 s",
+            ),
+            (MediaStreamReport { latest: late, ..stream() }, "packets left up to 20.0 ms late"),
+        ] {
+            let fault = stream.fault(BEARABLE).expect(says);
+            assert!(fault.contains(says), "{fault}");
         }
     }
 }

@@ -9,9 +9,7 @@ mod one_way;
 mod path_arguments;
 mod ping;
 mod reflect;
-mod show;
 mod stamp;
-mod target;
 mod trace;
 mod train;
 mod typed_train;
@@ -26,8 +24,7 @@ use crate::failure::Failure;
 use arguments::Kind;
 pub use arguments::Probe;
 pub use key::read as read_key;
-pub use path_arguments::{KeyPlace, Target};
-pub use target::{host, loopback, resolve};
+pub use path_arguments::{KeyPlace, Target, resolve};
 
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {

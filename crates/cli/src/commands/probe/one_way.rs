@@ -6,14 +6,14 @@ use netrig_probe as agent;
 use netrig_probe::{OneWayMetric, OneWayOrder, StreamDirection, control};
 
 use super::arguments::OneWay;
-use super::ending::{failure, tell};
-use super::{key, target};
+use super::ending::{failure, tell_answers};
+use super::key;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 pub fn one_way(arguments: &OneWay, metric: OneWayMetric) -> Result<ExitCode, Failure> {
     let order = OneWayOrder {
-        target: target::resolve(&arguments.target, control::PORT)?,
+        target: arguments.target.resolve(control::PORT)?,
         direction: if arguments.reverse { StreamDirection::Back } else { StreamDirection::There },
         metric,
         plan: arguments.packets.plan(),
@@ -22,5 +22,5 @@ pub fn one_way(arguments: &OneWay, metric: OneWayMetric) -> Result<ExitCode, Fai
         key: key::read(&arguments.key)?,
     };
     let report = agent::one_way(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
+    tell_answers(&report, arguments.form)
 }

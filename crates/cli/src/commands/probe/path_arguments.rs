@@ -1,8 +1,12 @@
 //! Arguments that several probes have in common.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use netrig_host::{IpFamily, TargetError, resolve_target};
+
+use crate::failure::Failure;
 
 /// Where the far end is.
 #[derive(Debug, Args)]
@@ -17,6 +21,26 @@ pub struct Target {
     /// Only IPv6
     #[arg(short = '6', long)]
     pub ipv6: bool,
+}
+
+impl Target {
+    /// The address; `port` if none was typed.
+    pub fn resolve(&self, port: u16) -> Result<SocketAddr, Failure> {
+        let version = match (self.ipv4, self.ipv6) {
+            (true, _) => Some(IpFamily::V4),
+            (_, true) => Some(IpFamily::V6),
+            _ => None,
+        };
+        resolve(&self.target, version, port)
+    }
+}
+
+/// The address of a target.
+pub fn resolve(text: &str, version: Option<IpFamily>, port: u16) -> Result<SocketAddr, Failure> {
+    resolve_target(text, version, port).map_err(|error| match error {
+        TargetError::Form(_) | TargetError::Address(..) => Failure::request(error),
+        TargetError::Unknown(..) | TargetError::NoAddress { .. } => Failure::failed(error),
+    })
 }
 
 /// How it is told.

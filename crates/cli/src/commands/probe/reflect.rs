@@ -3,19 +3,18 @@
 use std::process::ExitCode;
 
 use netrig_core::Prefix;
-use netrig_probe::{FarEnd, FarEndOrder, FarEndTally};
-use serde_json::json;
+use netrig_host::loopback_addresses;
+use netrig_probe::{FarEnd, FarEndOrder};
 
 use super::arguments::Reflect;
 use super::ending::failure;
 use super::key;
-use super::target::loopback;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
 pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
     let order = FarEndOrder {
-        listen: if arguments.listen.is_empty() { loopback() } else { arguments.listen.clone() },
+        listen: if arguments.listen.is_empty() { loopback_addresses() } else { arguments.listen.clone() },
         stamp_port: arguments.stamp_port,
         control_port: arguments.control_port,
         key: key::read(&arguments.key)?,
@@ -40,28 +39,9 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
     }
     let tally = far_end.serve(&cancel).map_err(failure)?;
     if arguments.form.json {
-        print(serde_json::to_string_pretty(&as_json(&tally)).map_err(Failure::failed)?)?;
+        print(serde_json::to_string_pretty(&tally.document()).map_err(Failure::failed)?)?;
     } else {
-        print(as_text(&tally).trim_end())?;
+        print(tally.text().trim_end())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn as_json(tally: &FarEndTally) -> serde_json::Value {
-    json!({
-        "answered": tally.answered, "unanswered": tally.unanswered,
-        "streams": tally.streams, "failures": tally.failures,
-    })
-}
-
-fn as_text(tally: &FarEndTally) -> String {
-    let mut text =
-        format!("{} STAMP packets answered, {} streams carried out\n", tally.answered, tally.streams);
-    for (why, count) in &tally.unanswered {
-        text += &format!("{count} STAMP packets not answered: {why}\n");
-    }
-    for (why, count) in &tally.failures {
-        text += &format!("{count} probes turned away or broken off: {why}\n");
-    }
-    text
 }

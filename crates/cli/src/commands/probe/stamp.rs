@@ -7,14 +7,14 @@ use netrig_probe::StampOrder;
 use netrig_probe::stamp::PORT;
 
 use super::arguments::Stamp;
-use super::ending::{failure, tell};
-use super::{key, target};
+use super::ending::{failure, tell_answers};
+use super::key;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
     let order = StampOrder {
-        target: target::resolve(&arguments.target, PORT)?,
+        target: arguments.target.resolve(PORT)?,
         plan: arguments.packets.plan(),
         size: arguments.size.map(|size| usize::try_from(size.bytes()).unwrap_or(usize::MAX)),
         dscp: arguments.packets.dscp.0,
@@ -24,5 +24,5 @@ pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
         stateful: arguments.stateful,
     };
     let report = agent::stamp(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
+    tell_answers(&report, arguments.form)
 }

@@ -2,18 +2,13 @@
 
 use std::process::ExitCode;
 
-use netrig_probe::Measure;
 use netrig_probe::flow::packet::FlowMethod;
-use netrig_probe::trace::{SpeedOrder, TraceHop, TraceOrder, TraceReport, trace as carry_out};
+use netrig_probe::trace::{SpeedOrder, TraceOrder, trace as carry_out};
 
 use super::arguments::{MethodName, Trace};
-use super::ending::{exit_code, failure};
-use super::path_arguments::Form;
-use super::show::{quantity, stamps, written};
-use super::target;
-use crate::failure::{FAILED, Failure, print};
+use super::ending::{ProbeEnd, failure, tell};
+use crate::failure::Failure;
 use crate::interruption::until_interrupted;
-use netrig_core::number::Unit;
 
 /// Ports that a trace asks: the one with which traceroute begins, and HTTP's.
 const UDP_PORT: u16 = 33434;
@@ -26,7 +21,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
         MethodName::Tcp => (FlowMethod::Tcp, TCP_PORT),
     };
     let order = TraceOrder {
-        target: target::resolve(&arguments.target, port)?,
+        target: arguments.target.resolve(port)?,
         method,
         first: arguments.first,
         last: arguments.hops,
@@ -39,81 +34,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
         speed: arguments.speed.then_some(SpeedOrder { lengths: arguments.lengths, each: arguments.each }),
     };
     let report = carry_out(&order, &*until_interrupted()?).map_err(failure)?;
-    tell(&report, arguments.form)
-}
-
-/// Prints what was found. Nobody who says anything at all is as little as no answer of any other probe.
-fn tell(report: &TraceReport, form: Form) -> Result<ExitCode, Failure> {
-    if form.json {
-        print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
-    } else {
-        print(table(report).trim_end())?;
-    }
-    let is_useless = report.valid && !report.interrupted && report.hops.is_empty();
-    Ok(if is_useless { ExitCode::from(FAILED) } else { exit_code(report.interrupted, report.valid) })
-}
-
-fn table(report: &TraceReport) -> String {
-    let ports = report.ports.map_or_else(String::new, |[from, to]| format!(", port {from} to {to}"));
-    let verdict = if report.valid { "" } else { ": INVALID, the tester was the limit" };
-    let mut text = format!("trace {} by {}{ports}{verdict}\n", report.target, report.method);
-    report.faults.iter().for_each(|fault| text += &format!("  invalid: {fault}\n"));
-    if report.interrupted {
-        text += "  interrupted: what had been heard until then\n";
-    }
-    let width = report.hops.iter().map(|hop| who(hop).chars().count()).max().unwrap_or(0);
-    report.hops.iter().for_each(|hop| text += &line(hop, width));
-    text += &format!("\n{}\n", report.found);
-    report.notes.iter().for_each(|note| text += &format!("{note}\n"));
-    text + &stamps(report.stamps)
-}
-
-/// `10.0.0.1`, or `10.0.0.1 (2), 10.0.0.5 (1)`, with labels of MPLS behind.
-fn who(hop: &TraceHop) -> String {
-    let several = hop.addresses.len() > 1;
-    let name = |address: &netrig_probe::trace::HopAddress| {
-        let mut text = address.address.to_string();
-        if several {
-            text += &format!(" ({})", address.answers);
-        }
-        if !address.labels.is_empty() {
-            let labels: Vec<_> = address.labels.iter().map(|label| label.label.to_string()).collect();
-            text += &format!(" MPLS {}", labels.join("/"));
-        }
-        text
-    };
-    if hop.addresses.is_empty() {
-        "*".into()
-    } else {
-        hop.addresses.iter().map(name).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// A hop: who, round trips, why it is the end, and the speed of the link before it.
-fn line(hop: &TraceHop, width: usize) -> String {
-    let unit = Unit::fitting("s", hop.round_trips.iter().copied().flatten());
-    let trip = |trip: &Option<f64>| trip.map_or_else(|| "*".to_owned(), |seconds| quantity(seconds, &unit));
-    let who = who(hop);
-    let mut text = format!("{:>3}  {who}{}", hop.ttl, " ".repeat(width - who.chars().count()));
-    hop.round_trips.iter().for_each(|seconds| text += &format!("  {:>10}", trip(seconds)));
-    hop.unreachable.iter().for_each(|why| text += &format!("  {why}"));
-    text = format!("{}\n", text.trim_end());
-    if let Some(speed) = hop.measures.iter().find(|measure| measure.name == "speed") {
-        text += &format!("     {}\n", speed_of(speed));
-    }
-    text
-}
-
-fn speed_of(measure: &Measure) -> String {
-    let (value, interval) = written(measure);
-    match &measure.undefined {
-        None => format!("link before: {value} {interval}"),
-        Some(why) => {
-            let least = measure.low.map_or_else(String::new, |low| {
-                let unit = Unit::fitting("bit/s", [low]);
-                format!("{} or more: ", quantity(low, &unit))
-            });
-            format!("link before: {least}{why}")
-        }
-    }
+    let is_useful = !report.hops.is_empty();
+    let end = ProbeEnd { interrupted: report.interrupted, valid: report.valid, is_useful };
+    tell(&report, || report.text(), arguments.form, end)
 }

@@ -14,6 +14,7 @@ mod scenario;
 mod serve;
 mod show;
 mod subject;
+mod tested;
 mod watching;
 
 use std::process::ExitCode;

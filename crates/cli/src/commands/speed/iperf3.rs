@@ -11,7 +11,7 @@ use netrig_speed::measure::{
 
 use super::arguments::Measure;
 use super::tasks::tasks;
-use crate::commands::probe::{Target, resolve};
+use crate::commands::probe::Target;
 use crate::failure::Failure;
 
 /// Measures against a server of iperf3; the measurement, and its phases as iperf3 prints them.
@@ -21,7 +21,7 @@ pub fn measure(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
-    let server = resolve(target, PORT)?;
+    let server = target.resolve(PORT)?;
     // A search for the line's capacity is nothing that iperf3 has.
     let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
         MeasureTask::Carry(phase) => Some(phase),

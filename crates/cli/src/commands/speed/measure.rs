@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Rate, Size};
-use netrig_host::HostAddress;
 use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_host::tls::{self, Trust};
+use netrig_host::{HostAddress, host_of_target};
 use netrig_speed::iperf3::TestDocument;
 use netrig_speed::measure::{
     self as meter, CallOrder, MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, PhaseReport,
@@ -20,7 +20,7 @@ use netrig_speed::protocol::{DataDirection, PORT, SHORTEST_INTERVAL};
 use super::arguments::{Form, Measure, Only};
 use super::tasks::{USUAL_SIZE, tasks};
 use super::{document, iperf3, show};
-use crate::commands::probe::{KeyPlace, Target, host, read_key, resolve};
+use crate::commands::probe::{KeyPlace, Target, read_key};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
@@ -167,7 +167,7 @@ fn measure_own(
 }
 
 fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
-    let server = resolve(target, PORT)?;
+    let server = target.resolve(PORT)?;
     Ok(MeasureOrder {
         call: CallOrder {
             options: options(arguments)?,
@@ -196,7 +196,7 @@ pub(super) fn call_order(
     // A certificate is of the name that was typed, if one was.
     Ok(CallOrder {
         server,
-        name: meter::server_name(host(target), server),
+        name: meter::server_name(host_of_target(target), server),
         tls: tls::client(&trust, None).map_err(Failure::request)?,
         key: read_key(key)?,
         rate,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use netrig_core::Size;
 use netrig_host::tls::Identity;
-use netrig_host::user_file;
+use netrig_host::{loopback_addresses, user_file};
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::iperf3;
 use netrig_speed::protocol::Keyring;
@@ -15,7 +15,7 @@ use netrig_speed::serve::{ClientProtocol, Server, ServerError, ServerOrder, Serv
 use serde_json::json;
 
 use super::arguments::Serve;
-use crate::commands::probe::{loopback, read_key};
+use crate::commands::probe::read_key;
 use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 
@@ -39,7 +39,7 @@ pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
 }
 
 fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
-    let listen = if arguments.listen.is_empty() { loopback() } else { arguments.listen.clone() };
+    let listen = if arguments.listen.is_empty() { loopback_addresses() } else { arguments.listen.clone() };
     let identity = arguments.certificate.as_ref().zip(arguments.certificate_key.as_ref());
     let identity = identity.map(|(certificate, key)| Identity::read(certificate, key)).transpose();
     let count = |limit: Option<NonZeroUsize>| limit.map(NonZeroUsize::get);

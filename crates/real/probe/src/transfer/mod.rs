@@ -3,6 +3,7 @@
 mod ftp;
 mod metrics;
 mod tcp;
+mod text;
 mod verdict;
 
 pub use ftp::transfer as session;

@@ -3,6 +3,7 @@
 mod decode;
 mod quality;
 mod shown;
+mod viewing;
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,6 +14,7 @@ use netrig_traffic::rtp::Packet;
 pub use decode::{VideoFrame, decode, has_ffmpeg, png};
 pub use quality::{psnr_db, ssim};
 pub use shown::{PictureState, ShownPicture, WatchedClip, side_by_side, watch, worst};
+pub use viewing::{ClipViewing, view, viewings_text};
 
 use super::ProbeError;
 use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};

@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::{AccessUnit, Assembler, Packet};
+use serde::Serialize;
 
 use super::decode::{VideoFrame, decode};
 use super::quality::{psnr_db, ssim};
 use crate::ProbeError;
 
 /// How a picture was shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PictureState {
     /// As it was sent.
     Intact,

@@ -1,11 +1,23 @@
 //! Probes of a path by what its users do with it: `netrig probe transfer`, `voice` and `video`.
 
 pub mod arguments;
-mod stream;
 mod transfer;
 mod video;
 mod voice;
 
+use netrig_probe::control::PORT;
+use netrig_probe::receiver::Remote;
+
+use super::ending::failure;
+use super::key;
+use super::path_arguments::{KeyPlace, Target};
+use crate::failure::Failure;
+
 pub use transfer::transfer;
 pub use video::video;
 pub use voice::voice;
+
+/// The receiver that was named.
+fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
+    Remote::connect(target.resolve(PORT)?, key::read(place)?.as_ref()).map_err(failure)
+}

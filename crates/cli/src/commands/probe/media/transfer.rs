@@ -3,15 +3,13 @@
 use std::process::ExitCode;
 
 use netrig_host::socket::TcpOptions;
-use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp};
+use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, ftp, tcp};
 use netrig_traffic::FtpDirection;
-use serde_json::{Value, json};
 
-use super::super::ending::{exit_code, failure};
-use super::super::target::resolve;
+use super::super::ending::{ProbeEnd, failure, tell};
 use super::arguments::Transfer;
-use super::stream::{connect, percent};
-use crate::failure::{Failure, print};
+use super::connect;
+use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 /// FTP's port (RFC 959).
@@ -21,24 +19,15 @@ const TCP_BYTES: u64 = 10_000_000;
 
 pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
     let options = TcpOptions { congestion: arguments.congestion.clone(), ..TcpOptions::default() };
-    let (mut document, mut text, faults, interrupted) = if arguments.ftp.ftp {
+    let form = arguments.form;
+    if arguments.ftp.ftp {
         let report = by_ftp(arguments, options)?;
-        (ftp_json(&report), ftp_text(&report), report.faults(), false)
-    } else {
-        let report = by_tcp(arguments, options)?;
-        (tcp_json(&report), tcp_text(&report), report.faults, report.interrupted)
-    };
-    let valid = faults.is_empty();
-    if arguments.form.json {
-        document["valid"] = valid.into();
-        document["interrupted"] = interrupted.into();
-        document["faults"] = faults.into();
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        faults.iter().for_each(|fault| text += &format!("invalid: {fault}\n"));
-        print(text.trim_end())?;
+        let end = ProbeEnd { interrupted: false, valid: report.limits.is_empty(), is_useful: true };
+        return tell(&report.document(), || report.text(), form, end);
     }
-    Ok(exit_code(interrupted, valid))
+    let report = by_tcp(arguments, options)?;
+    let end = ProbeEnd { interrupted: report.interrupted, valid: report.faults.is_empty(), is_useful: true };
+    tell(&report.document(), || report.text(), form, end)
 }
 
 fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failure> {
@@ -54,7 +43,7 @@ fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failur
         None => (FtpDirection::Store, format!("netrig-probe-{}", std::process::id()), FILE_BYTES),
     };
     let order = FtpOrder {
-        server: resolve(&arguments.target, FTP_PORT)?,
+        server: arguments.target.resolve(FTP_PORT)?,
         user: arguments.ftp.user.clone(),
         password,
         direction,
@@ -84,87 +73,4 @@ fn by_tcp(arguments: &Transfer, options: TcpOptions) -> Result<TcpReport, Failur
     }
     let mut remote = connect(&arguments.target, &arguments.key)?;
     tcp(&mut remote, &order, &*until_interrupted()?).map_err(failure)
-}
-
-fn ftp_json(report: &FtpReport) -> Value {
-    json!({
-        "server": report.greeting, "bytes": report.bytes,
-        "transfer_s": report.transfer_s, "session_s": report.session_s,
-        "goodput_bytes_per_s": report.bytes as f64 / report.transfer_s,
-    })
-}
-
-fn ftp_text(report: &FtpReport) -> String {
-    format!(
-        "{} B by FTP; the server says: {}\n\
-         data transfer   {:.3} s, {:.0} B/s of the file\n\
-         whole session   {:.3} s, log-in and farewell included\n",
-        report.bytes,
-        report.greeting,
-        report.transfer_s,
-        report.bytes as f64 / report.transfer_s,
-        report.session_s,
-    )
-}
-
-fn tcp_json(report: &TcpReport) -> Value {
-    let sample = |s: &TcpSample| {
-        json!({
-            "at_s": s.at_s, "cwnd_bytes": s.cwnd, "flight_bytes": s.flight, "srtt_s": s.srtt_s,
-            "delivery_bytes_per_s": s.delivery_bytes_per_s, "sent_again_bytes": s.sent_again, "window_bytes": s.window,
-        })
-    };
-    json!({
-        "bytes": report.bytes, "transfer_s": report.transfer_s, "with_handshake_s": report.took_s,
-        "goodput_bytes_per_s": report.bytes as f64 / report.transfer_s,
-        "congestion": report.congestion,
-        "round_trip_s": report.round_trip.as_secs_f64(),
-        "path_mtu_bytes": report.path_mtu, "segment_bytes": report.segment,
-        "send_buffer_bytes": report.send_buffer, "far_window_bytes": report.far_window,
-        "bottleneck_bits_per_s": report.path.map(|path| path.bottleneck_bits_per_s),
-        "bandwidth_delay_bytes": report.path.map(|path| path.bandwidth_delay_bytes()),
-        "rfc6349": report.framework.map(|f| json!({
-            "transfer_time_ratio": f.transfer_time_ratio, "efficiency": f.efficiency, "buffer_delay": f.buffer_delay,
-        })),
-        "segments": report.segments, "sent_again_bytes": report.sent_again, "timeouts": report.timeouts,
-        "samples": report.samples.iter().map(sample).collect::<Vec<_>>(),
-    })
-}
-
-fn tcp_text(report: &TcpReport) -> String {
-    let mut text = format!(
-        "{} B by TCP ({}) in {:.3} s: {:.0} B/s of application bytes\n\
-         baseline round trip      {:.3} ms\n\
-         path MTU                 {} B, {} B of them the file's\n\
-         buffers                  {} B to send from, a window of {} B at the far end\n",
-        report.bytes,
-        report.congestion,
-        report.transfer_s,
-        report.bytes as f64 / report.transfer_s,
-        report.round_trip.as_secs_f64() * 1e3,
-        report.path_mtu,
-        report.segment,
-        report.send_buffer,
-        report.far_window,
-    );
-    if let Some(path) = &report.path {
-        text += &format!(
-            "bottleneck, as given     {:.3} Mbit/s of IP packets\nbandwidth-delay product  {:.0} B\n",
-            path.bottleneck_bits_per_s / 1e6,
-            path.bandwidth_delay_bytes(),
-        );
-    }
-    if let Some(framework) = &report.framework {
-        let ratio = framework.transfer_time_ratio.map(|ratio| format!("{ratio:.3}"));
-        text += &format!(
-            "TCP transfer time ratio  {}\nTCP efficiency           {}\nbuffer delay             {}\n",
-            ratio.unwrap_or_else(|| "not known: give --bottleneck".to_owned()),
-            percent(framework.efficiency),
-            framework.buffer_delay.map_or("not measured".to_owned(), percent),
-        );
-    }
-    text + &format!(
-        "sent again               {} B of {} segments, {} time-outs\n",
-        report.sent_again, report.segments, report.timeouts
-    )
 }

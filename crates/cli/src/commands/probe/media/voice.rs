@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 
 use netrig_core::Duration;
+use netrig_core::number::hundredths;
 use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::{VoiceOrder, call};
 use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
 use serde_json::{Value, json};
 
-use super::super::ending::{exit_code, failure};
+use super::super::ending::{ProbeEnd, failure, tell};
 use super::arguments::{Codec, Voice};
-use super::stream::{connect, delay_json, fault, measured_by, percent};
-use crate::failure::{Failure, print};
+use super::connect;
+use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
 pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
@@ -31,20 +32,10 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
         delay_s: came.delay_s,
     });
     let quality = CallQuality::of(&voice, 0, stream.sent, heard).map_err(Failure::failed)?;
-    let fault = fault(&stream, voice.packet);
-    if arguments.form.json {
-        let document = as_json(&stream, &quality, fault.as_deref());
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        print(as_text(&stream, &quality).trim_end())?;
-        for sentence in stream.icmp_errors.sentences() {
-            print(sentence)?;
-        }
-        if let Some(fault) = &fault {
-            print(format!("invalid: {fault}"))?;
-        }
-    }
-    Ok(exit_code(false, fault.is_none()))
+    let fault = stream.fault(voice.packet);
+    let end = ProbeEnd { interrupted: false, valid: fault.is_none(), is_useful: true };
+    let document = as_json(&stream, &quality, fault.as_deref());
+    tell(&document, || as_text(&stream, &quality, fault.as_deref()), arguments.form, end)
 }
 
 fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {
@@ -76,27 +67,29 @@ fn as_json(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str
     json!({
         "packets_sent": stream.sent, "packets_late": quality.late,
         "missing": quality.missing, "burst_ratio": quality.pattern.burst_ratio(),
-        "delay_s": quality.delay_s, "delay_measured_by": delay_json(stream.delay),
+        "delay_s": quality.delay_s, "delay_measured_by": stream.delay.document(),
         "icmp_errors": stream.icmp_errors,
         "rating": quality.rating, "opinion": quality.opinion,
         "latest_departure_s": stream.latest.as_secs_f64(), "valid": fault.is_none(), "why_invalid": fault,
     })
 }
 
-fn as_text(stream: &MediaStreamReport, quality: &CallQuality) -> String {
-    format!(
+fn as_text(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str>) -> String {
+    let lines = format!(
         "rating R              {:.1} of 93.2 (ITU-T G.107)\n\
          mean opinion score    {:.2} of 4.5\n\
          delay, mouth to ear   {:.1} ms by {}\n\
          missing at play-out   {} of {} packets, {} of them too late\n\
-         burst ratio           {:.2}\n",
+         burst ratio           {:.2}",
         quality.rating,
         quality.opinion,
         quality.delay_s * 1e3,
-        measured_by(stream.delay),
-        percent(quality.missing),
+        stream.delay.text(),
+        hundredths(quality.missing),
         stream.sent,
         quality.late,
         quality.pattern.burst_ratio(),
-    )
+    );
+    let invalid = fault.map(|fault| format!("invalid: {fault}"));
+    [lines].into_iter().chain(stream.icmp_errors.sentences()).chain(invalid).collect::<Vec<_>>().join("\n")
 }

@@ -1,137 +1,73 @@
 //! `netrig sip call`: one call, message by message.
 
 mod arguments;
-mod conversation;
-mod editor;
-mod keys;
-mod ladder;
-mod raw_keys;
-mod script;
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use netrig_core::Seeds;
-use netrig_host::is_public;
-use netrig_host::{HostAddress, random, tls};
-use netrig_sip::manual::{ManualClient, ManualClientConfig, MessageChange};
+use netrig_host::random;
+use netrig_sip::manual::{ManualClientConfig, MessageChange};
 use netrig_sip::transaction::Timing;
-use netrig_sip::{Host, SipUri, Uri};
-use netrig_sip_net::{Line, LineTls, Transport, server_name};
-use serde::Serialize;
-
-use self::conversation::{Conversation, Ended};
-use self::ladder::{Entry, Ladder};
-use super::subject::{may_test, name_of, target};
-use crate::commands::probe::{Target, resolve};
-use crate::failure::{FAILED, Failure, INTERRUPTED, print};
-use crate::interruption::until_interrupted;
+use netrig_sip::{SipUri, Uri};
+use netrig_sip_net::{Line, Transport};
+use netrig_sip_tester::manual::{
+    Conversation, ManualCallEnd, ManualCallError, ManualCallOrder, parse_course, usual_course,
+};
 use netrig_sip_tester::screen::terminal;
+
+use super::tested::TestedServer;
+use crate::failure::{FAILED, Failure, INTERRUPTED, print, unwritten};
+use crate::input::read;
+use crate::interruption::until_interrupted;
 
 pub use arguments::Call;
 
 /// The longest session description, bytes: a message has to fit into a datagram.
 const LONGEST_DESCRIPTION: u64 = 60_000;
 
-/// What a call has come to.
-#[derive(Debug, Serialize)]
-struct Document<'a> {
-    target: &'a str,
-    local: String,
-    /// Whether all went as it should.
-    held: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'a str>,
-    interrupted: bool,
-    messages: &'a [Entry],
-}
-
 /// One call.
 pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
-    let acts = match &typed.course.script {
-        Some(file) => script::script(file)?,
-        None => script::usual(typed.course.register, typed.course.hold),
+    let course = match &typed.course.script {
+        Some(file) => parse_course(&read(file)?)
+            .map_err(|error| Failure::request(format!("{}:{error}", file.display())))?,
+        None => usual_course(typed.course.register, typed.course.hold),
     };
-    let line = line(typed)?;
-    let local = line.local();
-    let party = party(typed, &line)?;
-    let has_credentials = party.credentials.is_some();
-    let seed = u64::from_le_bytes(random().map_err(Failure::failed)?);
-    let desk = ManualClient::new(party, Seeds::new(seed).stream("sip/call"));
+    let server = TestedServer::of(&typed.target, typed.i_may_test.as_deref())?;
+    let tls = server.tls(typed.authorities.as_deref())?;
+    let line = Line::open(server.transport, server.address, typed.local, tls)
+        .map_err(|error| Failure::failed(format!("there is no way to {}: {error}", typed.target)))?;
+    let party = party(typed, server.transport, server.host, &line)?;
     let changes = typed.messages.header.iter().cloned().map(MessageChange::added);
-    let changes: Vec<MessageChange> = typed.messages.set.iter().cloned().chain(changes).collect();
-    let stop = until_interrupted()?;
     let has_keys =
         typed.course.script.is_none() && !typed.course.no_keys && !typed.json && terminal::can_be_screen();
-    let mut conversation = Conversation {
+    let output: Box<dyn Write> =
+        if typed.json { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
+    let order = ManualCallOrder {
         line,
-        desk,
-        changes,
+        changes: typed.messages.set.iter().cloned().chain(changes).collect(),
         flaw: typed.messages.fault.clone(),
-        ladder: Ladder::default(),
-        has_credentials,
         patience: typed.course.patience,
-        is_silent: typed.json,
-        heard: None,
-        stop,
+        seed: u64::from_le_bytes(random().map_err(Failure::failed)?),
+        output,
+        stop: until_interrupted()?,
     };
-    let ended = if has_keys { keys::talk(&mut conversation)? } else { conversation.perform(&acts)? };
-    let why = match &ended {
-        Ended::Failed(why) => Some(why.as_str()),
-        Ended::Held | Ended::Interrupted => None,
-    };
+    let mut conversation = Conversation::new(party, order);
+    let end = if has_keys { conversation.talk() } else { conversation.perform(&course) };
+    let end = end.map_err(|error| match error {
+        ManualCallError::Output(error) => unwritten(&error),
+        error => Failure::failed(error),
+    })?;
     if typed.json {
-        let document = Document {
-            target: &typed.target,
-            local: HostAddress::text_with_port(local),
-            held: ended == Ended::Held,
-            why,
-            interrupted: ended == Ended::Interrupted,
-            messages: conversation.ladder.entries(),
-        };
+        let document = conversation.document(&typed.target, &end);
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else if let Some(why) = why {
+    } else if let ManualCallEnd::Failed(why) = &end {
         print(format!("not held: {why}"))?;
     }
-    Ok(match ended {
-        Ended::Held => ExitCode::SUCCESS,
-        Ended::Failed(_) => ExitCode::from(FAILED),
-        Ended::Interrupted => ExitCode::from(INTERRUPTED),
+    Ok(match end {
+        ManualCallEnd::Held => ExitCode::SUCCESS,
+        ManualCallEnd::Failed(_) => ExitCode::from(FAILED),
+        ManualCallEnd::Interrupted => ExitCode::from(INTERRUPTED),
     })
-}
-
-/// The socket to the server, which may be tested.
-fn line(typed: &Call) -> Result<Line, Failure> {
-    let (transport, host) = target(&typed.target)?;
-    let address =
-        resolve(&Target { target: host.to_owned(), ipv4: false, ipv6: false }, transport.default_port())?;
-    let may_test = may_test(typed.i_may_test.as_deref(), host)?;
-    if is_public(address.ip()) && !may_test {
-        return Err(Failure::request(format!(
-            "{} is a public address: if you may test it, say so with --i-may-test HOST",
-            address.ip()
-        )));
-    }
-    if typed.authorities.is_some() && transport != Transport::Tls {
-        return Err(Failure::request(format!(
-            "--authorities is of calls over TLS, not over {}",
-            transport.name()
-        )));
-    }
-    let tls =
-        (transport == Transport::Tls).then(|| in_tls(typed, &name_of(host, address.ip()))).transpose()?;
-    let opened = Line::open(transport, address, typed.local, tls);
-    opened.map_err(|error| Failure::failed(format!("there is no way to {}: {error}", typed.target)))
-}
-
-fn in_tls(typed: &Call, name: &Host) -> Result<LineTls, Failure> {
-    let trust = match &typed.authorities {
-        Some(file) => tls::Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => tls::Trust::Anyone,
-    };
-    let client = tls::client(&trust, None).map_err(Failure::request)?;
-    let name =
-        server_name(name).ok_or_else(|| Failure::request(format!("no certificate can be for `{name}`")))?;
-    Ok((client, name))
 }
 
 /// A host as messages name it: the interface of an address of a link means something to this host only (RFC 4007 section 6).
@@ -146,8 +82,7 @@ fn without_interface(host: &str) -> String {
 }
 
 /// Who calls whom.
-fn party(typed: &Call, line: &Line) -> Result<ManualClientConfig, Failure> {
-    let (transport, host) = target(&typed.target)?;
+fn party(typed: &Call, transport: Transport, host: &str, line: &Line) -> Result<ManualClientConfig, Failure> {
     let parties = &typed.parties;
     let server: Uri = format!("sip:{}", without_interface(host))
         .parse()

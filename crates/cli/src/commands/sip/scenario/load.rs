@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::{Duration, SpanDistribution};
-use netrig_host::is_public;
 use netrig_host::tls::{self, Identity};
+use netrig_host::{host_of_target, is_public};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Gaps, Pace};
 use netrig_sip_net::{EndAddress, ListeningPoint, source_towards};
@@ -20,7 +20,6 @@ use super::check::read_script;
 use super::order::{self, ScriptPlace};
 use super::show;
 use crate::build::BUILD;
-use crate::commands::probe::host as typed_host;
 use crate::commands::sip::keeping::evidence;
 use crate::commands::sip::load::{Load, pace};
 use crate::commands::sip::subject::{self, ConnectionsName};
@@ -108,7 +107,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     };
     let place = ScriptPlace {
         address: &address,
-        remote_host: typed_host(host).to_owned(),
+        remote_host: host_of_target(host).to_owned(),
         hold,
         t2: call.t2.unwrap_or_else(|| Duration::from_secs(4).max(call.t1)),
         users: typed.subject.population.users,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use netrig_core::Duration;
-use netrig_host::is_public;
+use netrig_host::{is_public, resolve_target};
 use netrig_sip::header::Transport;
 use netrig_sip::index::{DelayStatistic, Thresholds};
 use netrig_sip::load::{CalleeOrder, Directory, OwnMessage, Pace, Plan, Portion, Work};
@@ -18,7 +18,6 @@ use super::super::serve::users::user_list;
 use super::arguments::{CalleeName, LargeRequestsName, Population, StatisticName, Subject};
 use super::carrier::{carrier, may_test, target};
 use super::location::{Looked, look};
-use crate::commands::probe::{Target, resolve};
 use crate::failure::Failure;
 use crate::input::read;
 
@@ -154,11 +153,7 @@ fn others(subject: &Subject, transport: Transport) -> Result<Vec<SocketAddr>, Fa
 
 /// The address of a host. A name that nobody knows says nothing of a server: the request is wrong.
 pub fn address(host: &str, transport: Transport) -> Result<SocketAddr, Failure> {
-    let named = Target { target: host.to_owned(), ipv4: false, ipv6: false };
-    resolve(&named, transport.default_port()).map_err(|failure| match failure {
-        Failure::Failed(why) => Failure::Request(why),
-        other => other,
-    })
+    resolve_target(host, None, transport.default_port()).map_err(Failure::request)
 }
 
 /// The scenario, or the mix of them, as it was typed.

@@ -10,13 +10,13 @@ use netrig_speed::protocol::PORT;
 use netrig_speed::tune::{RateFrom, SYSCTLS, TunedPath, Tuning};
 
 use super::arguments::Tune;
-use crate::commands::probe::{Target, resolve};
+use crate::commands::probe::Target;
 use crate::failure::{Failure, print};
 
 pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let (ipv4, ipv6) = (arguments.ipv4, arguments.ipv6);
     let target = arguments.target.as_ref().map(|host| Target { target: host.clone(), ipv4, ipv6 });
-    let server = target.as_ref().map(|target| resolve(target, PORT)).transpose()?;
+    let server = target.as_ref().map(|target| target.resolve(PORT)).transpose()?;
     let told = arguments.rate.map(|rate| (rate, RateFrom::Told));
     let mut path =
         TunedPath { host: server.map(|server| server.ip()), round_trip: arguments.round_trip, rate: told };

@@ -1,51 +1,72 @@
-//! From what was typed to an address.
+//! Hosts that a user names, with an address or by name, and perhaps with a port.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 
-use netrig_host::{HostAddress, HostAddressError};
+use crate::{HostAddress, HostAddressError};
 
-use super::path_arguments::Target;
-use crate::failure::Failure;
+/// The family of an IP address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpFamily {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
 
-/// The target's address; `port` if none was typed.
-pub fn resolve(target: &Target, port: u16) -> Result<SocketAddr, Failure> {
-    let wanted = |address: &SocketAddr| {
-        if address.is_ipv4() { !target.ipv6 } else { !target.ipv4 }
-    };
-    let text = target.target.as_str();
-    let (host, port) = split(text, port).ok_or_else(|| {
-        Failure::request(format!(
-            "`{text}` is no target: expected a name or an address, and perhaps a port, as 192.0.2.1:862, [2001:db8::1]:862 or \
-             [fe80::1%eth0]:862"
-        ))
-    })?;
+/// Why a target has no address.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The syntax is wrong.
+    #[error(
+        "`{0}` is no target: expected a name or an address, and perhaps a port, as 192.0.2.1:862, [2001:db8::1]:862 or \
+         [fe80::1%eth0]:862"
+    )]
+    Form(String),
+    /// The address is not complete.
+    #[error("`{0}`: {1}")]
+    Address(String, HostAddressError),
+    /// The name is unknown.
+    #[error("cannot find `{0}`: {1}")]
+    Unknown(String, io::Error),
+    /// The name has no address of the wanted family.
+    #[error("`{host}` has no address{}", match family { Some(IpFamily::V4) => " of IPv4", Some(IpFamily::V6) => " of IPv6", None => "" })]
+    NoAddress {
+        /// The name.
+        host: String,
+        /// The wanted family.
+        family: Option<IpFamily>,
+    },
+}
+
+/// The first address of a target of this family, if one is wanted. The port is `port` if the text has none.
+///
+/// # Errors
+/// If the text is no target, or it has no such address.
+pub fn resolve_target(text: &str, family: Option<IpFamily>, port: u16) -> Result<SocketAddr, TargetError> {
+    let (host, port) = split(text, port).ok_or_else(|| TargetError::Form(text.to_owned()))?;
     let found = match host.parse::<HostAddress>() {
         Ok(address) => vec![address.at(port)],
         // It is a name.
         Err(HostAddressError::Form) => (host, port)
             .to_socket_addrs()
-            .map_err(|error| Failure::failed(format!("cannot find `{host}`: {error}")))?
+            .map_err(|error| TargetError::Unknown(host.to_owned(), error))?
             .collect(),
-        Err(why) => return Err(Failure::request(format!("`{host}`: {why}"))),
+        Err(error) => return Err(TargetError::Address(host.to_owned(), error)),
     };
-    let version = if target.ipv4 {
-        " of IPv4"
-    } else if target.ipv6 {
-        " of IPv6"
-    } else {
-        ""
-    };
-    let found = found.into_iter().find(wanted);
-    found.ok_or_else(|| Failure::failed(format!("`{host}` has no address{version}")))
+    let is_wanted =
+        |address: &SocketAddr| family.is_none_or(|family| address.is_ipv4() == (family == IpFamily::V4));
+    let found = found.into_iter().find(is_wanted);
+    found.ok_or_else(|| TargetError::NoAddress { host: host.to_owned(), family })
 }
 
-/// The host of what was typed, without a port; all of it if that is no target.
-pub fn host(text: &str) -> &str {
+/// The host of a target without its port; the whole text if it is no target.
+pub fn host_of_target(text: &str) -> &str {
     split(text, 0).map_or(text, |(host, _)| host)
 }
 
-/// The addresses of the loopback interface that this host has.
-pub fn loopback() -> Vec<HostAddress> {
+/// The addresses of the loopback interface of this host.
+pub fn loopback_addresses() -> Vec<HostAddress> {
     let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
     let has_v6 = UdpSocket::bind((v6, 0)).is_ok();
     [Ipv4Addr::LOCALHOST.into()].into_iter().chain(has_v6.then_some(v6)).map(HostAddress::from).collect()
@@ -79,7 +100,7 @@ mod tests {
     #[test]
     fn a_port_stands_behind_a_colon() {
         assert_eq!(
-            ["example:8", "[::1]:8", "::1", "example"].map(host),
+            ["example:8", "[::1]:8", "::1", "example"].map(host_of_target),
             ["example", "::1", "::1", "example"]
         );
         assert_eq!(split("example", 7), Some(("example", 7)));
@@ -100,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_target_of_a_link_has_its_interface_and_keeps_it() {
-        let resolved = |text: &str| resolve(&Target { target: text.into(), ipv4: false, ipv6: false }, 7);
+        let resolved = |text: &str| resolve_target(text, None, 7);
         for (text, port) in [("fe80::1%lo", 7), ("[fe80::1%lo]", 7), ("[fe80::1%lo]:9", 9)] {
             let Ok(SocketAddr::V6(address)) = resolved(text) else { panic!("{text}") };
             assert!(address.scope_id() != 0 && address.port() == port, "{text}");
@@ -108,7 +129,7 @@ mod tests {
         for (text, says) in
             [("fe80::1", "needs an interface"), ("[fe80::1%no-such]:9", "no interface `no-such`")]
         {
-            let Err(Failure::Request(why)) = resolved(text) else { panic!("{text}") };
+            let why = resolved(text).unwrap_err().to_string();
             assert!(why.contains(says), "{why}");
         }
     }

@@ -1,77 +1,81 @@
-//! What is sent without somebody at the keys.
-
-use std::path::Path;
+//! The course of a call that needs no keys.
 
 use netrig_core::Duration;
 use netrig_sip::Status;
 use netrig_sip::manual::{MessageChange, Step};
 
-use crate::failure::Failure;
-use crate::input::read;
-
-/// A thing to be done.
+/// A step of a course.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Act {
+pub enum CourseAct {
     /// A request is sent with these changes; once more with credentials, if it is challenged and there are some.
     Send(Step, Vec<MessageChange>),
-    /// The last request's response is waited for.
-    Wait(Wanted),
-    /// Nothing is done but what the transactions do.
+    /// The response to the last request is awaited.
+    Wait(AwaitedResponse),
+    /// Nothing is sent but what the transactions send by themselves.
     Pause(Duration),
 }
 
-/// What is waited for.
+/// The response that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum AwaitedResponse {
     /// A final response, whatever it is.
     Final,
     /// A response of this status.
     Status(Status),
 }
 
-/// The course of a call: registered if wanted, called, acknowledged, held, hung up; each is to succeed.
-pub fn usual(registers: bool, hold: Duration) -> Vec<Act> {
-    let sent = |step| Act::Send(step, Vec::new());
-    let accepted = || Act::Wait(Wanted::Status(Status::OK));
+/// A course that registers if wanted, calls, holds the call and hangs up. Each request must succeed.
+pub fn usual_course(registers: bool, hold: Duration) -> Vec<CourseAct> {
+    let sent = |step| CourseAct::Send(step, Vec::new());
+    let accepted = || CourseAct::Wait(AwaitedResponse::Status(Status::OK));
     let mut acts = if registers { vec![sent(Step::Register), accepted()] } else { Vec::new() };
     acts.extend([
         sent(Step::Invite),
         accepted(),
         sent(Step::Ack),
-        Act::Pause(hold),
+        CourseAct::Pause(hold),
         sent(Step::Bye),
         accepted(),
     ]);
     acts
 }
 
-/// Reads a script.
-pub fn script(file: &Path) -> Result<Vec<Act>, Failure> {
-    parse(&read(file)?).map_err(|(line, why)| Failure::request(format!("{}:{line}: {why}", file.display())))
+/// A line of a script is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {why}")]
+pub struct CourseError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The defect.
+    pub why: String,
 }
 
-fn parse(text: &str) -> Result<Vec<Act>, (usize, String)> {
+/// Reads a script.
+///
+/// # Errors
+/// If a line is neither a request, a change of one, `wait` nor `pause`.
+pub fn parse_course(text: &str) -> Result<Vec<CourseAct>, CourseError> {
     let mut acts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let words = line.trim();
         if words.is_empty() || words.starts_with('#') {
             continue;
         }
-        let wrong = |why: String| (number, why);
+        let wrong = |why: String| CourseError { line: number, why };
         if line.starts_with([' ', '\t']) {
             let change = words.parse().map_err(|error| wrong(format!("{error}")))?;
             match acts.last_mut() {
-                Some(Act::Send(_, changes)) => changes.push(change),
+                Some(CourseAct::Send(_, changes)) => changes.push(change),
                 _ => return Err(wrong("a change stands below the request that is changed".to_owned())),
             }
             continue;
         }
         acts.push(match words.split_once(' ') {
-            None => Act::Send(words.parse().map_err(wrong)?, Vec::new()),
+            None => CourseAct::Send(words.parse().map_err(wrong)?, Vec::new()),
             Some(("pause", span)) => {
-                Act::Pause(span.trim().parse().map_err(|error| wrong(format!("{error}")))?)
+                CourseAct::Pause(span.trim().parse().map_err(|error| wrong(format!("{error}")))?)
             }
-            Some(("wait", what)) => Act::Wait(wanted(what.trim()).map_err(wrong)?),
+            Some(("wait", what)) => CourseAct::Wait(awaited(what.trim()).map_err(wrong)?),
             Some(_) => {
                 return Err(wrong(format!(
                     "`{words}` is nothing to do: expected a request, `wait` or `pause`"
@@ -82,13 +86,13 @@ fn parse(text: &str) -> Result<Vec<Act>, (usize, String)> {
     Ok(acts)
 }
 
-fn wanted(text: &str) -> Result<Wanted, String> {
+fn awaited(text: &str) -> Result<AwaitedResponse, String> {
     if text == "final" {
-        return Ok(Wanted::Final);
+        return Ok(AwaitedResponse::Final);
     }
     let status = text.parse().ok().and_then(Status::new);
     status
-        .map(Wanted::Status)
+        .map(AwaitedResponse::Status)
         .ok_or_else(|| format!("`{text}` is no response: expected `final` or a status, as 180"))
 }
 
@@ -102,13 +106,13 @@ mod tests {
             "# a call\ninvite\n    Max-Forwards: 0\n\twait: x\nwait 483\n\npause 1s\nre-invite\nwait final\n";
         let changes = ["Max-Forwards: 0", "wait: x"].map(|text| text.parse().unwrap());
         let expected = [
-            Act::Send(Step::Invite, changes.into()),
-            Act::Wait(Wanted::Status(Status::new(483).unwrap())),
-            Act::Pause(Duration::from_secs(1)),
-            Act::Send(Step::ReInvite, Vec::new()),
-            Act::Wait(Wanted::Final),
+            CourseAct::Send(Step::Invite, changes.into()),
+            CourseAct::Wait(AwaitedResponse::Status(Status::new(483).unwrap())),
+            CourseAct::Pause(Duration::from_secs(1)),
+            CourseAct::Send(Step::ReInvite, Vec::new()),
+            CourseAct::Wait(AwaitedResponse::Final),
         ];
-        assert_eq!(parse(text).unwrap(), expected);
+        assert_eq!(parse_course(text).unwrap(), expected);
     }
 
     #[test]
@@ -121,7 +125,7 @@ mod tests {
             ("pause soon", 1, "soon"),
             ("send bye", 1, "nothing to do"),
         ] {
-            let (number, why) = parse(text).unwrap_err();
+            let CourseError { line: number, why } = parse_course(text).unwrap_err();
             assert!(number == line && why.contains(words), "{text}: {number}: {why}");
         }
     }

@@ -1,0 +1,64 @@
+//! The server of a single call or of test purposes, from the words of the command line.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use netrig_host::is_public;
+use netrig_host::tls::{self, Trust};
+use netrig_sip_net::{LineTls, Transport, server_name};
+
+use super::subject::{may_test, name_of, target};
+use crate::commands::probe::resolve;
+use crate::failure::Failure;
+
+/// A server that the user may test.
+pub struct TestedServer<'a> {
+    pub transport: Transport,
+    /// As it was typed, with the port if one was.
+    pub host: &'a str,
+    pub address: SocketAddr,
+}
+
+impl<'a> TestedServer<'a> {
+    /// Looks the server up. A public address needs the consent of `--i-may-test`.
+    pub fn of(text: &'a str, consent: Option<&str>) -> Result<Self, Failure> {
+        let (transport, host) = target(text)?;
+        let address = resolve(host, None, transport.default_port())?;
+        check_consent(address, host, consent)?;
+        Ok(Self { transport, host, address })
+    }
+
+    /// How a connection to it is in TLS: with a certificate of one of the authorities, or with any.
+    pub fn tls(&self, authorities: Option<&Path>) -> Result<Option<LineTls>, Failure> {
+        if self.transport != Transport::Tls {
+            return match authorities {
+                None => Ok(None),
+                Some(_) => Err(Failure::request(format!(
+                    "--authorities is of calls over TLS, not over {}",
+                    self.transport.name()
+                ))),
+            };
+        }
+        let trust = match authorities {
+            Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
+            None => Trust::Anyone,
+        };
+        let client = tls::client(&trust, None).map_err(Failure::request)?;
+        let name = name_of(self.host, self.address.ip());
+        let name = server_name(&name)
+            .ok_or_else(|| Failure::request(format!("no certificate can be for `{name}`")))?;
+        Ok(Some((client, name)))
+    }
+}
+
+/// Whether the user has consented to the test of this server. A public address needs it.
+pub fn check_consent(server: SocketAddr, host: &str, consent: Option<&str>) -> Result<bool, Failure> {
+    let may_test = may_test(consent, host)?;
+    if is_public(server.ip()) && !may_test {
+        return Err(Failure::request(format!(
+            "{} is a public address: if you may test it, say so with --i-may-test HOST",
+            server.ip()
+        )));
+    }
+    Ok(may_test)
+}

@@ -1,0 +1,246 @@
+//! Reports as text.
+
+use std::fmt::Write as _;
+
+use netrig_core::number::{Unit, fitted, plain};
+use serde_json::{Value, json};
+
+use crate::far_end::FarEndTally;
+use crate::path_mtu::PathMtuReport;
+use crate::report::{Measure, ProbeReport, Stamps};
+use crate::trace::{HopAddress, TraceHop, TraceReport};
+use crate::web::WebReport;
+
+/// What was probed, and whether the results are valid and complete.
+fn heading(what: &str, faults: &[String], interrupted: bool) -> String {
+    let verdict = if faults.is_empty() { "" } else { ": INVALID, the tester was the limit" };
+    let mut text = format!("{what}{verdict}\n");
+    faults.iter().for_each(|fault| text += &format!("  invalid: {fault}\n"));
+    if interrupted {
+        text += "  interrupted: what had been measured until then\n";
+    }
+    text
+}
+
+/// The result in a sentence, and the remarks.
+fn conclusion(found: &str, notes: &[String]) -> String {
+    std::iter::once(&format!("\n{found}")).chain(notes).map(|line| format!("{line}\n")).collect()
+}
+
+impl ProbeReport {
+    /// The report as tables.
+    pub fn text(&self) -> String {
+        let mut text = heading(&format!("{} {}", self.probe, self.target), &self.faults, self.interrupted);
+        let mut line = |words: &str| writeln!(text, "{words}").unwrap_or_default();
+        for section in self.sections.iter().filter(|section| !section.measures.is_empty()) {
+            let interval = format!("{:.0} % interval", self.confidence * 100.0);
+            line("");
+            line(&row(&section.name.replace('_', " "), "value", &interval, "n"));
+            for measure in &section.measures {
+                let (value, interval) = measure.text();
+                line(&row(&measure.name.replace('_', " "), &value, &interval, &measure.n.to_string()));
+                if let Some(why) = &measure.undefined {
+                    line(&format!("    {why}"));
+                }
+            }
+        }
+        line("");
+        self.notes.iter().for_each(|note| line(note));
+        line(&self.stamps.text());
+        let source = self.source;
+        let rate = source.rate.map_or_else(String::new, |rate| format!(" at {} packets/s", plain(rate)));
+        line(&format!(
+            "sent{rate}, late by {} (p50), {} (p99), {} at most",
+            fitted(source.late_p50, "s"),
+            fitted(source.late_p99, "s"),
+            fitted(source.late_max, "s")
+        ));
+        text
+    }
+}
+
+fn row(name: &str, value: &str, interval: &str, n: &str) -> String {
+    // Widths in characters: units and thousands have some of several bytes.
+    let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()));
+    let row = format!(
+        "{name}{}{}{value}  {interval}{}{n}",
+        pad(name, 26),
+        pad(value, 12),
+        pad(interval, (28 - n.len().min(8)).max(1) + 1),
+    );
+    row.trim_end().to_owned()
+}
+
+impl Stamps {
+    fn text(&self) -> String {
+        format!(
+            "stamps of the kernel: {} of {} packets sent, {} of {} received",
+            self.sent_by_kernel, self.sent, self.received_by_kernel, self.received
+        )
+    }
+}
+
+impl Measure {
+    /// The value and its interval, in a unit that suits both.
+    fn text(&self) -> (String, String) {
+        let ends = [self.low, self.high];
+        let unit = match self.unit {
+            "1" | "packets" => Unit::fixed("1"),
+            unit => Unit::fitting(unit, self.value.into_iter().chain(ends.into_iter().flatten())),
+        };
+        let number = |value: f64| plain(unit.convert(value));
+        let value = self.value.map_or_else(|| "undefined".to_owned(), |value| unit.behind(&number(value)));
+        let end = |end: Option<f64>| end.map_or_else(|| "–".to_owned(), number);
+        let interval = match ends {
+            [None, None] => String::new(),
+            [low, high] => format!("[{}, {}]", end(low), end(high)),
+        };
+        (value, interval)
+    }
+}
+
+impl PathMtuReport {
+    /// The report as tables.
+    pub fn text(&self) -> String {
+        let mut text = heading(&format!("mtu {}", self.target), &self.faults, self.interrupted);
+        text += "\npacket           sent  answered  told too long\n";
+        for size in &self.sizes {
+            let (packet, tried) = (format!("{} B", size.size), size.tried);
+            text += &format!("{packet:<12}  {:>7}  {:>8}  {:>13}\n", tried.sent, tried.answered, tried.told);
+        }
+        if let Some(segments) = &self.segments {
+            text += "\nTCP segments     announced  received there\n";
+            let row = |end: &str, announced: Option<u32>, received: Option<(u32, bool)>| {
+                let announced = announced.map_or_else(|| "?".into(), |bytes| format!("{bytes} B"));
+                let received = match received {
+                    None => "?".into(),
+                    Some((bytes, true)) => format!("{bytes} B"),
+                    Some((bytes, false)) => format!("{bytes} B or more"),
+                };
+                format!("{end:<15}  {announced:>9}  {received:>14}\n")
+            };
+            let (near, far) = (segments.near, segments.far);
+            text += &row("this end", Some(near.announced), far.map(|far| (far.received, far.exactly)));
+            text += &row("the far end", far.map(|far| far.announced), Some((near.received, near.exactly)));
+        }
+        text + &conclusion(&self.found, &self.notes)
+    }
+}
+
+impl WebReport {
+    /// The report as a table.
+    pub fn text(&self) -> String {
+        let end = if self.complete { "" } else { ", not to the end" };
+        let rate = |rate: Option<f64>| rate.map(|rate| fitted(rate, "bit/s"));
+        let rows = [
+            ("connection", Some(fitted(self.connect_s, "s"))),
+            ("first octet", self.first_byte_s.map(|time| fitted(time, "s"))),
+            ("in all", Some(fitted(self.total_s, "s"))),
+            ("octets", Some(format!("{}{end}", self.bytes))),
+            ("rate", rate(self.rate)),
+            ("rate after 1 s", rate(self.rate_after_first_second)),
+        ];
+        let mut text = format!("web {} at {}\n\n", self.url, self.address);
+        for (name, value) in rows {
+            text += &format!("{name:<26}{}\n", value.as_deref().unwrap_or("undefined"));
+        }
+        text + &conclusion(&self.found, &self.notes)
+    }
+}
+
+impl TraceReport {
+    /// The report, a line or two for each hop.
+    pub fn text(&self) -> String {
+        let ports = self.ports.map_or_else(String::new, |[from, to]| format!(", port {from} to {to}"));
+        let what = format!("trace {} by {}{ports}", self.target, self.method);
+        let mut text = heading(&what, &self.faults, self.interrupted);
+        let addresses: Vec<String> = self.hops.iter().map(TraceHop::addresses_text).collect();
+        let width = addresses.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+        self.hops.iter().zip(addresses).for_each(|(hop, addresses)| text += &hop.text(&addresses, width));
+        text + &conclusion(&self.found, &self.notes) + &self.stamps.text()
+    }
+}
+
+impl TraceHop {
+    /// `10.0.0.1`, or `10.0.0.1 (2), 10.0.0.5 (1)`, each with its MPLS labels.
+    fn addresses_text(&self) -> String {
+        let several = self.addresses.len() > 1;
+        let name = |address: &HopAddress| {
+            let mut text = address.address.to_string();
+            if several {
+                text += &format!(" ({})", address.answers);
+            }
+            if !address.labels.is_empty() {
+                let labels: Vec<_> = address.labels.iter().map(|label| label.label.to_string()).collect();
+                text += &format!(" MPLS {}", labels.join("/"));
+            }
+            text
+        };
+        if self.addresses.is_empty() {
+            "*".into()
+        } else {
+            self.addresses.iter().map(name).collect::<Vec<_>>().join(", ")
+        }
+    }
+
+    /// Addresses, round trips, why the target is unreachable from here, and the speed of the link before the hop.
+    fn text(&self, addresses: &str, width: usize) -> String {
+        let unit = Unit::fitting("s", self.round_trips.iter().copied().flatten());
+        let trip = |seconds: &f64| unit.behind(&plain(unit.convert(*seconds)));
+        let fill = " ".repeat(width - addresses.chars().count());
+        let mut text = format!("{:>3}  {addresses}{fill}", self.ttl);
+        for seconds in &self.round_trips {
+            text += &format!("  {:>10}", seconds.as_ref().map_or_else(|| "*".to_owned(), trip));
+        }
+        self.unreachable.iter().for_each(|why| text += &format!("  {why}"));
+        text = format!("{}\n", text.trim_end());
+        if let Some(speed) = self.measures.iter().find(|measure| measure.name == "speed") {
+            let (value, interval) = speed.text();
+            let least =
+                speed.low.map_or_else(String::new, |low| format!("{} or more: ", fitted(low, "bit/s")));
+            let speed = match &speed.undefined {
+                None => format!("{value} {interval}"),
+                Some(why) => format!("{least}{why}"),
+            };
+            text += &format!("     link before: {speed}\n");
+        }
+        text
+    }
+}
+
+impl FarEndTally {
+    /// The counters as a JSON document.
+    pub fn document(&self) -> Value {
+        json!({
+            "answered": self.answered, "unanswered": self.unanswered,
+            "streams": self.streams, "failures": self.failures,
+        })
+    }
+
+    /// The counters in lines.
+    pub fn text(&self) -> String {
+        let mut text =
+            format!("{} STAMP packets answered, {} streams carried out\n", self.answered, self.streams);
+        for (why, count) in &self.unanswered {
+            text += &format!("{count} STAMP packets not answered: {why}\n");
+        }
+        for (why, count) in &self.failures {
+            text += &format!("{count} probes turned away or broken off: {why}\n");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_and_its_interval_share_a_unit() {
+        let mut measure = Measure::exact("delay_p50", "s", Some(0.0012), 9);
+        (measure.low, measure.high) = (Some(0.0009), None);
+        assert_eq!(measure.text(), ("1.2 ms".into(), "[0.9, –]".into()));
+        let lost = Measure::undefined("delay_p99", "s", "lost");
+        assert_eq!(lost.text(), ("undefined".into(), String::new()));
+    }
+}

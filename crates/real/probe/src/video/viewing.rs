@@ -1,0 +1,126 @@
+//! A clip with each of several code points, as viewers saw it.
+
+use std::sync::atomic::AtomicBool;
+
+use netrig_core::number::hundredths;
+use netrig_core::{Dscp, Duration};
+use netrig_traffic::Clip;
+use serde_json::{Value, json};
+
+use super::{PictureState, ShownPicture, WatchedClip, in_time, show, watch};
+use crate::ProbeError;
+use crate::media_stream::MediaStreamReport;
+use crate::receiver::Remote;
+
+/// A clip as it arrived with one code point.
+pub struct ClipViewing {
+    /// The code point.
+    pub dscp: Dscp,
+    /// The packets.
+    pub stream: MediaStreamReport,
+    /// Whether each packet arrived in time.
+    pub arrived: Vec<bool>,
+    /// The pictures; nothing if they were not decoded.
+    pub watched: Option<WatchedClip>,
+    /// Why the tester was the limit, if it was.
+    pub fault: Option<String>,
+}
+
+/// Sends a clip with each code point at the same time, so that all meet the same traffic. Packets that arrive more than `playout`
+/// later than the first are lost.
+///
+/// # Errors
+/// If a receiver, a socket or the decoder fails; if `cancel` was set.
+pub fn view(
+    remotes: Vec<(Dscp, Remote)>,
+    clip: &Clip,
+    playout: Duration,
+    decodes: bool,
+    cancel: &AtomicBool,
+) -> Result<Vec<ClipViewing>, ProbeError> {
+    // The time of a picture: a packet that leaves later disturbs the next picture.
+    let bearable = Duration::from_nanos(1_000_000_000 / u64::from(clip.frames_per_s()));
+    let streams = std::thread::scope(|scope| {
+        let sending = remotes
+            .into_iter()
+            .map(|(dscp, mut remote)| (dscp, scope.spawn(move || show(&mut remote, clip, dscp.0, cancel))));
+        let sending: Vec<_> = sending.collect();
+        let sent = sending.into_iter().map(|(dscp, sending)| {
+            let stream = sending.join().map_err(|_| ProbeError::Panicked)??;
+            Ok((dscp, stream))
+        });
+        sent.collect::<Result<Vec<_>, ProbeError>>()
+    })?;
+    let viewing = |(dscp, stream): (Dscp, MediaStreamReport)| {
+        let arrived = in_time(clip, &stream, playout);
+        let watched = decodes.then(|| watch(clip, &arrived)).transpose()?;
+        Ok(ClipViewing { dscp, fault: stream.fault(bearable), stream, arrived, watched })
+    };
+    streams.into_iter().map(viewing).collect()
+}
+
+fn share(list: &[bool]) -> f64 {
+    list.iter().filter(|yes| **yes).count() as f64 / list.len().max(1) as f64
+}
+
+fn finite(psnr_db: f64) -> Option<f64> {
+    Some(psnr_db).filter(|psnr| psnr.is_finite())
+}
+
+impl ClipViewing {
+    /// The viewing as a JSON document. Equal pictures have no ratio of signal to noise.
+    pub fn document(&self, clip: &Clip) -> Value {
+        let watched = self.watched.as_ref();
+        let pictures = watched.map(|watched| {
+            let picture = |(number, shown): (usize, &ShownPicture)| {
+                json!({ "number": number, "state": shown.state, "psnr_db": finite(shown.psnr_db), "ssim": shown.ssim })
+            };
+            watched.shown.iter().enumerate().map(picture).collect::<Vec<_>>()
+        });
+        json!({
+            "dscp": self.dscp.to_string(), "packets_sent": self.stream.sent, "missing": 1.0 - share(&self.arrived),
+            "intact": share(&clip.intact(&self.arrived)),
+            "impaired": watched.map(|watched| watched.share(PictureState::Impaired)),
+            "frozen": watched.map(|watched| watched.share(PictureState::Frozen)),
+            "psnr_db": watched.and_then(|watched| finite(watched.psnr_db())),
+            "ssim": watched.map(WatchedClip::mean_ssim),
+            "delay_measured_by": self.stream.delay.document(), "icmp_errors": self.stream.icmp_errors,
+            "pictures": pictures, "valid": self.fault.is_none(), "why_invalid": self.fault,
+        })
+    }
+
+    fn row(&self, clip: &Clip) -> String {
+        let [missing, intact] =
+            [1.0 - share(&self.arrived), share(&clip.intact(&self.arrived))].map(hundredths);
+        let [impaired, frozen, psnr, ssim] = match &self.watched {
+            Some(watched) => [
+                hundredths(watched.share(PictureState::Impaired)),
+                hundredths(watched.share(PictureState::Frozen)),
+                finite(watched.psnr_db()).map_or("the same".to_owned(), |psnr| format!("{psnr:.1}")),
+                format!("{:.3}", watched.mean_ssim()),
+            ],
+            None => ["-"; 4].map(str::to_owned),
+        };
+        let dscp = self.dscp.to_string();
+        format!("{dscp:<8}{missing:>12}{intact:>14}{impaired:>12}{frozen:>12}{psnr:>10}{ssim:>8}")
+    }
+}
+
+/// A table of viewings.
+pub fn viewings_text(clip: &Clip, viewings: &[ClipViewing]) -> String {
+    let mut lines = vec![
+        format!(
+            "{} pictures in {} packets, {:.0} kbit/s of RTP\n",
+            clip.pictures().len(),
+            clip.packets().len(),
+            clip.bytes() as f64 * 8.0 / clip.seconds() / 1e3
+        ),
+        "dscp         missing        intact    impaired      frozen PSNR (dB)    SSIM".to_owned(),
+    ];
+    for viewing in viewings {
+        lines.push(viewing.row(clip));
+        lines.extend(viewing.stream.icmp_errors.sentences());
+        lines.extend(viewing.fault.as_ref().map(|fault| format!("invalid: {fault}")));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,29 @@
+//! One call, message by message: by the keys of a person, or by a script.
+
+mod conversation;
+mod editor;
+mod keys;
+mod message_log;
+mod script;
+
+use std::io;
+
+use netrig_sip_net::StreamError;
+
+pub use self::conversation::{Conversation, ManualCallEnd, ManualCallOrder};
+pub use self::message_log::ManualCallDocument;
+pub use self::script::{AwaitedResponse, CourseAct, CourseError, parse_course, usual_course};
+
+/// A call cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ManualCallError {
+    /// The connection to the server has ended.
+    #[error("the way to the server: {0}")]
+    Line(#[from] StreamError),
+    /// The terminal does not give its keys one by one.
+    #[error("the terminal's keys: {0}")]
+    Keys(io::Error),
+    /// The messages cannot be shown.
+    #[error("cannot write to the output: {0}")]
+    Output(io::Error),
+}
