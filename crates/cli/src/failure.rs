@@ -37,14 +37,6 @@ impl Failure {
         Self::Failed(why.to_string())
     }
 
-    /// Why, in a sentence; empty if there is nothing to say.
-    pub fn why(self) -> String {
-        match self {
-            Self::Request(why) | Self::Failed(why) | Self::Tester(why) => why,
-            Self::Interrupted | Self::NobodyListens => String::new(),
-        }
-    }
-
     /// Says why on stderr, and returns the exit code.
     pub fn tell(&self) -> ExitCode {
         let (why, code) = match self {

@@ -28,8 +28,8 @@ use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let told = commands::expanded(std::env::args_os().collect());
-    match told.and_then(|words| carry_out(Arguments::parse_from(words).command)) {
+    let words = commands::spelled(std::env::args_os().collect());
+    match carry_out(Arguments::parse_from(words).command) {
         Ok(code) => code,
         Err(failure) => failure.tell(),
     }

@@ -35,5 +35,5 @@ pub use report::report;
 pub use run::run;
 pub use schema::{Schema, schema};
 pub use show::show;
-pub use sip::{Sip, expanded, sip};
+pub use sip::{Sip, sip, spelled};
 pub use speed::{Speed, speed};

@@ -130,8 +130,77 @@ pub trait SettingField: Sized {
     fn words(&self) -> Vec<String>;
 }
 
-/// A structure whose settings can be given as words.
-pub trait SettingsTable {
+/// The form in which a field is given as words, if its type has another one, or none: `least_s: f64 as Seconds`.
+pub trait SettingForms<T> {
+    /// The form of its values.
+    fn form() -> SettingForm;
+
+    /// Reads its words.
+    ///
+    /// # Errors
+    /// The first word that is not a value.
+    fn read(words: &[&str]) -> Result<T, SettingWordError>;
+
+    /// Its words. Empty if it has no value.
+    fn words(value: &T) -> Vec<String>;
+}
+
+/// The form of the type itself.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnForm;
+
+impl<T: SettingField> SettingForms<T> for OwnForm {
+    fn form() -> SettingForm {
+        T::form()
+    }
+
+    fn read(words: &[&str]) -> Result<T, SettingWordError> {
+        T::read(words)
+    }
+
+    fn words(value: &T) -> Vec<String> {
+        value.words()
+    }
+}
+
+/// Seconds as a time: `2 min`.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds;
+
+impl SettingForms<f64> for Seconds {
+    fn form() -> SettingForm {
+        <Duration as SettingField>::form()
+    }
+
+    fn read(words: &[&str]) -> Result<f64, SettingWordError> {
+        <Duration as SettingField>::read(words).map(Duration::as_secs_f64)
+    }
+
+    fn words(value: &f64) -> Vec<String> {
+        Duration::from_secs_f64(*value).words()
+    }
+}
+
+/// A share, 0 to 1, in percent: `25 %`.
+#[derive(Clone, Copy, Debug)]
+pub struct Share;
+
+impl SettingForms<f64> for Share {
+    fn form() -> SettingForm {
+        <Fraction as SettingField>::form()
+    }
+
+    fn read(words: &[&str]) -> Result<f64, SettingWordError> {
+        <Fraction as SettingField>::read(words).map(Fraction::get)
+    }
+
+    fn words(value: &f64) -> Vec<String> {
+        Fraction::new(*value).map_or_else(|_| vec![value.to_string()], |share| share.words())
+    }
+}
+
+/// A structure whose settings can be given as words. Its default has all defaults.
+pub trait SettingsTable: Default {
     /// The descriptions, in order.
     fn rows() -> Vec<Setting>;
 
@@ -253,6 +322,19 @@ macro_rules! numbers {
 
 numbers!(u8 u16 u32 u64);
 
+impl SettingValue for f64 {
+    const VALUE_NAME: &'static str = "N";
+
+    fn read(word: &str) -> Result<Self, String> {
+        let number = word.parse().ok().filter(|number: &Self| number.is_finite());
+        number.ok_or_else(|| "expected a number".to_owned())
+    }
+
+    fn word(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl SettingValue for PathBuf {
     const VALUE_NAME: &'static str = "FILE";
 
@@ -299,18 +381,27 @@ impl<K: Ord + FromStr<Err: Display> + Display> SettingField for BTreeMap<K, Frac
 /// Declares a structure of settings. Each field has its description, its type, in brackets its form in files (arguments of
 /// `serde`), and, if it can be given as words, in braces what [`Setting`] has of it.
 ///
+/// A field whose words have not the form of its type names the form: `least_s: f64 as Seconds`.
+///
 /// The description becomes the documentation of the field, the description in the JSON schema, and the help text of its flag.
 ///
 /// `pub struct Settings gives Options` declares a second structure of those fields that end with `=> name`, for code that
 /// reads values as they were given.
 #[macro_export]
 macro_rules! settings {
+    (@alias) => {
+        $crate::settings!(@alias $crate::setting::OwnForm);
+    };
+    (@alias $form:ty) => {
+        #[allow(dead_code, reason = "a setting of files only has no words")]
+        type Form = $form;
+    };
     (
         $(#[$meta:meta])*
         pub struct $table:ident gives $options:ident {
             $(
                 $(#[doc = $about:literal])+
-                $name:ident: $type:ty
+                $name:ident: $type:ty $(as $form:ty)?
                 $([$($serde:tt)*])?
                 $({ $($part:ident: $value:expr),* $(,)? })?
                 $(=> $option:ident)?
@@ -323,13 +414,13 @@ macro_rules! settings {
             pub struct $table {
                 $(
                     $(#[doc = $about])+
-                    $name: $type $([$($serde)*])? $({ $($part: $value),* })?;
+                    $name: $type $(as $form)? $([$($serde)*])? $({ $($part: $value),* })?;
                 )+
             }
         }
 
         #[doc = concat!("Values of [`", stringify!($table), "`] that are read as they were given.")]
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, serde::Serialize)]
         pub struct $options {
             $($(
                 #[doc = concat!("See [`", stringify!($table), "::", stringify!($option), "`].")]
@@ -349,7 +440,7 @@ macro_rules! settings {
         pub struct $table:ident {
             $(
                 $(#[doc = $about:literal])+
-                $name:ident: $type:ty
+                $name:ident: $type:ty $(as $form:ty)?
                 $([$($serde:tt)*])?
                 $({ $($part:ident: $value:expr),* $(,)? })?
                 ;
@@ -368,43 +459,41 @@ macro_rules! settings {
         impl $crate::setting::SettingsTable for $table {
             fn rows() -> Vec<$crate::setting::Setting> {
                 let mut rows = Vec::new();
-                $(
+                $({
+                    $crate::settings!(@alias $($form)?);
                     let about = concat!($($about),+);
                     $(rows.push($crate::setting::Setting {
                         key: stringify!($name),
                         about,
-                        form: <$type as $crate::setting::SettingField>::form(),
+                        form: <Form as $crate::setting::SettingForms<$type>>::form(),
                         $($part: $value,)*
                         ..$crate::setting::Setting::USUAL
                     });)?
                     let _ = about;
-                )+
+                })+
                 rows
             }
 
             fn set(&mut self, key: &str, words: &[&str]) -> Result<(), $crate::setting::SettingWordError> {
-                match key {
-                    $($(
-                        stringify!($name) => {
-                            let _ = ($($value,)*);
-                            self.$name = $crate::setting::SettingField::read(words)?;
-                        }
-                    )?)+
-                    _ => {}
-                }
+                $({
+                    $crate::settings!(@alias $($form)?);
+                    $(if key == stringify!($name) {
+                        let _ = ($($value,)*);
+                        self.$name = <Form as $crate::setting::SettingForms<$type>>::read(words)?;
+                    })?
+                })+
                 Ok(())
             }
 
             fn words(&self, key: &str) -> Vec<String> {
-                match key {
-                    $($(
-                        stringify!($name) => {
-                            let _ = ($($value,)*);
-                            $crate::setting::SettingField::words(&self.$name)
-                        }
-                    )?)+
-                    _ => Vec::new(),
-                }
+                $({
+                    $crate::settings!(@alias $($form)?);
+                    $(if key == stringify!($name) {
+                        let _ = ($($value,)*);
+                        return <Form as $crate::setting::SettingForms<$type>>::words(&self.$name);
+                    })?
+                })+
+                Vec::new()
             }
         }
     };
@@ -498,7 +587,7 @@ mod tests {
 
     crate::settings! {
         /// A wall.
-        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Wall {
             /// The paint of a wall.
@@ -512,19 +601,10 @@ mod tests {
             primed: bool [default] { heading: "Coats", excludes: &["coats"] };
             /// Shares of the paints.
             shares: BTreeMap<String, Fraction> [default] { heading: "Coats" };
+            /// Its height, m, which is given in percent of the room's.
+            height: f64 as Share [default] { heading: "Coats" };
             /// The room, which only a file has.
             room: u32 [default];
-        }
-    }
-
-    fn wall() -> Wall {
-        Wall {
-            paint: None,
-            dry_for: Duration::from_secs(60),
-            coats: Vec::new(),
-            primed: false,
-            shares: BTreeMap::new(),
-            room: 0,
         }
     }
 
@@ -540,6 +620,7 @@ mod tests {
                 ("coats", "coats".to_owned(), WordCount::Many),
                 ("primed", "primed".to_owned(), WordCount::Switch),
                 ("shares", "shares".to_owned(), WordCount::One),
+                ("height", "height".to_owned(), WordCount::One),
             ]
         );
         assert_eq!(rows[0].form.choices, [("red", " As blood."), ("deep-blue", " As the sea.")]);
@@ -551,13 +632,14 @@ mod tests {
 
     #[test]
     fn words_become_values_and_values_words() {
-        let mut all = wall();
+        let mut all = Wall::default();
         for (key, words) in [
             ("paint", &["deep-blue"][..]),
             ("dry_for", &["1 min", "5 s"]),
             ("coats", &["1", "2"]),
             ("primed", &[]),
             ("shares", &["a=70%, b=30 %"]),
+            ("height", &["50%"]),
         ] {
             all.set(key, words).unwrap();
         }
@@ -573,13 +655,14 @@ mod tests {
             ("coats", vec!["1", "2"]),
             ("primed", vec!["true"]),
             ("shares", vec!["a=70 %,b=30 %"]),
+            ("height", vec!["50 %"]),
             ("room", vec![]),
         ] {
             assert_eq!(all.words(key), words, "{key}");
         }
         all.set("paint", &["blue"]).unwrap();
         assert_eq!(all.words("paint"), ["deep-blue"], "its other name");
-        assert!(wall().words("paint").is_empty() && wall().words("shares").is_empty());
+        assert!(Wall::default().words("paint").is_empty() && Wall::default().words("shares").is_empty());
     }
 
     #[test]
@@ -591,9 +674,9 @@ mod tests {
             ("shares", "a", "`a`: `a` has not the form name=70%"),
             ("shares", "a=1%,a=2%", "`a=1%,a=2%`: `a` comes twice"),
         ] {
-            let mut all = wall();
+            let mut all = Wall::default();
             assert_eq!(all.set(key, &[word]).unwrap_err().to_string(), said);
-            assert_eq!(all, wall(), "{key}");
+            assert_eq!(all, Wall::default(), "{key}");
         }
     }
 }

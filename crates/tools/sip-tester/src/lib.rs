@@ -3,6 +3,7 @@
 //! * [`conformance`]: test purposes, and how each is carried out.
 //! * [`scenario`]: loads of calls that follow a scenario file; [`media`] of their calls.
 //! * [`manual`]: one call by the keys of a person or by a script.
+//! * [`request`]: the settings of a load become an order.
 //! * [`capacity`]: the search for the highest rate that a server carries.
 //! * [`compare`]: two results, index by index, or purpose by purpose.
 //! * [`watchers`], [`screen`], [`metrics`], [`load_text`]: a load while it runs, and its report, for people and for Prometheus.
@@ -26,6 +27,7 @@ pub mod load_text;
 pub mod manual;
 pub mod media;
 pub mod metrics;
+pub mod request;
 pub mod scenario;
 pub mod screen;
 pub mod trace;

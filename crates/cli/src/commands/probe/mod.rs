@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use arguments::Kind;
 pub use arguments::Probe;
 pub use key::read as read_key;
-pub use path_arguments::{KeyPlace, Target, resolve};
+pub use path_arguments::{KeyPlace, Target};
 
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {

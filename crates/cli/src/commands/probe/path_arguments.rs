@@ -31,16 +31,11 @@ impl Target {
             (_, true) => Some(IpFamily::V6),
             _ => None,
         };
-        resolve(&self.target, version, port)
+        resolve_target(&self.target, version, port).map_err(|error| match error {
+            TargetError::Form(_) | TargetError::Address(..) => Failure::request(error),
+            TargetError::Unknown(..) | TargetError::NoAddress { .. } => Failure::failed(error),
+        })
     }
-}
-
-/// The address of a target.
-pub fn resolve(text: &str, version: Option<IpFamily>, port: u16) -> Result<SocketAddr, Failure> {
-    resolve_target(text, version, port).map_err(|error| match error {
-        TargetError::Form(_) | TargetError::Address(..) => Failure::request(error),
-        TargetError::Unknown(..) | TargetError::NoAddress { .. } => Failure::failed(error),
-    })
 }
 
 /// How it is told.

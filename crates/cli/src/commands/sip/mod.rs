@@ -5,16 +5,15 @@ mod capacity;
 mod comparison;
 mod conform;
 mod environment;
-mod environment_arguments;
 mod keeping;
 pub mod load;
 mod metrics_arguments;
-mod rate;
+mod refusal;
 mod scenario;
 mod serve;
 mod show;
-mod subject;
 mod tested;
+mod typed;
 mod watching;
 
 use std::process::ExitCode;
@@ -24,8 +23,8 @@ use clap::{Args, Subcommand};
 use crate::failure::Failure;
 
 pub use capacity::CapacityDocument;
-pub use environment::expanded;
 pub use load::LoadDocument;
+pub use scenario::spelled;
 
 /// `netrig sip`.
 #[derive(Debug, Args)]

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use netrig_host::is_public;
 use netrig_host::tls::{self, Trust};
 use netrig_sip_net::{LineTls, Transport, server_name};
 
-use super::subject::{may_test, name_of, target};
-use crate::commands::probe::resolve;
+use netrig_sip_tester::request::{certified_name, check_consent, server_address, split_server};
+
+use super::refusal::refused;
 use crate::failure::Failure;
 
 /// A server that the user may test.
@@ -22,9 +22,9 @@ pub struct TestedServer<'a> {
 impl<'a> TestedServer<'a> {
     /// Looks the server up. A public address needs the consent of `--i-may-test`.
     pub fn of(text: &'a str, consent: Option<&str>) -> Result<Self, Failure> {
-        let (transport, host) = target(text)?;
-        let address = resolve(host, None, transport.default_port())?;
-        check_consent(address, host, consent)?;
+        let (transport, host) = split_server(text).map_err(refused)?;
+        let address = server_address(host, transport).map_err(refused)?;
+        check_consent(address, host, consent).map_err(refused)?;
         Ok(Self { transport, host, address })
     }
 
@@ -44,21 +44,9 @@ impl<'a> TestedServer<'a> {
             None => Trust::Anyone,
         };
         let client = tls::client(&trust, None).map_err(Failure::request)?;
-        let name = name_of(self.host, self.address.ip());
+        let name = certified_name(self.host, self.address.ip());
         let name = server_name(&name)
             .ok_or_else(|| Failure::request(format!("no certificate can be for `{name}`")))?;
         Ok(Some((client, name)))
     }
-}
-
-/// Whether the user has consented to the test of this server. A public address needs it.
-pub fn check_consent(server: SocketAddr, host: &str, consent: Option<&str>) -> Result<bool, Failure> {
-    let may_test = may_test(consent, host)?;
-    if is_public(server.ip()) && !may_test {
-        return Err(Failure::request(format!(
-            "{} is a public address: if you may test it, say so with --i-may-test HOST",
-            server.ip()
-        )));
-    }
-    Ok(may_test)
 }

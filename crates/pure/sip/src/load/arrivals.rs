@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::setting::SettingValue;
+use netrig_core::setting::{SettingField, SettingForm, SettingForms, SettingValue, SettingWordError};
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,24 @@ impl SettingValue for ArrivalRate {
 
     fn word(&self) -> String {
         self.to_string()
+    }
+}
+
+/// A rate as a number, 1/s, that is given as an [`ArrivalRate`].
+#[derive(Clone, Copy, Debug)]
+pub struct PerSecond;
+
+impl SettingForms<f64> for PerSecond {
+    fn form() -> SettingForm {
+        <ArrivalRate as SettingField>::form()
+    }
+
+    fn read(words: &[&str]) -> Result<f64, SettingWordError> {
+        <ArrivalRate as SettingField>::read(words).map(|rate| rate.0)
+    }
+
+    fn words(value: &f64) -> Vec<String> {
+        ArrivalRate(*value).words()
     }
 }
 

@@ -51,7 +51,7 @@ mod users;
 
 pub use crate::slab::Slab;
 pub use crate::wheel::Wheel;
-pub use arrivals::{ArrivalRate, Arrivals, Gaps, RateStage, Schedule, TraceError, moments_of};
+pub use arrivals::{ArrivalRate, Arrivals, Gaps, PerSecond, RateStage, Schedule, TraceError, moments_of};
 pub use callee::Callee;
 pub use caller::{CallLimitReached, Caller};
 pub use lookup::Located;

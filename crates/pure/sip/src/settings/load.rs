@@ -149,7 +149,7 @@ impl UserOptions {
 impl Default for UserOptions {
     /// The defaults of files.
     fn default() -> Self {
-        LoadSettings::of_program().options()
+        LoadSettings::default().options()
     }
 }
 
@@ -158,9 +158,9 @@ pub(super) fn whole_seconds(span: Duration) -> u32 {
     u32::try_from(span.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
-impl LoadSettings {
-    /// The settings of a load on another program, all with their defaults.
-    pub fn of_program() -> Self {
+impl Default for LoadSettings {
+    /// A load on another program, with the defaults of files.
+    fn default() -> Self {
         let written = MapDeserializer::new(std::iter::once(("server", "program")));
         // Only `server` has no default: a test reads this.
         Self::deserialize(written).unwrap_or_else(|error: de::value::Error| unreachable!("{error}"))
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn each_default_is_that_of_a_file() {
-        let usual = LoadSettings::of_program();
+        let usual = LoadSettings::default();
         for (key, words) in [
             ("t1", &["500 ms"][..]),
             ("sdp", &["300 B"]),
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_words_of_each_setting_are_read_again() {
-        let mut all = LoadSettings::of_program();
+        let mut all = LoadSettings::default();
         for (key, words) in [
             ("mix", &["call=70%,busy=30%"][..]),
             ("stages", &["5/s,10s", "5/s..9/s,1s"]),
@@ -334,7 +334,7 @@ mod tests {
         ] {
             all.set(key, words).unwrap();
         }
-        let mut again = LoadSettings::of_program();
+        let mut again = LoadSettings::default();
         for row in LoadSettings::rows() {
             let words = all.words(row.key);
             if !words.is_empty() {

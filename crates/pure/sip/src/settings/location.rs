@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drawn_time::DrawnTime;
-use super::{SettingError, wrong};
+use super::error::{SettingError, wrong};
 use crate::header::Transport;
 use crate::location::Zone;
 use crate::{SipUri, Uri};

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Fraction, Seeds};
 
+use super::error::{SettingError, wrong};
 use super::load::{Called, LoadSettings, StageSettings, whole_seconds};
 use super::location::{LocationSettings, NameService};
 use super::scenario::{ScenarioName, Spans};
 use super::server::{ServerRole, ServerSettings, Serving};
-use super::{SettingError, wrong};
 use crate::load::{
     Arrivals, CalleeOrder, Directory, Gaps, PACE, Pace, Plan, PlanError, Portion, RateStage, Work,
 };
@@ -160,14 +160,27 @@ impl LoadSettings {
         self.paces().into_iter().find(|(_, is)| *is).map_or("rate", |(key, _)| key)
     }
 
+    /// Whether a key says when attempts start.
+    pub fn has_pace(&self) -> bool {
+        self.paces().iter().any(|(_, is_given)| *is_given)
+    }
+
+    /// Checks that the keys that say what users do, and when, do not contradict each other.
+    ///
+    /// # Errors
+    /// The first wrong key.
+    pub fn check_load(&self) -> Result<(), SettingError> {
+        self.check_scenarios()?;
+        self.check_pace()
+    }
+
     /// Checks all values.
     ///
     /// # Errors
     /// The first invalid key.
     pub fn check_values(&self) -> Result<(), SettingError> {
-        self.check_scenarios()?;
+        self.check_load()?;
         self.check_script()?;
-        self.check_pace()?;
         // The needed number of users depends on the duration, which is unknown here.
         let plan = self.draft(Duration::from_secs(1))?;
         plan.check_rules().map_err(|error| self.wrong_plan(error))?;
@@ -294,6 +307,13 @@ impl ServerSettings {
             },
             _ => Ok(()),
         }
+    }
+}
+
+impl From<PlanError> for SettingError {
+    /// The same error. The pace of a plan may come from any of several keys.
+    fn from(PlanError { field, why }: PlanError) -> Self {
+        Self { field, why }
     }
 }
 

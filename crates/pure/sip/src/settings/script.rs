@@ -2,11 +2,12 @@
 
 use netrig_core::{Duration, SpanDistribution};
 
+use super::TESTED_USERS;
+use super::error::{SettingError, wrong};
 use super::load::{
     Called, Connections, LargeRequests, LoadSettings, an_hour, no_time, one, one_place, t1, t4,
     tenth_of_a_second, usual_description,
 };
-use super::{SettingError, TESTED_USERS, wrong};
 use crate::load::Plan;
 
 impl LoadSettings {

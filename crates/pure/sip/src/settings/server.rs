@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::drawn_time::DrawnTime;
-use super::{SettingError, wrong};
+use super::error::{SettingError, wrong};
 use crate::digest::Algorithm;
 
 /// The server of a load.

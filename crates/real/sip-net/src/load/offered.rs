@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use netrig_sip::load::{Arrivals, Gaps, Pace, Plan, Portion, Work};
+use netrig_sip::settings::UserOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::kind::attempt_name;
 use super::order::LoadOrder;
@@ -62,6 +64,9 @@ pub struct Offered {
     pub duration: f64,
     /// Part of that duration that is not measured, s.
     pub warm_up: f64,
+    /// Other settings of the users by their keys in files, without those that have their defaults.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, Value>,
 }
 
 impl Offered {
@@ -94,8 +99,17 @@ impl Offered {
             punctual: order.punctual,
             duration: seconds(plan.duration),
             warm_up: seconds(plan.warm_up),
+            options: options(&plan.options),
         }
     }
+}
+
+/// The settings that have no field of their own in [`Offered`] and not their defaults.
+fn options(given: &UserOptions) -> BTreeMap<String, Value> {
+    const WITH_FIELD: [&str; 3] = ["contacts", "provisionals", "session_expires"];
+    let [given, usual] = [given, &UserOptions::default()].map(|options| serde_json::to_value(options).ok());
+    let (Some(Value::Object(given)), Some(usual)) = (given, usual) else { return BTreeMap::new() };
+    given.into_iter().filter(|(key, value)| !WITH_FIELD.contains(&&**key) && usual[key] != *value).collect()
 }
 
 /// Shares of the attempts, by name.
@@ -160,7 +174,7 @@ pub fn pace_words(pace: &Pace) -> String {
 mod tests {
     use netrig_core::{Duration, SpanDistribution};
     use netrig_sip::load::{CalleeOrder, Directory, RateStage, Scenario};
-    use netrig_sip::settings::{Connections, UserOptions};
+    use netrig_sip::settings::{Connections, LargeRequests};
     use netrig_sip::transaction::Timing;
 
     use super::super::order::{Carrier, Reconnecting};
@@ -227,6 +241,15 @@ mod tests {
                     session_expires: Some(Duration::from_secs(90)),
                     ..UserOptions::default()
                 },
+                ..plan.clone()
+            },
+            Plan {
+                options: UserOptions { follow_redirects: true, ..UserOptions::default() },
+                ..plan.clone()
+            },
+            Plan { options: UserOptions { retries: 3, ..UserOptions::default() }, ..plan.clone() },
+            Plan {
+                options: UserOptions { large_requests: LargeRequests::Tcp, ..UserOptions::default() },
                 ..plan.clone()
             },
             Plan { population: 1, ..plan.clone() },

@@ -20,6 +20,7 @@ mod observation;
 mod offer;
 mod order;
 mod procedure;
+mod request;
 mod rfc7502;
 mod search;
 mod settings;
@@ -40,10 +41,11 @@ pub use journal::{ResumeError, SearchEntry, SearchJournal, SequentialTestState, 
 pub use journal_file::JournalError;
 pub use observation::{CallCounts, DelaySeen, JudgedThreshold, Seen, ServerSeen, StallsSeen, TesterSeen};
 pub use order::{CapacityError, CapacityOrder, StepLoad, unit_of};
+pub use request::{SearchRequest, StepSettings};
 pub use search::{CapacitySearch, Order, StepProgress};
 pub use settings::{
-    DesignObjective, FailureShareTest, Mode, RecoverySettings, Rfc7502, SearchSettings, SearchSettingsError,
-    Sequential, SettingRange, Threshold,
+    DesignObjective, FailureShareTest, Mode, RecoverySettings, Rfc7502, SearchChoice, SearchMode,
+    SearchSettings, SearchSettingsError, Sequential, SettingRange, Threshold,
 };
 pub use step::{Drain, LoadStep, Purpose};
 pub use verdict::{CapacityEstimate, HeldRate, RateInterval, Verdict};

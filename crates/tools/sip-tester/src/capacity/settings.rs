@@ -1,38 +1,72 @@
 //! The settings of a search.
 
+use netrig_core::setting::{Seconds, Share};
+use netrig_core::{choices, settings};
 use netrig_sip::index::DelayStatistic;
+use netrig_sip::load::PerSecond;
 use netrig_stats::sequential::ProportionTest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The settings of a search. A journal contains them, and can be resumed only with the same settings.
-///
-/// Rates are per second, times in seconds, shares 0 to 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SearchSettings {
-    /// The name of what is counted: `calls`, `registrations`, `redirects`.
-    pub unit: String,
-    /// The mode of the search.
-    pub mode: Mode,
-    /// The first rate.
-    pub start: f64,
-    /// The lowest rate. If it fails, the verdict is "less than".
-    pub lowest: f64,
-    /// The highest rate. If it passes, the verdict is "more than".
-    pub highest: f64,
-    /// Thresholds of delays. The mode of RFC 7502 has none, and the design objective counts late calls instead.
-    pub thresholds: Vec<Threshold>,
-    /// An open call is overdue if it lasts longer than its own duration plus this time. A call that meets its thresholds has
-    /// ended by then.
-    pub patience_s: f64,
-    /// How long to wait for a step's open calls after its last call started, beyond the duration of a call. A lost call is
-    /// detected after 64 T1, which is 32 s.
-    pub linger_s: f64,
-    /// The pause after a failed step, when its calls have ended.
-    pub rest_s: f64,
-    /// The largest number of steps, including recovery checks, before the search gives up.
-    pub most_steps: u32,
+settings! {
+    /// The settings of a search. A journal contains them, and can be resumed only with the same settings.
+    ///
+    /// Rates are per second, times in seconds, shares 0 to 1.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct SearchSettings {
+        /// The name of what is counted: `calls`, `registrations`, `redirects`.
+        unit: String;
+        /// The mode of the search.
+        mode: Mode;
+        /// The first rate.
+        start: f64 as PerSecond { heading: SEARCH };
+        /// The lowest rate. If it fails, the verdict is "less than".
+        lowest: f64 as PerSecond { heading: SEARCH };
+        /// The highest rate. If it passes, the verdict is "more than".
+        highest: f64 as PerSecond { heading: SEARCH };
+        /// Thresholds of delays. The mode of RFC 7502 has none, and the design objective counts late calls instead.
+        thresholds: Vec<Threshold>;
+        /// An open call is overdue if it lasts longer than its own duration plus this time. A call that meets its thresholds has
+        /// ended by then.
+        patience_s: f64;
+        /// How long to wait for a step's open calls after its last call started, beyond the duration of a call. A lost call is
+        /// detected after 64 T1, which is 32 s.
+        linger_s: f64;
+        /// The pause after a failed step, when its calls have ended.
+        rest_s: f64;
+        /// The largest number of steps, including recovery checks, before the search gives up.
+        most_steps: u32;
+    }
+}
+
+/// Headings of help texts.
+const SEARCH: &str = "Search";
+const OF_SEQUENTIAL: &str = "Search, sequential";
+const OF_RFC7502: &str = "Search, RFC 7502";
+const OF_OBJECTIVE: &str = "Search, design objective";
+
+choices! {
+    /// How the capacity is searched for.
+    #[derive(Default)]
+    pub enum SearchMode {
+        /// An exponential ramp, then a curve fitted to all steps. A sequential test decides each step.
+        [default]
+        Sequential = "sequential",
+        /// The algorithm of RFC 7502, section 4.10.
+        Rfc7502 = "rfc7502",
+        /// The design objective capacity of ETSI TS 186 008.
+        DesignObjective = "design-objective",
+    }
+}
+
+settings! {
+    /// The choice of the mode of a search.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct SearchChoice {
+        /// The mode of the search.
+        mode: SearchMode { heading: SEARCH };
+    }
 }
 
 /// The mode of a search.
@@ -47,37 +81,39 @@ pub enum Mode {
     DesignObjective(DesignObjective),
 }
 
-/// Settings of the search by ramp and fitted curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Sequential {
-    /// The ratio of a rate of the ramp to the previous one; above 1.
-    pub factor: f64,
-    /// The search ends when the upper end of the capacity's interval exceeds the lower end by no more than this share.
-    pub precision: f64,
-    /// The test of the share of failed calls.
-    pub test: FailureShareTest,
-    /// The shortest time before a decision, unless a failure is already certain. A server that flushes every 60 s needs 180 s.
-    pub least_s: f64,
-    /// The longest duration of a step, except for confirmations.
-    pub most_s: f64,
-    /// The duration of a confirmation, in which the found rate must hold.
-    pub confirm_s: f64,
-    /// A step fails if a larger share of all calls is overdue at the same time. Above 0.05, E.721's 95 % of the users can no
-    /// longer be served in time.
-    pub overdue: f64,
-    /// A step fails if the growth of open calls in its second half is a larger share of the calls started in that half. The
-    /// server then does not keep up, however large its buffers are.
-    pub growth: f64,
-    /// A step fails if the number of retransmitted requests is a larger share of the started calls. If datagrams are lost, the
-    /// server does some work twice, and soon all of it.
-    pub again: f64,
-    /// The time limit, from the start of the first step. A step that would end later is not started.
-    pub within_s: f64,
-    /// The confidence of the capacity's interval.
-    pub confidence: f64,
-    /// The recovery check after a failed step.
-    pub recovery: RecoverySettings,
+settings! {
+    /// Settings of the search by ramp and fitted curve.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct Sequential {
+        /// The ratio of a rate of the ramp to the previous one; above 1.
+        factor: f64;
+        /// The search ends when the upper end of the capacity's interval exceeds the lower end by no more than this share.
+        precision: f64 as Share { heading: OF_SEQUENTIAL };
+        /// The test of the share of failed calls.
+        test: FailureShareTest;
+        /// The shortest time before a decision, unless a failure is already certain. A server that flushes every 60 s needs 180 s.
+        least_s: f64 as Seconds { flag: "least", heading: OF_SEQUENTIAL };
+        /// The longest duration of a step, except for confirmations.
+        most_s: f64 as Seconds { flag: "most", heading: OF_SEQUENTIAL };
+        /// The duration of a confirmation, in which the found rate must hold.
+        confirm_s: f64 as Seconds { flag: "confirm", heading: OF_SEQUENTIAL };
+        /// A step fails if a larger share of all calls is overdue at the same time. Above 0.05, E.721's 95 % of the users can no
+        /// longer be served in time.
+        overdue: f64;
+        /// A step fails if the growth of open calls in its second half is a larger share of the calls started in that half. The
+        /// server then does not keep up, however large its buffers are.
+        growth: f64;
+        /// A step fails if the number of retransmitted requests is a larger share of the started calls. If datagrams are lost, the
+        /// server does some work twice, and soon all of it.
+        again: f64 as Share { heading: OF_SEQUENTIAL };
+        /// The time limit, from the start of the first step. A step that would end later is not started.
+        within_s: f64 as Seconds { flag: "within", heading: OF_SEQUENTIAL };
+        /// The confidence of the capacity's interval.
+        confidence: f64;
+        /// The recovery check after a failed step.
+        recovery: RecoverySettings;
+    }
 }
 
 /// A sequential test of the share of calls that fail.
@@ -106,26 +142,30 @@ pub struct RecoverySettings {
     pub most_s: f64,
 }
 
-/// Parameters of the algorithm of RFC 7502, by its names.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Rfc7502 {
-    /// `N`: sessions in each step.
-    pub sessions: u64,
-    /// `w`: the share by which the rate rises; above 0, at most 1.
-    pub increase: f64,
+settings! {
+    /// Parameters of the algorithm of RFC 7502, by its names.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct Rfc7502 {
+        /// `N`: sessions in each step.
+        sessions: u64 { heading: OF_RFC7502 };
+        /// `w`: the share by which the rate rises; above 0, at most 1.
+        increase: f64 as Share { heading: OF_RFC7502 };
+    }
 }
 
-/// Settings of the search for the design objective capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DesignObjective {
-    /// The increase of the rate from step to step.
-    pub increment: f64,
-    /// The duration of each step.
-    pub step_s: f64,
-    /// A step passes if the share of inadequately handled scenarios is below this.
-    pub objective: f64,
+settings! {
+    /// Settings of the search for the design objective capacity.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct DesignObjective {
+        /// The increase of the rate from step to step.
+        increment: f64 as PerSecond { heading: OF_OBJECTIVE };
+        /// The duration of each step.
+        step_s: f64 as Seconds { flag: "step", heading: OF_OBJECTIVE };
+        /// A step passes if the share of inadequately handled scenarios is below this.
+        objective: f64;
+    }
 }
 
 /// An upper limit of a delay.
@@ -233,7 +273,7 @@ impl SearchSettings {
 
     /// Settings of the search for the design objective capacity from the rate `start`, in steps of `increment`.
     pub fn design_objective(unit: &str, start: f64, increment: f64) -> Self {
-        let objective = DesignObjective { increment, step_s: 1800.0, objective: 0.001 };
+        let objective = DesignObjective { increment, ..DesignObjective::default() };
         Self::by(unit, start, Mode::DesignObjective(objective))
     }
 
@@ -269,6 +309,13 @@ impl SearchSettings {
             Mode::Rfc7502(rfc) => rfc.check(self.start),
             Mode::DesignObjective(objective) => objective.check(),
         }
+    }
+}
+
+impl Default for SearchSettings {
+    /// A search for a capacity of calls, from 100 calls per second.
+    fn default() -> Self {
+        Self::sequential("calls", 100.0, Vec::new())
     }
 }
 
@@ -347,6 +394,13 @@ impl Rfc7502 {
         // The rate is rounded down after every increase, as the RFC warns.
         let rises = (start + w * start).floor() > start;
         within("start", start, rises, SettingRange::Raised { increase: w })
+    }
+}
+
+impl Default for DesignObjective {
+    /// From step to step 10/s more, for 30 min each, as in ETSI TS 186 008-2.
+    fn default() -> Self {
+        Self { increment: 10.0, step_s: 1800.0, objective: 0.001 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Results as they were written.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::capacity::Verdict as CapacityVerdict;
@@ -163,12 +164,24 @@ const OF_ONE_LOAD: [&str; 2] = ["duration", "warm_up"];
 /// A search also looks for the rate itself, with as many users as that needs.
 const OF_ONE_SEARCH: [&str; 4] = ["duration", "warm_up", "pace", "users"];
 
+/// The key of the settings that have no key of their own.
+const OPTIONS: &str = "options";
+
 /// In what of all that is offered two differ, but for these keys.
 fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
     let [before, now] = [before, now].map(|offered| serde_json::to_value(offered).unwrap_or_default());
     let mut differ = Vec::new();
     for (key, now) in now.as_object().into_iter().flatten().filter(|(key, _)| !but.contains(&&***key)) {
-        differs(&mut differ, &words(key), &before[key], now);
+        if key != OPTIONS {
+            differs(&mut differ, &words(key), &before[key], now);
+        }
+    }
+    let keys = |offered: &Value| -> Vec<String> {
+        offered[OPTIONS].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+    };
+    let options: BTreeSet<String> = [&before, &now].into_iter().flat_map(keys).collect();
+    for key in &options {
+        differs(&mut differ, &words(key), &before[OPTIONS][key], &now[OPTIONS][key]);
     }
     differ
 }

@@ -2,22 +2,36 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Command, ValueEnum};
-use netrig_core::{Duration, Fraction};
+use clap::Args;
+use netrig_core::setting::{Setting, SettingsTable as _};
+use netrig_sip_tester::capacity::{
+    DesignObjective, Rfc7502, SearchChoice, SearchRequest, SearchSettings, Sequential, StepSettings,
+};
+use netrig_sip_tester::request::{LoadRequest, TesterSettings, with_scenario};
 
-use crate::commands::sip::environment_arguments::EnvironmentArguments;
+use crate::commands::sip::environment::{self, EnvironmentArguments};
 use crate::commands::sip::keeping::KeepArguments;
-use crate::commands::sip::rate::{Rate, TypedGaps};
-use crate::commands::sip::subject::Subject;
+use crate::commands::sip::typed::{Typed, TypedTable};
 use crate::commands::sip::watching::Watching;
+use crate::failure::Failure;
 
 /// `netrig sip capacity`.
 #[derive(Debug, Args)]
 pub struct Capacity {
     #[command(flatten)]
-    pub subject: Subject,
+    pub tester: Typed<TesterSettings>,
     #[command(flatten)]
-    pub search: SearchArguments,
+    pub load: Typed<StepSettings>,
+    #[command(flatten)]
+    pub mode: Typed<SearchChoice>,
+    #[command(flatten)]
+    pub search: Typed<SearchSettings>,
+    #[command(flatten)]
+    pub sequential: Typed<Sequential>,
+    #[command(flatten)]
+    pub rfc7502: Typed<Rfc7502>,
+    #[command(flatten)]
+    pub objective: Typed<DesignObjective>,
     #[command(flatten)]
     pub watching: Watching,
     #[command(flatten)]
@@ -38,86 +52,68 @@ pub struct Capacity {
     pub json: bool,
 }
 
-/// How a capacity is looked for.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Search")]
-pub struct SearchArguments {
-    /// How the rate is looked for
-    #[arg(long, value_enum, default_value_t = ModeName::Sequential)]
-    pub mode: ModeName,
-    /// The first rate
-    #[arg(long, value_name = "RATE", default_value = "100/s")]
-    pub start: Rate,
-    /// A capacity below it is told as "less than"
-    #[arg(long, value_name = "RATE", default_value = "1/s")]
-    pub lowest: Rate,
-    /// No higher rate is offered
-    #[arg(long, value_name = "RATE", default_value = "1000000/s")]
-    pub highest: Rate,
-    /// How gaps between calls are distributed: poisson, constant, uniform, burst:N
-    #[arg(long, value_name = "KIND", default_value = "poisson")]
-    pub arrivals: TypedGaps,
-    /// Seed of the arrivals; those of each step are drawn anew
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Sequential: by which share the upper end of the capacity's interval may be above the lower one
-    #[arg(long, value_name = "SHARE", default_value = "25%")]
-    pub precision: Fraction,
-    /// Sequential: no step begins that would not end within this time; the interval is then as wide as it is
-    #[arg(long, value_name = "TIME", default_value = "165s")]
-    pub within: Duration,
-    /// Sequential: a rate fails at which more requests than this share of what begins must be sent again
-    #[arg(long, value_name = "SHARE", default_value = "0.1%")]
-    pub again: Fraction,
-    /// Sequential: no step is decided sooner. A server that flushes every 60 s needs 180 s
-    #[arg(long, value_name = "TIME", default_value = "5s")]
-    pub least: Duration,
-    /// Sequential: no step but the last lasts longer
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub most: Duration,
-    /// Sequential: how long the lower end of the interval must hold
-    #[arg(long, value_name = "TIME", default_value = "20s")]
-    pub confirm: Duration,
-    /// RFC 7502: sessions of each step, N
-    #[arg(long, value_name = "N", default_value_t = 50_000)]
-    pub sessions: u64,
-    /// RFC 7502: by which share the rate rises, w
-    #[arg(long, value_name = "SHARE", default_value = "10%")]
-    pub increase: Fraction,
-    /// Design objective: by how much the rate rises from step to step
-    #[arg(long, value_name = "RATE", default_value = "10/s")]
-    pub increment: Rate,
-    /// Design objective: how long each step lasts
-    #[arg(long, value_name = "TIME", default_value = "30min")]
-    pub step: Duration,
+/// The settings of a search.
+pub struct CapacitySettings {
+    pub load: LoadRequest,
+    pub search: SearchRequest,
+    /// The settings of the loads as text, which its journal keeps.
+    pub asked: String,
 }
 
-/// How a rate is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ModeName {
-    /// Rates in a ramp, then where a curve through all steps leaves the capacity open
-    Sequential,
-    /// The algorithm of RFC 7502, section 4.10
-    Rfc7502,
-    /// The design objective capacity of ETSI TS 186 008
-    DesignObjective,
-}
-
-/// The flag from which a setting of a search comes; the setting's own name, if it has no flag.
-pub fn typed_name(setting: &str) -> String {
-    let id = setting.strip_suffix("_s").unwrap_or(setting);
-    let flags = Capacity::augment_args(Command::new("capacity"));
-    match id {
-        "test.good" | "test.bad" | "objective" => "the share of failures that --success allows".to_owned(),
-        "linger" => "the time after which a request has failed, by --t1,".to_owned(),
-        id if flags.get_arguments().any(|flag| flag.get_id() == id) => format!("--{id}"),
-        _ => setting.to_owned(),
+impl Capacity {
+    /// The settings: those that were typed, those of the file of settings, and defaults.
+    pub fn settings(&self) -> Result<CapacitySettings, Failure> {
+        let (mut tester, mut load) = (self.tester.clone(), self.load.clone());
+        let (mut mode, mut search) = (self.mode.clone(), self.search.clone());
+        let (mut sequential, mut rfc7502) = (self.sequential.clone(), self.rfc7502.clone());
+        let mut objective = self.objective.clone();
+        let tables: &mut [&mut dyn TypedTable] = &mut [
+            &mut tester,
+            &mut load,
+            &mut mode,
+            &mut search,
+            &mut sequential,
+            &mut rfc7502,
+            &mut objective,
+        ];
+        self.environment.read("capacity", tables)?;
+        load.settings.0 = with_scenario(load.settings.0);
+        let tables: [&dyn TypedTable; 7] =
+            [&tester, &load, &mode, &search, &sequential, &rfc7502, &objective];
+        self.environment.save("capacity", &tables)?;
+        let asked = environment::text(&[&tester, &load]);
+        let search = SearchRequest {
+            mode: mode.settings.mode,
+            search: search.settings,
+            sequential: sequential.settings,
+            rfc7502: rfc7502.settings,
+            objective: objective.settings,
+        };
+        let load = LoadRequest { load: load.settings.0, tester: tester.settings };
+        Ok(CapacitySettings { load, search, asked })
     }
+}
+
+/// The flag of a setting of a search; the setting's own name, if it has no flag.
+pub fn typed_name(setting: &str) -> String {
+    match setting {
+        "test.good" | "test.bad" | "objective" => "the share of failures that --success allows".to_owned(),
+        "linger_s" => "the time after which a request has failed, by --t1,".to_owned(),
+        _ => match search_rows().find(|row| row.key == setting) {
+            Some(row) => format!("--{}", row.flag()),
+            None => setting.to_owned(),
+        },
+    }
+}
+
+fn search_rows() -> impl Iterator<Item = Setting> {
+    let of_modes = [Sequential::rows(), Rfc7502::rows(), DesignObjective::rows()];
+    SearchSettings::rows().into_iter().chain(of_modes.into_iter().flatten())
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_sip_tester::capacity::{CapacitySearch, SearchSettings, Sequential};
+    use netrig_sip_tester::capacity::CapacitySearch;
 
     use super::*;
 
@@ -135,7 +131,7 @@ mod tests {
             ),
             (
                 SearchSettings { patience_s: -1.0, ..settings.clone() },
-                "--patience is -1 s; expected: at least 0 and finite",
+                "patience_s is -1 s; expected: at least 0 and finite",
             ),
             (SearchSettings { rest_s: -1.0, ..settings }, "rest_s is -1 s; expected: at least 0 and finite"),
         ] {

@@ -1,27 +1,24 @@
 //! `netrig sip capacity`.
 
 mod arguments;
-mod settings;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::Duration;
-use netrig_sip::load::{Arrivals, Pace};
 use netrig_sip_net::load::{LoadError, LoadOrder, Offered, Steering};
 use netrig_sip_net::tap::MessageTaps;
 use netrig_sip_tester::capacity::{
-    CapacityError, CapacityOrder, JournalError, SearchDrive, SearchEnd, SearchSettings, Verdict, table,
+    CapacityError, CapacityOrder, JournalError, SearchDrive, SearchEnd, Verdict, table,
 };
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
+use netrig_sip_tester::request::LoadRequest;
 use netrig_sip_tester::screen::{Hand, ScreenState};
 
-use self::arguments::typed_name;
-use crate::commands::sip::environment;
+use self::arguments::{CapacitySettings, typed_name};
 use crate::commands::sip::load;
-use crate::commands::sip::subject::{Span, order_of, work};
+use crate::commands::sip::refusal::{flagged, refused};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
 use netrig_sip_tester::watchers::Watchers;
@@ -32,9 +29,9 @@ pub use netrig_sip_tester::capacity::CapacityDocument;
 /// Looks for the highest rate that a server carries.
 pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     // What cannot be is refused before the first call.
-    let first = step(typed, typed.search.start.0, 1.0, Some(1))?;
-    environment::save(&typed.environment)?;
-    let order = order(typed, settings::settings(typed, &first));
+    let settings = typed.settings()?;
+    let first = settings.load.step(settings.search.search.start, 1.0, Some(1)).map_err(refused)?;
+    let order = order(typed, &settings, &first);
     let mut drive = SearchDrive::new(&order).map_err(failure)?;
     let known = drive.search().journal().steps().count();
     if let Some(file) = order.journal.as_deref().filter(|_| known > 0) {
@@ -69,33 +66,25 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     Ok(exit_code(verdict.as_ref()))
 }
 
-/// What was typed, as the search takes it.
-fn order(typed: &Capacity, settings: SearchSettings) -> CapacityOrder<'_> {
+/// The search that was asked for, with loads such as `first`.
+fn order<'a>(typed: &Capacity, settings: &'a CapacitySettings, first: &LoadOrder) -> CapacityOrder<'a> {
     let load = |rate, at_most_s, calls| {
-        step(typed, rate, at_most_s, calls).map_err(|failure| LoadError::Request(failure.why()))
+        let step = settings.load.step(rate, at_most_s, calls);
+        step.map_err(|error| LoadError::Request(flagged(&error.to_string())))
     };
-    let search = &typed.search;
+    let LoadRequest { load: own, tester } = &settings.load;
+    let work = first.plan.work;
     CapacityOrder {
-        target: typed.subject.target.clone(),
-        work: work(&typed.subject),
-        hold: typed.subject.call.hold.mean(),
-        success: typed.subject.judge.success,
-        statistic: typed.subject.judge.statistic.words(),
-        settings,
+        target: tester.target.clone(),
+        work,
+        hold: own.hold.0.mean(),
+        success: tester.success,
+        statistic: tester.statistic.words(),
+        settings: settings.search.settings(first, work),
         load: Box::new(load),
         journal: typed.journal.clone(),
-        // All that was typed but for the search's own settings, which its journal has.
-        asked: format!("{:?}, arrivals {:?}, seed {}", typed.subject, search.arrivals.0, search.seed),
+        asked: settings.asked.clone(),
     }
-}
-
-/// The load that a step is.
-fn step(typed: &Capacity, rate: f64, at_most_s: f64, calls: Option<u64>) -> Result<LoadOrder, Failure> {
-    let search = &typed.search;
-    let pace = Pace::Open(Arrivals::at(rate, search.arrivals.0));
-    let lasts = Duration::from_secs_f64(at_most_s);
-    let span = Span { lasts, count: calls, warm_up: Duration::ZERO, seed: search.seed, is_step: true };
-    order_of(&typed.subject, pace, span)
 }
 
 /// A search that could not be.

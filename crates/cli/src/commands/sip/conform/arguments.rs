@@ -9,7 +9,7 @@ use netrig_host::HostAddress;
 use netrig_sip::Uri;
 use netrig_sip_tester::conformance::TestedRole;
 
-use crate::commands::sip::rate::Rate;
+use netrig_sip::load::ArrivalRate;
 
 /// `netrig sip conform`.
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub struct Conform {
     pub jobs: u16,
     /// Test while a load goes on: so many registrations or calls per second, by users behind those of the test cases
     #[arg(long, value_name = "RATE")]
-    pub beside: Option<Rate>,
+    pub beside: Option<ArrivalRate>,
     /// Users of that load who register or call
     #[arg(long, value_name = "N", default_value_t = 100, requires = "beside", value_parser = clap::value_parser!(u32).range(1..))]
     pub beside_users: u32,

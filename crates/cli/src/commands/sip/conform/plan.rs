@@ -12,9 +12,9 @@ use netrig_sip_tester::conformance::{
 };
 
 use super::arguments::{Conform, SetName};
-use crate::commands::sip::serve::users::user_list;
 use crate::commands::sip::tested::TestedServer;
 use crate::failure::Failure;
+use netrig_sip_tester::request::listed_users;
 
 /// The purposes that were asked for.
 pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
@@ -120,7 +120,7 @@ fn users(typed: &Conform, needed: usize) -> Result<Vec<TestUser>, Failure> {
         }
     };
     if let Some(file) = &typed.users.users_from {
-        let listed = user_list(file)?.into_iter();
+        let listed = listed_users(file).map_err(crate::commands::sip::refusal::refused)?.into_iter();
         let users: Vec<_> = listed
             .map(|user| TestUser { name: user.name, password: user.password.or_else(|| common.clone()) })
             .collect();

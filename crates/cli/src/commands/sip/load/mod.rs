@@ -1,9 +1,6 @@
 //! `netrig sip load`.
 
 mod arguments;
-mod order;
-#[cfg(test)]
-mod vocabulary;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,15 +12,13 @@ use netrig_sip_net::load::{
 use netrig_sip_tester::load_text;
 
 use super::keeping::evidence;
+use super::refusal::{flagged, refused};
 use super::scenario::load_of;
-use super::subject::scenario;
-use crate::commands::sip::environment;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
 use netrig_sip_tester::screen::{Hand, ScreenState};
 
 pub use arguments::Load;
-pub use order::pace;
 
 /// Puts a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
@@ -33,9 +28,10 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     if let Some(flag) = arguments.script.script.given() {
         return Err(Failure::request(format!("{flag} belongs to a scenario: give it with --scenario-file")));
     }
-    let order = order::order(arguments)?;
-    environment::save(&arguments.environment)?;
-    let report = watched(arguments, &order)?;
+    let (request, period) = arguments.settings()?;
+    let order = request.order(&period).map_err(refused)?;
+    let title = format!("{}, {}", request.tester.target, request.scenario());
+    let report = watched(arguments, title, &order)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
     } else {
@@ -45,11 +41,10 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
 }
 
 /// Carries the load out, before the eyes of those who watch it.
-fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
+fn watched(arguments: &Load, title: String, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let stop = until_interrupted()?;
     let control = Arc::new(Control::default());
     let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
-    let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
     let watchers = arguments.watching.open(ScreenState::of(title, order), hand)?;
     // Whom nobody can steer goes its way with nobody looking for it.
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
@@ -88,9 +83,8 @@ fn exit_code(report: &LoadReport) -> ExitCode {
 pub fn failure(error: LoadError) -> Failure {
     match error {
         LoadError::Request(why) => Failure::Request(why),
-        LoadError::Plan(_) | LoadError::Domain(_) | LoadError::Socket(_) | LoadError::Unlocated { .. } => {
-            Failure::request(error)
-        }
+        LoadError::Plan(error) => Failure::request(flagged(&error.to_string())),
+        LoadError::Domain(_) | LoadError::Socket(_) | LoadError::Unlocated { .. } => Failure::request(error),
         LoadError::Kernel { .. } | LoadError::Panicked => Failure::Tester(error.to_string()),
         LoadError::Preparation { limit, .. } => {
             Failure::failed(load_text::with_flag(&error.to_string(), limit))

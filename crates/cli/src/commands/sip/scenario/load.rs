@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::{Duration, SpanDistribution};
+use netrig_host::host_of_target;
 use netrig_host::tls::{self, Identity};
-use netrig_host::{host_of_target, is_public};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Gaps, Pace};
+use netrig_sip::settings::Connections;
+use netrig_sip_net::load::{Carrier, LoadTls};
 use netrig_sip_net::{EndAddress, ListeningPoint, source_towards};
+use netrig_sip_tester::request::{LoadRequest, carrier, check_consent, server_address, split_server};
 use netrig_sip_tester::scenario::{
     CallScript, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioLoadError, ScenarioOrder, ScenarioSecond,
     ScenarioWatch, ScriptConnections, ScriptSide, ScriptWords, read_sipp_scenario, run_scenario,
@@ -21,8 +24,8 @@ use super::order::{self, ScriptPlace};
 use super::show;
 use crate::build::BUILD;
 use crate::commands::sip::keeping::evidence;
-use crate::commands::sip::load::{Load, pace};
-use crate::commands::sip::subject::{self, ConnectionsName};
+use crate::commands::sip::load::Load;
+use crate::commands::sip::refusal::refused;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 use crate::output::terminal_width;
@@ -74,33 +77,31 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
             file.display()
         )));
     }
-    let (tester, call) = (&typed.subject.tester, &typed.subject.call);
-    let (transport, host) = subject::target(&typed.subject.target)?;
-    let server = subject::address(host, transport)?;
-    let may_test = subject::may_test(tester.i_may_test.as_deref(), host)?;
-    if is_public(server.ip()) && !may_test {
-        return Err(Failure::request(format!(
-            "{} is a public address: if you may test it, say so with --i-may-test HOST",
-            server.ip()
-        )));
-    }
-    let tls = subject::client_tls(&typed.subject.connections, transport, host, server.ip())?;
+    let (request, period) = typed.settings()?;
+    let LoadRequest { load, tester } = &request;
+    let (transport, host) = split_server(&tester.target).map_err(refused)?;
+    let server = server_address(host, transport).map_err(refused)?;
+    let may_test = check_consent(server, host, tester.i_may_test.as_deref()).map_err(refused)?;
+    let tls = match carrier(tester, load.connections, transport, (host, server.ip())).map_err(refused)? {
+        Carrier::Tls(_, LoadTls { client, name, .. }) => Some((client, name)),
+        Carrier::Udp | Carrier::Tcp(_) => None,
+    };
     let local = match tester.local {
-        Some(local) => local,
+        Some(local) => local.0,
         None => source_towards(server).map_err(|error| Failure::request(format!("{host}: {error}")))?,
     };
     let address = EndAddress {
         transport,
         server,
         local,
-        port: tester.local_port,
+        port: tester.local_port.unwrap_or(0),
         tls,
         server_tls: None,
         room: ROOM,
         most_accepted: MOST_ACCEPTED,
         answers_strangers: false,
     };
-    let SpanDistribution::Constant(hold) = call.hold else {
+    let SpanDistribution::Constant(hold) = load.hold.0 else {
         return Err(Failure::request(
             "--hold: of a scenario's pauses that say no time, expected one time; <pause> can draw others",
         ));
@@ -109,15 +110,14 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         address: &address,
         remote_host: host_of_target(host).to_owned(),
         hold,
-        t2: call.t2.unwrap_or_else(|| Duration::from_secs(4).max(call.t1)),
-        users: typed.subject.population.users,
-        password_env: typed.subject.population.password_env.as_deref(),
+        t2: load.t2.unwrap_or_else(|| Duration::from_secs(4).max(load.t1)),
+        users: load.users,
+        password_env: tester.password_env.as_deref(),
     };
     let script_typed = &typed.script.script;
-    let pace = pace(&typed.arrivals)?;
+    let pace = request.pace().map_err(refused)?;
     let own = if let Pace::Open(arrivals) = &pace { arrivals.lasts() } else { None };
-    let has_count = typed.arrivals.count.is_some();
-    let lasts = typed.arrivals.lasts.or(own).or_else(|| (!has_count).then_some(LASTS));
+    let lasts = period.lasts.or(own).or_else(|| load.count.is_none().then_some(LASTS));
     let order = ScenarioOrder {
         settings: order::settings(script_typed, &place)?,
         files: order::files(script_typed)?,
@@ -126,22 +126,22 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         script,
         media: order::media(script_typed)?,
         file,
-        connections: match typed.subject.connections.connections {
-            Some(ConnectionsName::PerAttempt) => ScriptConnections::PerCall,
-            Some(ConnectionsName::PerUser) => {
+        connections: match load.connections {
+            Some(Connections::PerAttempt) => ScriptConnections::PerCall,
+            Some(Connections::PerUser) => {
                 return Err(Failure::request("--connections per-user: a scenario has one, or per-attempt"));
             }
             _ => ScriptConnections::One,
         },
-        address,
         pace,
         lasts,
-        count: typed.arrivals.count,
-        users: typed.subject.population.users,
-        most_open: tester.most_calls as usize,
-        seed: typed.arrivals.seed,
+        count: load.count,
+        users: load.users,
+        most_open: load.most_calls as usize,
+        seed: tester.seed,
         runs_programs: script_typed.allow_commands,
         may_test,
+        address,
     };
     carry_out(order, evidence(&typed.keeping, &typed.records)?, typed.json)
 }

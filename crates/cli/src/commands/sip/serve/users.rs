@@ -1,12 +1,11 @@
 //! Users by a number, or from a file.
 
-use std::path::Path;
-
-use netrig_host::user_file;
 use netrig_sip::server::User;
-use netrig_sip::user_list::{ListedUser, UserListError, read_users};
+use netrig_sip::user_list::ListedUser;
+use netrig_sip_tester::request::listed_users;
 
 use super::arguments::Users;
+use crate::commands::sip::refusal::refused;
 use crate::failure::Failure;
 
 /// The most users of a pattern.
@@ -35,24 +34,7 @@ pub fn read(users: &Users, password: Option<&str>) -> Result<Option<Vec<User>>, 
         user.contact_or(None).map_err(|error| wrong(error.to_string()))?;
         Ok(user)
     };
-    user_list(file)?.into_iter().map(user).collect::<Result<_, _>>().map(Some)
-}
-
-/// The users of a file. Other users of the machine cannot read one that has passwords.
-pub fn user_list(file: &Path) -> Result<Vec<ListedUser>, Failure> {
-    let unreadable = |error| Failure::request(format!("cannot read the users {}: {error}", file.display()));
-    let (text, hidden) = user_file::read_guarded(file, user_file::LONGEST_DATA).map_err(unreadable)?;
-    let users = read_users(&text).map_err(|error| {
-        let between = if error == UserListError::Empty { " " } else { ":" };
-        Failure::request(format!("{}{between}{error}", file.display()))
-    })?;
-    if let Some(user) = users.iter().find(|user| user.password.as_ref().is_some_and(|own| !own.is_empty())) {
-        hidden.map_err(|error| {
-            let (file, line, name) = (file.display(), user.line, &user.name);
-            Failure::request(format!("{file}:{line}: the file has the password of `{name}`: {error}"))
-        })?;
-    }
-    Ok(users)
+    listed_users(file).map_err(refused)?.into_iter().map(user).collect::<Result<_, _>>().map(Some)
 }
 
 #[cfg(test)]
@@ -86,30 +68,5 @@ mod tests {
                 .unwrap_err()
                 .starts_with("users.csv:2: `extra` is not a contact")
         );
-    }
-
-    #[test]
-    fn a_file_with_passwords_that_others_can_read_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("users.csv");
-        let listed = |text: &str, mode| {
-            std::fs::write(&file, text).unwrap();
-            std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
-            user_list(&file)
-        };
-        for mode in [0o644, 0o666] {
-            let Err(Failure::Request(why)) = listed("bob,\nalice,zanzibar\n", mode) else {
-                panic!("{mode:o}")
-            };
-            assert!(
-                why.contains(":2: the file has the password of `alice`: other users can read it"),
-                "{why}"
-            );
-            assert!(why.contains(&format!("its mode is {mode:o}")) && why.contains("chmod 600"), "{why}");
-        }
-        assert_eq!(listed("bob,\nalice,zanzibar\n", 0o600).unwrap().len(), 2);
-        for text in ["bob\nalice\n", "bob,\nalice,,sip:alice@192.0.2.1\n"] {
-            assert_eq!(listed(text, 0o644).unwrap().len(), 2, "{text}");
-        }
     }
 }

@@ -1,0 +1,15 @@
+//! The error of a setting.
+
+/// An invalid value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}`: {why}")]
+pub struct SettingError {
+    /// The key in the file, below that of the application.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+pub(super) fn wrong(field: &'static str, why: impl Into<String>) -> Result<(), SettingError> {
+    Err(SettingError { field, why: why.into() })
+}

@@ -1,0 +1,18 @@
+//! A load as a user asks for it: the settings of a load and of the tester become an order.
+//!
+//! [`LoadRequest::order`] makes the order of a load, and of a step of a capacity search.
+
+mod carrier;
+mod error;
+mod location;
+mod order;
+mod server_text;
+mod tester;
+mod user_file;
+
+pub use carrier::{carrier, certified_name};
+pub use error::RequestError;
+pub use order::{LoadPeriod, LoadRequest, with_scenario};
+pub use server_text::{check_consent, may_test, server_address, split_server};
+pub use tester::{LocalAddress, ResolverAddress, TesterSettings};
+pub use user_file::listed_users;

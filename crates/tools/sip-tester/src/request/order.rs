@@ -1,0 +1,352 @@
+//! From the settings of a load and of the tester to an order.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use netrig_core::setting::SettingsTable as _;
+use netrig_core::{Duration, settings};
+use netrig_sip::header::Transport;
+use netrig_sip::index::Thresholds;
+use netrig_sip::load::{ArrivalRate, Arrivals, Directory, OwnMessage, Pace, Plan, moments_of};
+use netrig_sip::settings::{Called, LoadSettings, ScenarioName, SettingError};
+use netrig_sip_net::dns::{Found, Location};
+use netrig_sip_net::load::LoadOrder;
+use serde::Deserialize;
+
+use super::carrier::carrier;
+use super::error::RequestError;
+use super::location::{LocatedServer, look_up, read_text};
+use super::server_text::{check_consent, server_address, split_server};
+use super::tester::TesterSettings;
+use super::user_file::listed_users;
+
+/// The rate of a load whose settings say no pace.
+const RATE: ArrivalRate = ArrivalRate(10.0);
+
+/// The time of a load whose settings say none, and whose arrivals have no end.
+const LASTS: Duration = Duration::from_secs(10);
+
+settings! {
+    /// When the attempts of a load start, and which are measured.
+    #[derive(Clone, Debug, Default)]
+    pub struct LoadPeriod {
+        /// Attempts of each user in an hour (busy hour call attempts), in place of the rate of all.
+        bhca: Option<f64> { heading: ARRIVALS, group: "pace" };
+        /// How long attempts start. Started attempts are brought to their end. By default as long as the stages or the trace
+        /// last, or 10 s.
+        lasts: Option<Duration> { flag: "for", heading: ARRIVALS };
+        /// Attempts that start in this first part of the time are not measured.
+        warm_up: Duration { heading: ARRIVALS };
+    }
+}
+
+/// The heading of a help text.
+const ARRIVALS: &str = "Arrivals";
+
+/// A load on a server.
+#[derive(Clone, Debug)]
+pub struct LoadRequest {
+    /// What an experiment file says of a load.
+    pub load: LoadSettings,
+    /// What it does not say.
+    pub tester: TesterSettings,
+}
+
+impl LoadRequest {
+    /// The scenario, or the mix of scenarios, as text: `call`, `busy=30 %,call=70 %`.
+    pub fn scenario(&self) -> String {
+        ["scenario", "mix"].map(|key| self.load.words(key).concat()).concat()
+    }
+
+    /// When attempts start: 10 a second if the settings say nothing.
+    ///
+    /// # Errors
+    /// If the settings contradict each other, or the file of a trace cannot be read.
+    pub fn pace(&self) -> Result<Pace, RequestError> {
+        Ok(self.paced()?.draft(LASTS)?.pace)
+    }
+
+    /// The order of the load.
+    ///
+    /// # Errors
+    /// If a setting is invalid, a file cannot be read, or the server is not found or must not be tested.
+    pub fn order(&self, period: &LoadPeriod) -> Result<LoadOrder, RequestError> {
+        let load = match period.bhca {
+            Some(attempts) if attempts <= 0.0 => return Err(refused("bhca", "it must be above zero")),
+            // The rate follows from the number of users.
+            Some(_) => LoadSettings { rate: Some(RATE), ..self.load.clone() },
+            None => self.paced()?,
+        };
+        let own = match load.draft(LASTS)?.pace {
+            Pace::Open(arrivals) => arrivals.lasts(),
+            Pace::Closed(_) => None,
+        };
+        let lasts = period.lasts.or(own).unwrap_or(LASTS);
+        let mut order = self.order_of(&load, (lasts, period.warm_up), false)?;
+        if let Some(attempts) = period.bhca {
+            let rate = attempts * f64::from(order.plan.users) / 3600.0;
+            order.plan.pace = Pace::Open(Arrivals::at(rate, load.arrivals));
+        }
+        Ok(order)
+    }
+
+    /// The order of a step of a capacity search: attempts at this rate (1/s) start for this time (s), `most` at most. If
+    /// users register, there are as many as the rate needs.
+    ///
+    /// # Errors
+    /// Those of [`LoadRequest::order`].
+    pub fn step(&self, rate: f64, lasts_s: f64, most: Option<u64>) -> Result<LoadOrder, RequestError> {
+        let load = LoadSettings { rate: Some(ArrivalRate(rate)), count: most, ..self.load.clone() };
+        self.order_of(&load, (Duration::from_secs_f64(lasts_s), Duration::ZERO), true)
+    }
+
+    /// The settings of the load with a scenario and a pace.
+    fn paced(&self) -> Result<LoadSettings, RequestError> {
+        let mut load = self.load.clone();
+        if let Some(file) = load.trace.take() {
+            let file = Path::new(&file);
+            load.moments = moments_of(&read_text(file)?)
+                .map_err(|error| RequestError::File { file: file.to_owned(), why: format!(": {error}") })?;
+        }
+        if !load.has_pace() {
+            load.rate = Some(RATE);
+        }
+        load.check_load()?;
+        Ok(load)
+    }
+
+    fn order_of(
+        &self,
+        load: &LoadSettings,
+        (lasts, warm_up): (Duration, Duration),
+        is_step: bool,
+    ) -> Result<LoadOrder, RequestError> {
+        let tester = &self.tester;
+        let Aim { transport, host, address, others, location, located, may_test } = self.aim(load)?;
+        let carrier = carrier(tester, load.connections, transport, (&host, address.ip()))?;
+        let mut plan = load.draft(lasts)?;
+        plan.warm_up = warm_up;
+        plan.seed = tester.seed;
+        plan.longest_ringing = tester.longest_ringing;
+        // Users have the domain that is looked up.
+        plan.domain = plan.domain.or_else(|| location.as_ref().map(|_| host.clone()));
+        plan.thresholds = Thresholds {
+            statistic: tester.statistic,
+            success: tester.success.get(),
+            ..Thresholds::default()
+        };
+        if let Some(file) = &tester.messages {
+            plan.options.messages = own_messages(file)?;
+        }
+        self.populate(&mut plan, load, is_step)?;
+        let users = plan.users;
+        let own = LoadOrder::new(address, plan);
+        Ok(LoadOrder {
+            carrier,
+            local: tester.local.map(|local| local.0),
+            local_port: tester.local_port.unwrap_or(0),
+            may_test,
+            others,
+            location,
+            located,
+            reconnecting: tester.reconnect.unwrap_or_default(),
+            ends_without_server: tester.stop_on_loss_of_server,
+            shards: tester.cpus.unwrap_or(own.shards).min(u16::try_from(users).unwrap_or(u16::MAX)),
+            punctual: tester.punctual,
+            ..own
+        })
+    }
+
+    /// Where the load goes: to the target, or to the servers that it was found to be.
+    fn aim(&self, load: &LoadSettings) -> Result<Aim, RequestError> {
+        let tester = &self.tester;
+        if let Some(LocatedServer { location, found, may_test }) = look_up(tester)?
+            && let Some((first, servers)) = found.servers()
+        {
+            if !may_test {
+                check_consent(first.address, &location.uri.host.to_string(), None)?;
+            }
+            return Ok(Aim {
+                transport: first.transport,
+                host: location.uri.host.to_string(),
+                address: first.address,
+                others: servers.into_iter().skip(1).collect(),
+                location: Some(location),
+                located: Some(found),
+                may_test,
+            });
+        }
+        let (transport, host) = split_server(&tester.target)?;
+        let address = server_address(host, transport)?;
+        let other = |text: &String| {
+            let (own, host) = split_server(text)?;
+            if own != transport {
+                let target = tester.target.clone();
+                return Err(RequestError::OtherTransport { other: text.clone(), target });
+            }
+            server_address(host, transport)
+        };
+        Ok(Aim {
+            transport,
+            host: host.to_owned(),
+            address,
+            others: load.fail_over.iter().map(other).collect::<Result<_, _>>()?,
+            location: None,
+            located: None,
+            may_test: check_consent(address, host, tester.i_may_test.as_deref())?,
+        })
+    }
+
+    /// Gives a plan its users: their number, names and passwords.
+    fn populate(&self, plan: &mut Plan, load: &LoadSettings, is_step: bool) -> Result<(), RequestError> {
+        let tester = &self.tester;
+        let password = match &tester.password_env {
+            Some(name) => {
+                std::env::var(name).map_err(|error| RequestError::Password { name: name.clone(), error })?
+            }
+            None => String::new(),
+        };
+        if let Some(file) = &tester.users_from {
+            let has_peers = load.callee == Called::Own;
+            (plan.names, plan.passwords, plan.users) = listed(file, &password, has_peers)?;
+            return Ok(());
+        }
+        plan.names = pattern(&tester.names)?;
+        plan.passwords = Directory::Fixed(password.into_bytes().into());
+        let wanted = || plan.wanted_users().map_err(SettingError::from);
+        plan.users = match load.users {
+            Some(users) if is_step && plan.work.registers() => wanted()?.min(users),
+            Some(users) => users,
+            None => wanted()?,
+        };
+        Ok(())
+    }
+}
+
+/// Where a load goes.
+struct Aim {
+    transport: Transport,
+    /// The host as the user wrote it, or the name that was looked up.
+    host: String,
+    address: SocketAddr,
+    others: Vec<SocketAddr>,
+    location: Option<Location>,
+    located: Option<Found>,
+    may_test: bool,
+}
+
+fn refused(field: &'static str, why: impl Into<String>) -> RequestError {
+    SettingError { field, why: why.into() }.into()
+}
+
+/// These settings, with plain calls if they say no scenario.
+pub fn with_scenario(load: LoadSettings) -> LoadSettings {
+    let usual = load.mix.is_empty().then_some(ScenarioName::Call);
+    LoadSettings { scenario: load.scenario.or(usual), ..load }
+}
+
+/// The own messages of a file.
+fn own_messages(file: &Path) -> Result<Vec<OwnMessage>, RequestError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct MessagesFile {
+        #[serde(default)]
+        messages: Vec<OwnMessage>,
+    }
+    let wrong = |why: String| RequestError::File { file: file.to_owned(), why: format!(": {why}") };
+    let MessagesFile { messages } =
+        toml::from_str(&read_text(file)?).map_err(|error| wrong(error.to_string()))?;
+    OwnMessage::check_all(&messages).map_err(wrong)?;
+    if messages.is_empty() {
+        return Err(wrong("it has no message: expected a `[[messages]]` with its `step`".to_owned()));
+    }
+    Ok(messages)
+}
+
+/// Names by a first name that ends with zeros: `user000000`.
+fn pattern(name: &str) -> Result<Directory, RequestError> {
+    let prefix = name.trim_end_matches('0');
+    let digits = name.len() - prefix.len();
+    if !(1..=10).contains(&digits) {
+        let why = format!("`{name}` is no first name: expected one that ends with zeros, as user000000");
+        return Err(refused("names", why));
+    }
+    Ok(Directory::pattern(prefix, digits as u8))
+}
+
+/// The names and passwords of the users of a file, and their number without peers. Users without a password have the
+/// common one.
+fn listed(file: &Path, common: &str, has_peers: bool) -> Result<(Directory, Directory, u32), RequestError> {
+    let all = listed_users(file)?;
+    let users = if has_peers { all.len() / 2 } else { all.len() };
+    if users == 0 {
+        let why = " has one user: the peer of a caller is another one".to_owned();
+        return Err(RequestError::File { file: file.to_owned(), why });
+    }
+    let names = Directory::list(all.iter().map(|user| user.name.as_str()));
+    let passwords = Directory::list(all.iter().map(|user| user.password.as_deref().unwrap_or(common)));
+    Ok((names, passwords, u32::try_from(users).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_host::HostAddress;
+
+    use super::*;
+
+    fn request(words: &[(&str, &str)]) -> LoadRequest {
+        let mut request = LoadRequest { load: LoadSettings::default(), tester: TesterSettings::default() };
+        for (key, word) in words {
+            request.load.set(key, &[word]).unwrap();
+            request.tester.set(key, &[word]).unwrap();
+        }
+        request.load = with_scenario(request.load);
+        request
+    }
+
+    #[test]
+    fn the_servers_of_a_load_and_its_own_address_keep_their_interfaces() {
+        let at = |text: &str, port| text.parse::<HostAddress>().unwrap().at(port);
+        let order = request(&[
+            ("target", "udp:[fe80::2%lo]:5070"),
+            ("fail_over", "udp:fe80::3%lo"),
+            ("local", "fe80::1%lo"),
+        ]);
+        let order = order.order(&LoadPeriod::default()).unwrap();
+        assert_eq!((order.target, order.others), (at("fe80::2%lo", 5070), vec![at("fe80::3%lo", 5060)]));
+        assert_eq!(order.local, Some("fe80::1%lo".parse().unwrap()));
+        let unscoped = request(&[("target", "tcp:[fe80::2]:5070")]).order(&LoadPeriod::default());
+        assert!(unscoped.unwrap_err().to_string().contains("needs an interface"));
+        let unscoped = TesterSettings::default().set("local", &["fe80::1"]).unwrap_err().to_string();
+        assert!(unscoped.contains("needs an interface"), "{unscoped}");
+    }
+
+    #[test]
+    fn a_first_name_ends_with_zeros() {
+        let name = |typed: &str, user| {
+            pattern(typed)
+                .map(|names| String::from_utf8(names.of(user).as_bytes().into()).unwrap_or_default())
+        };
+        assert_eq!(name("user000000", 17).unwrap(), "user000017");
+        assert_eq!(name("0", 17).unwrap(), "17");
+        assert!(name("user", 0).is_err());
+    }
+
+    /// An experiment file with the same values makes the same plan: both use the same table.
+    #[test]
+    fn a_request_and_a_file_make_the_same_plan() {
+        let own = request(&[
+            ("target", "udp:127.0.0.1"),
+            ("mix", "call=70%,busy=30%"),
+            ("rate", "40/s"),
+            ("hold", "lognormal:90s,1"),
+            ("retries", "3"),
+        ]);
+        let file = toml::from_str::<LoadSettings>(
+            "mix = { call = \"70 %\", busy = \"30 %\" }\nrate = 40\nretries = 3\nserver = \"program\"\n\
+             hold = { lognormal = { mean = \"90 s\", sigma = 1 } }",
+        );
+        assert_eq!(own.load, file.unwrap());
+        assert_eq!(own.scenario(), "busy=30 %,call=70 %");
+    }
+}
