@@ -18,8 +18,8 @@ use netrig_speed::measure::{
 use netrig_speed::protocol::{DataDirection, PORT, SHORTEST_INTERVAL};
 
 use super::arguments::{Form, Measure, Only};
+use super::iperf3;
 use super::tasks::{USUAL_SIZE, tasks};
-use super::{document, iperf3, show};
 use crate::commands::probe::{KeyPlace, Target, read_key};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
@@ -51,9 +51,9 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
     line.clear();
     let (report, documents) = measured?;
     match arguments.json {
-        Some(Form::Netrig) => print(document::json(&report)?)?,
+        Some(Form::Netrig) => print(report.json().map_err(Failure::failed)?)?,
         Some(Form::Iperf3) => documents.iter().try_for_each(|document| print(document.json()))?,
-        None => print(show::table(&report).trim_end())?,
+        None => print(report.text().trim_end())?,
     }
     Ok(exit(&report, cancel.load(Ordering::Relaxed)))
 }
@@ -256,7 +256,7 @@ impl Line {
             MeasureProgress::Arrived { way, at_s, bytes } => {
                 let (at, had) = std::mem::replace(&mut self.before, (at_s, bytes));
                 let rate = bytes.saturating_sub(had) as f64 * 8.0 / (at_s - at).max(1e-3);
-                format!("{} {at_s:4.1} s  {}", show::way(way), show::rate(rate))
+                format!("{} {at_s:4.1} s  {}", meter::way(way), meter::rate(rate))
             }
         };
         if self.is_live {

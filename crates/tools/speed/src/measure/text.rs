@@ -1,15 +1,22 @@
-//! What was measured, as a table for people.
+//! The report as a table for people.
 
 use std::fmt::Write as _;
 
 use netrig_core::number::{Unit, plain};
-use netrig_speed::measure::{LineCapacity, PhaseReport, SpeedReport};
-use netrig_speed::meter::{Delays, OneWay, Throughput, TooShort};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Datagrams};
-use netrig_speed::responsiveness::{ProbeTimes, Responsiveness};
 
-/// All that a report says.
-pub fn table(report: &SpeedReport) -> String {
+use super::{LineCapacity, PhaseReport, SpeedReport};
+use crate::meter::{Delays, OneWay, Throughput, TooShort};
+use crate::protocol::{Carrier, DataDirection, DatagramLoad, Datagrams};
+use crate::responsiveness::{ProbeTimes, Responsiveness};
+
+impl SpeedReport {
+    /// The report as a table.
+    pub fn text(&self) -> String {
+        table(self)
+    }
+}
+
+fn table(report: &SpeedReport) -> String {
     let mut text = String::new();
     let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
     line(&format!("speed to {}", report.server));

@@ -1,11 +1,16 @@
-//! What was found of a terminal, as a table for people.
+//! The findings as a table for people.
 
-use netrig_speed::tune::{RateFrom, SettingFinding, SettingVerdict, Tuning};
+use super::{RateFrom, SettingFinding, SettingVerdict, Tuning};
+use crate::measure::rate;
 
-use super::super::show::rate;
+impl Tuning {
+    /// The path, each setting, and at the end the recommendations.
+    pub fn text(&self) -> String {
+        table(self)
+    }
+}
 
-/// All that was found: first what was known of the path, then each setting, what is to be mended at the end.
-pub(super) fn table(tuning: &Tuning) -> String {
+fn table(tuning: &Tuning) -> String {
     let mut text = heading(tuning);
     let widest = |of: fn(&SettingFinding) -> &str| {
         tuning.settings.iter().map(|finding| of(finding).chars().count()).max().unwrap_or(0)
