@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::{Unit, plain};
+use netrig_core::number::fitted;
 
 use super::{LineCapacity, PhaseReport, SpeedReport};
 use crate::meter::{Delays, OneWay, Throughput, TooShort};
@@ -12,49 +12,45 @@ use crate::responsiveness::{ProbeTimes, Responsiveness};
 impl SpeedReport {
     /// The report as a table.
     pub fn text(&self) -> String {
-        table(self)
-    }
-}
-
-fn table(report: &SpeedReport) -> String {
-    let mut text = String::new();
-    let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
-    line(&format!("speed to {}", report.server));
-    if report.partial {
-        let why = report.broken.as_deref().unwrap_or("interrupted");
-        line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
-    }
-    let quiet =
-        [("idle before", &report.idle, &report.idle_ways), ("idle after", &report.after, &report.after_ways)];
-    for (when, told, ways) in quiet {
-        if let Some(told) = told {
-            line(&format!("  {when:<12}{}", delays(told)));
+        let mut text = String::new();
+        let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
+        line(&format!("speed to {}", self.server));
+        if self.partial {
+            let why = self.broken.as_deref().unwrap_or("interrupted");
+            line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
         }
-        one_way(ways.as_ref()).iter().for_each(|words| line(&format!("  {words}")));
-    }
-    if let Some(why) = report.no_ways {
-        line(&format!("  one way     not to be told: {why}"));
-    }
-    if let Some(most) = report.held_to {
-        line(&format!("  server      lets a session have {} of payload each way", rate(most)));
-    }
-    for phase in &report.phases {
-        line("");
-        line(&format!("{}, {}", way(phase.way), by(phase)));
-        for words in lines(phase) {
-            line(&format!("  {words}"));
+        let quiet =
+            [("idle before", &self.idle, &self.idle_ways), ("idle after", &self.after, &self.after_ways)];
+        for (when, told, ways) in quiet {
+            if let Some(told) = told {
+                line(&format!("  {when:<12}{}", delays(told)));
+            }
+            one_way(ways.as_ref()).iter().for_each(|words| line(&format!("  {words}")));
         }
-    }
-    for verdict in &report.verdicts {
-        line("");
-        let mut sentence = verdict.sentence.chars();
-        let first = sentence.next().into_iter().flat_map(char::to_uppercase);
-        line(&format!("{}: {}.", first.chain(sentence).collect::<String>(), verdict.proof));
-        if let Some(advice) = &verdict.advice {
-            line(&format!("  To mend it: {advice}."));
+        if let Some(why) = self.no_ways {
+            line(&format!("  one way     not to be told: {why}"));
         }
+        if let Some(most) = self.held_to {
+            line(&format!("  server      lets a session have {} of payload each way", rate(most)));
+        }
+        for phase in &self.phases {
+            line("");
+            line(&format!("{}, {}", phase.way.text(), by(phase)));
+            for words in lines(phase) {
+                line(&format!("  {words}"));
+            }
+        }
+        for verdict in &self.verdicts {
+            line("");
+            let mut sentence = verdict.sentence.chars();
+            let first = sentence.next().into_iter().flat_map(char::to_uppercase);
+            line(&format!("{}: {}.", first.chain(sentence).collect::<String>(), verdict.proof));
+            if let Some(advice) = &verdict.advice {
+                line(&format!("  To mend it: {advice}."));
+            }
+        }
+        text
     }
-    text
 }
 
 /// What carried a phase.
@@ -108,11 +104,11 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         format!("clock       the receiver's was set, by up to {set:.3} s: delays of that moment are not told")
     }));
     lines.extend(phase.added_delay.map(|told| {
-        let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
+        let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| fitted(value, "s"));
         format!("added delay {mean} (mean), {least} at least, {most} at most, above the shortest datagram's")
     }));
     lines.extend(phase.loaded.map(|told| {
-        let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(|value| seconds(Some(value)));
+        let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(|value| fitted(value, "s"));
         format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
     }));
     lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
@@ -179,23 +175,23 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
 
 fn lost(sent: &Datagrams, came: &Datagrams) -> String {
     let share = 100.0 * came.lost as f64 / (sent.sent.max(1)) as f64;
-    // iperf3's servers tell how many, and not how they lie.
+    // The servers of iperf3 report the number of lost datagrams and not their pattern.
     let periods = came
         .loss_periods
         .map(|told| format!(" in {} periods, {} at most in a row", told.periods, told.longest));
-    // Nor, of what they receive, what came late or twice.
+    // They do not report reordered and duplicated datagrams either.
     let order = came.reordered.zip(came.duplicated);
     let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
-    let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", seconds(Some(jitter))));
+    let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", fitted(jitter, "s")));
     let more = [periods, order, jitter].map(Option::unwrap_or_default).concat();
     format!("lost        {} of {} ({share:.3} %){more}", came.lost, sent.sent)
 }
 
-/// Both directions in a line.
+/// One-way delays of both directions in a line.
 fn one_way(told: Option<&OneWay>) -> Option<String> {
     let told = told?;
     let bound = if told.bound_s > 0.0 {
-        format!("; each may be wrong by {}", seconds(Some(told.bound_s)))
+        format!("; each may be wrong by {}", fitted(told.bound_s, "s"))
     } else {
         String::new()
     };
@@ -204,7 +200,7 @@ fn one_way(told: Option<&OneWay>) -> Option<String> {
     Some(format!("one way     up {up}; down {down} (p50, p95, p99){bound}"))
 }
 
-/// Round trips per minute: the draft's number, and of what it is made.
+/// Round trips per minute, and the medians from which they are computed.
 fn responsiveness(told: &Responsiveness) -> Vec<String> {
     let rpm = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), |rpm| format!("{rpm:.0}"));
     let median = |trips: &ProbeTimes| seconds(trips.delays.p50_s);
@@ -229,30 +225,24 @@ fn responsiveness(told: &Responsiveness) -> Vec<String> {
     lines
 }
 
-/// That a phase was too short for its line, and why.
+/// Why a phase was too short for its line.
 fn too_short(told: &TooShort) -> String {
     let why = match (told.unacknowledged, told.round_trip_s) {
         (0, Some(round_trip_s)) => {
-            format!("a round trip under load took up to {}", seconds(Some(round_trip_s)))
+            format!("a round trip under load took up to {}", fitted(round_trip_s, "s"))
         }
         (some, _) => format!("no data was acknowledged of {some} of {} connections", told.connections),
     };
     format!(
         "too short   in {} {why}: this tells how connections begin, not what they do under load; take --time {}s",
-        seconds(Some(told.lasted_s)),
+        fitted(told.lasted_s, "s"),
         told.enough_s
     )
 }
 
-/// A time in the unit that suits it; that of a lost packet has no end.
+/// A time in the unit that suits it. A lost packet has none.
 fn seconds(value: Option<f64>) -> String {
-    match value {
-        Some(value) => {
-            let unit = Unit::fitting("s", [value]);
-            format!("{} {}", plain(unit.convert(value)), unit.name())
-        }
-        None => "lost".to_owned(),
-    }
+    value.map_or_else(|| "lost".to_owned(), |value| fitted(value, "s"))
 }
 
 /// Round trips in a line.
@@ -268,7 +258,7 @@ fn delays(told: &Delays) -> String {
     )
 }
 
-/// Bits per second in the unit that suits it.
+/// Bits per second with two decimals, in the unit that suits them.
 pub fn rate(bits_per_s: f64) -> String {
     let (size, unit) = match bits_per_s {
         rate if rate >= 1e9 => (1e9, "Gbit/s"),
@@ -279,12 +269,14 @@ pub fn rate(bits_per_s: f64) -> String {
     format!("{:.2} {unit}", bits_per_s / size)
 }
 
-/// Which way, in a word.
-pub const fn way(way: DataDirection) -> &'static str {
-    match way {
-        DataDirection::Up => "upload",
-        DataDirection::Down => "download",
-        DataDirection::Both => "both ways",
+impl DataDirection {
+    /// The direction in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Up => "upload",
+            Self::Down => "download",
+            Self::Both => "both ways",
+        }
     }
 }
 

@@ -6,45 +6,41 @@ use crate::measure::rate;
 impl Tuning {
     /// The path, each setting, and at the end the recommendations.
     pub fn text(&self) -> String {
-        table(self)
+        let mut text = heading(self);
+        let widest = |of: fn(&SettingFinding) -> &str| {
+            self.settings.iter().map(|finding| of(finding).chars().count()).max().unwrap_or(0)
+        };
+        let (name, now) = (widest(|finding| &finding.name), widest(|finding| now_text(finding)));
+        text += &format!("\n{:<name$}  {:<now$}  {:<9}  needs\n", "setting", "now", "verdict");
+        for finding in &self.settings {
+            let needs = finding.needs.as_deref().unwrap_or_default();
+            let row = format!(
+                "{:<name$}  {:<now$}  {:<9}  {needs}",
+                finding.name,
+                now_text(finding),
+                verdict(finding.verdict)
+            );
+            text += &format!("{}\n", row.trim_end());
+        }
+        text += &format!("\n{}\n", self.found);
+        for finding in self.settings.iter().filter(|finding| finding.mend.is_some()) {
+            let mend = finding.mend.as_deref().unwrap_or_default();
+            text += &format!("\n{}: {}\n  {mend}\n", finding.name, finding.why);
+        }
+        let untold =
+            |finding: &&SettingFinding| finding.verdict == SettingVerdict::Unknown && finding.now.is_some();
+        if self.settings.iter().any(|finding| untold(&finding)) {
+            text += "\nnot to be told of this path:\n";
+        }
+        for finding in self.settings.iter().filter(untold) {
+            text += &format!("  {}: {}\n", finding.name, finding.why);
+        }
+        if !self.unread.is_empty() {
+            text += "\nnot to be read here:\n";
+            self.unread.iter().for_each(|words| text += &format!("  {words}\n"));
+        }
+        text
     }
-}
-
-fn table(tuning: &Tuning) -> String {
-    let mut text = heading(tuning);
-    let widest = |of: fn(&SettingFinding) -> &str| {
-        tuning.settings.iter().map(|finding| of(finding).chars().count()).max().unwrap_or(0)
-    };
-    let (name, now) = (widest(|finding| &finding.name), widest(|finding| now(finding)));
-    text += &format!("\n{:<name$}  {:<now$}  {:<9}  needs\n", "setting", "now", "verdict");
-    for finding in &tuning.settings {
-        let needs = finding.needs.as_deref().unwrap_or_default();
-        let row = format!(
-            "{:<name$}  {:<now$}  {:<9}  {needs}",
-            finding.name,
-            self::now(finding),
-            verdict(finding.verdict)
-        );
-        text += &format!("{}\n", row.trim_end());
-    }
-    text += &format!("\n{}\n", tuning.found);
-    for finding in tuning.settings.iter().filter(|finding| finding.mend.is_some()) {
-        let mend = finding.mend.as_deref().unwrap_or_default();
-        text += &format!("\n{}: {}\n  {mend}\n", finding.name, finding.why);
-    }
-    let untold =
-        |finding: &&SettingFinding| finding.verdict == SettingVerdict::Unknown && finding.now.is_some();
-    if tuning.settings.iter().any(|finding| untold(&finding)) {
-        text += "\nnot to be told of this path:\n";
-    }
-    for finding in tuning.settings.iter().filter(untold) {
-        text += &format!("  {}: {}\n", finding.name, finding.why);
-    }
-    if !tuning.unread.is_empty() {
-        text += "\nnot to be read here:\n";
-        tuning.unread.iter().for_each(|words| text += &format!("  {words}\n"));
-    }
-    text
 }
 
 fn heading(tuning: &Tuning) -> String {
@@ -69,7 +65,7 @@ fn heading(tuning: &Tuning) -> String {
     format!("{to}{by}: {round_trip}; {rate}{window}\n")
 }
 
-fn now(finding: &SettingFinding) -> &str {
+fn now_text(finding: &SettingFinding) -> &str {
     finding.now.as_deref().unwrap_or("?")
 }
 
