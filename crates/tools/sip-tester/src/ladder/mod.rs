@@ -2,6 +2,7 @@
 
 mod difference;
 mod document;
+mod list;
 mod mask;
 mod svg;
 mod text;
@@ -15,6 +16,7 @@ use netrig_sip::load::scan::Start;
 
 pub use self::difference::{DifferenceLine, difference};
 pub use self::document::{CallRow, MessageRow, TraceDocument};
+pub use self::list::calls_text;
 pub use self::mask::Mask;
 pub use self::text::LadderTimes;
 use crate::trace::{SipTrace, TracedMessage};

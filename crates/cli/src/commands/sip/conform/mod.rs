@@ -2,13 +2,12 @@
 
 mod arguments;
 mod plan;
-mod show;
 
 use std::process::ExitCode;
 
 use netrig_runner::provenance;
 use netrig_sip_tester::conformance::{
-    CapabilityClaims, ConformanceDocument, PurposeResult, PurposeVerdict, write_evidence,
+    CapabilityClaims, ConformanceDocument, PurposeResult, PurposeVerdict, purposes_text, write_evidence,
 };
 
 use crate::build::BUILD;
@@ -27,7 +26,7 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
     }
     let purposes = plan::purposes(typed)?;
     if typed.selection.list {
-        print(show::list(&purposes).trim_end())?;
+        print(purposes_text(&purposes).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let plan = plan::plan(typed, purposes)?;
@@ -36,7 +35,7 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
         if typed.json || typed.quiet {
             return;
         }
-        if let Some(line) = show::progress(result, output::terminal_width()) {
+        if let Some(line) = result.text(output::terminal_width()) {
             eprintln!("{line}");
         }
     };
@@ -60,7 +59,7 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
     if typed.json {
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
-        print(show::report(&document, output::terminal_width()).trim_end())?;
+        print(document.text(output::terminal_width()).trim_end())?;
     }
     let has_failed = document.with_verdict(PurposeVerdict::Fail).next().is_some()
         || document.false_claims().next().is_some();

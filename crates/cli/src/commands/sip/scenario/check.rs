@@ -1,25 +1,19 @@
 //! `netrig sip scenario`: files that say what a call does, looked at without a call.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use netrig_core::text::wrapped;
 use netrig_host::user_file;
 use netrig_sip_tester::ladder;
 use netrig_sip_tester::scenario::{
-    CallScript, CapturedSide, ScenarioWarning, ScriptWords, captured_scenario, read_scenario_form,
-    read_sipp_scenario, write_scenario_form,
+    CallScript, CapturedSide, captured_scenario, read_scenario, write_scenario_form,
 };
 use netrig_sip_tester::trace::SipTrace;
 
 use super::arguments::pair;
 use crate::failure::{Failure, print};
 use crate::output::{replace, terminal_width};
-
-/// Bytes of a scenario at most: sixteen times what SIPp takes.
-const LONGEST_SCENARIO: u64 = 1 << 20;
 
 /// `netrig sip scenario`.
 #[derive(Debug, Args)]
@@ -101,33 +95,13 @@ pub fn scenario(typed: &ScenarioArguments) -> Result<ExitCode, Failure> {
 }
 
 fn check(typed: &CheckArguments) -> Result<ExitCode, Failure> {
-    let (script, warnings) = read_script(&typed.file, &typed.key)?;
-    print(report(&script, &warnings, terminal_width()).trim_end())?;
+    let (script, warnings) = read_scenario(&typed.file, &typed.key).map_err(Failure::request)?;
+    print(script.text(&warnings, terminal_width()).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A scenario from its file.
-pub fn read_script(
-    path: &Path,
-    keys: &[(String, String)],
-) -> Result<(CallScript, Vec<ScenarioWarning>), Failure> {
-    let file = path.display();
-    let bytes = user_file::read(path, LONGEST_SCENARIO);
-    let bytes = bytes.map_err(|error| Failure::request(format!("cannot read {file}: {error}")))?;
-    // SIPp's own scenarios say ISO 8859-1, in which each byte is a character.
-    let text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect());
-    if path.extension().is_some_and(|ending| ending == "toml") {
-        let read = read_scenario_form(&text, ScriptWords { keys });
-        let script = read.map_err(|error| Failure::request(format!("{file}: {error}")))?;
-        return Ok((script, Vec::new()));
-    }
-    read_sipp_scenario(&text, ScriptWords { keys })
-        .map_err(|error| Failure::request(format!("{file}: {error}")))
-}
-
 fn convert(typed: &ConvertArguments) -> Result<ExitCode, Failure> {
-    let (script, warnings) = read_script(&typed.file, &typed.key)?;
+    let (script, warnings) = read_scenario(&typed.file, &typed.key).map_err(Failure::request)?;
     for warning in warnings {
         eprintln!("warning: {}: line {}: {}", typed.file.display(), warning.line, warning.what);
     }
@@ -169,19 +143,4 @@ fn written(script: &CallScript, out: Option<&Path>) -> Result<ExitCode, Failure>
         None => print(text.trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn report(script: &CallScript, warnings: &[ScenarioWarning], width: usize) -> String {
-    let count = script.steps.len();
-    let steps = if count == 1 { "1 step" } else { &format!("{count} steps") };
-    let mut text = format!("{:?}: {steps}\n", script.name);
-    for (step, number) in script.steps.iter().zip(1..) {
-        let line = format!("{number:>4}  line {:<5} {}", step.line, step.words());
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "{}", wrapped(&line, width, 18));
-    }
-    for ScenarioWarning { line, what } in warnings {
-        let _ = writeln!(text, "{}", wrapped(&format!("warning: line {line}: {what}"), width, 4));
-    }
-    text
 }

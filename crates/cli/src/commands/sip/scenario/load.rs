@@ -12,13 +12,12 @@ use netrig_sip::load::{Arrivals, Gaps, Pace};
 use netrig_sip_net::{EndAddress, ListeningPoint, source_towards};
 use netrig_sip_tester::scenario::{
     CallScript, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioLoadError, ScenarioOrder, ScenarioSecond,
-    ScenarioWatch, ScriptConnections, ScriptSide, ScriptWords, read_sipp_scenario, run_scenario,
+    ScenarioWatch, ScriptConnections, ScriptSide, ScriptWords, read_scenario, read_sipp_scenario,
+    run_scenario,
 };
 
 use super::arguments::ServedScenario;
-use super::check::read_script;
 use super::order::{self, ScriptPlace};
-use super::show;
 use crate::build::BUILD;
 use crate::commands::sip::keeping::evidence;
 use crate::commands::sip::load::{Load, pace};
@@ -44,7 +43,7 @@ fn script_of(
     keys: &[(String, String)],
 ) -> Result<(CallScript, PathBuf), Failure> {
     if let Some(file) = file {
-        let (script, warnings) = read_script(file, keys)?;
+        let (script, warnings) = read_scenario(file, keys).map_err(Failure::request)?;
         for warning in &warnings {
             eprintln!("warning: {}: line {}: {}", file.display(), warning.line, warning.what);
         }
@@ -226,7 +225,7 @@ fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<
     };
     let mut second = |row: &ScenarioSecond| {
         if !is_served {
-            eprintln!("{}", show::second(row));
+            eprintln!("{}", row.text());
         }
     };
     let watch = ScenarioWatch { stop: &stop, taps: keeping.taps(), ready: &mut ready, second: &mut second };
@@ -237,7 +236,7 @@ fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<
     if json {
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
-        print(show::table(&document, terminal_width()).trim_end())?;
+        print(document.text(terminal_width()).trim_end())?;
     }
     Ok(exit_code(&document))
 }

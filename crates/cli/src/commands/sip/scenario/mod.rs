@@ -4,7 +4,6 @@ mod arguments;
 mod check;
 mod load;
 mod order;
-mod show;
 mod spelling;
 
 pub use arguments::{LoadScriptArguments, ServedScenario};

@@ -1,7 +1,5 @@
 //! `netrig sip show`: the calls of a capture or message log, and the ladder diagram of each.
 
-mod list;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,8 +7,8 @@ use clap::{Args, ValueEnum};
 use netrig_host::user_file;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
-    CallFilter, DifferenceLine, Ladder, LadderTimes, Mask, TraceDocument, TracedCall, calls, difference,
-    printable,
+    CallFilter, DifferenceLine, Ladder, LadderTimes, Mask, TraceDocument, TracedCall, calls, calls_text,
+    difference, printable,
 };
 use netrig_sip_tester::trace::SipTrace;
 
@@ -107,7 +105,7 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     } else if is_one {
         print(ladder().to_text(output::terminal_width(), typed.times.into()).trim_end())?;
     } else {
-        print(list::calls(&typed.file, &trace, &all, &chosen).trim_end())?;
+        print(calls_text(&typed.file, &trace, &all, &chosen, output::terminal_width()).trim_end())?;
     }
     let is_capture = |out: &PathBuf| out.extension().is_some_and(|ending| ending == "pcapng");
     if let Some(out) = typed.out.as_ref().filter(|out| is_capture(out)) {

@@ -1,35 +1,42 @@
-//! A load of scenarios as people read it.
+//! Scenarios and their loads as text.
 
 use std::fmt::Write as _;
 
-use netrig_core::number::counted;
-use netrig_core::number::{percent, plain};
-use netrig_core::text::wrapped;
+use netrig_core::number::{counted, micros, percent, plain};
+use netrig_core::text::{AlignedTable, wrapped};
 use netrig_sip_net::load::DelayRow;
-use netrig_sip_tester::media::{MediaReport, MediaShare};
-use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};
 
-use netrig_core::number::micros;
-use netrig_core::text::AlignedTable;
-use netrig_sip_tester::keep::{kept, written};
-use netrig_sip_tester::load_text::tester;
+use super::{CallScript, ScenarioDocument, ScenarioSecond, ScenarioWarning, ScriptFailureRow, StepRow};
+use crate::keep::{kept, written};
+use crate::load_text::tester;
+use crate::media::{MediaReport, MediaShare};
 
-/// A second, in a line.
-pub fn second(second: &ScenarioSecond) -> String {
-    let ScenarioSecond { second: number, begun, succeeded, failed, open, again, faults } = second;
-    let mut text =
-        format!("{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed, {open} open", number + 1);
-    if *again > 0 {
-        let _ = write!(text, ", {} repeated", counted(*again, "message", "messages"));
+impl ScenarioSecond {
+    /// The second in a line.
+    pub fn text(&self) -> String {
+        let Self { second: number, begun, succeeded, failed, open, again, faults } = self;
+        let mut text = format!(
+            "{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed, {open} open",
+            number + 1
+        );
+        if *again > 0 {
+            let _ = write!(text, ", {} repeated", counted(*again, "message", "messages"));
+        }
+        if !faults.is_empty() {
+            let _ = write!(text, "; INVALID: {}", faults.join("; "));
+        }
+        text
     }
-    if !faults.is_empty() {
-        let _ = write!(text, "; INVALID: {}", faults.join("; "));
-    }
-    text
 }
 
-/// All that a document says.
-pub fn table(document: &ScenarioDocument, width: usize) -> String {
+impl ScenarioDocument {
+    /// The document as tables in lines of at most `width` characters.
+    pub fn text(&self, width: usize) -> String {
+        table(self, width)
+    }
+}
+
+fn table(document: &ScenarioDocument, width: usize) -> String {
     let mut text = String::new();
     let verdict = match document {
         ScenarioDocument { valid: false, .. } => "INVALID, the tester was the limit".to_owned(),
@@ -226,5 +233,23 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
     line(text, &format!("\n{}", record.trim()), width, 2);
     for words in document.messages.iter().flat_map(kept).chain(document.records.iter().flat_map(written)) {
         line(text, &words, width, 2);
+    }
+}
+
+impl CallScript {
+    /// The steps, and what is doubtful in the scenario.
+    pub fn text(&self, warnings: &[ScenarioWarning], width: usize) -> String {
+        let count = self.steps.len();
+        let steps = if count == 1 { "1 step" } else { &format!("{count} steps") };
+        let mut text = format!("{:?}: {steps}\n", self.name);
+        for (step, number) in self.steps.iter().zip(1..) {
+            let line = format!("{number:>4}  line {:<5} {}", step.line, step.words());
+            // Writing to a text does not fail.
+            let _ = writeln!(text, "{}", wrapped(&line, width, 18));
+        }
+        for ScenarioWarning { line, what } in warnings {
+            let _ = writeln!(text, "{}", wrapped(&format!("warning: line {line}: {what}"), width, 4));
+        }
+        text
     }
 }

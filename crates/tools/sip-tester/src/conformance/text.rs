@@ -1,15 +1,16 @@
-//! The report on the terminal.
+//! The report as text.
 
 use std::fmt::Write as _;
 
 use netrig_core::text::wrapped;
-use netrig_sip_tester::conformance::{
+
+use super::{
     BackgroundReport, ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel,
     TestPurpose,
 };
 
 /// Test purposes, a line or more for each.
-pub fn list(purposes: &[&TestPurpose]) -> String {
+pub fn purposes_text(purposes: &[&TestPurpose]) -> String {
     let mut text = String::new();
     let mut group = "";
     for purpose in purposes {
@@ -25,15 +26,23 @@ pub fn list(purposes: &[&TestPurpose]) -> String {
     text
 }
 
-/// A line about a purpose that did not pass.
-pub fn progress(result: &PurposeResult, width: usize) -> Option<String> {
-    let verdict = result.verdict.filter(|verdict| *verdict != PurposeVerdict::Pass)?;
-    let line = format!("{:<7}{:<15} {}", verdict.name(), result.purpose.id, result.observation);
-    Some(wrapped(&line, width, 23))
+impl PurposeResult {
+    /// A line about a purpose that did not pass.
+    pub fn text(&self, width: usize) -> Option<String> {
+        let verdict = self.verdict.filter(|verdict| *verdict != PurposeVerdict::Pass)?;
+        let line = format!("{:<7}{:<15} {}", verdict.name(), self.purpose.id, self.observation);
+        Some(wrapped(&line, width, 23))
+    }
 }
 
-/// The whole report.
-pub fn report(document: &ConformanceDocument, width: usize) -> String {
+impl ConformanceDocument {
+    /// The document in lines of at most `width` characters.
+    pub fn text(&self, width: usize) -> String {
+        report(self, width)
+    }
+}
+
+fn report(document: &ConformanceDocument, width: usize) -> String {
     let ConformanceDocument { counts, role, .. } = document;
     let mut text = String::new();
     // Writing to a text does not fail.
