@@ -3,7 +3,6 @@
 mod arguments;
 mod check;
 mod load;
-mod order;
 mod spelling;
 
 pub use arguments::{LoadScriptArguments, ServedScenario};
