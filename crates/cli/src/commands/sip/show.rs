@@ -7,8 +7,7 @@ use clap::{Args, ValueEnum};
 use netrig_host::user_file;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
-    CallFilter, DifferenceLine, Ladder, LadderTimes, Mask, TraceDocument, TracedCall, calls, calls_text,
-    difference, printable,
+    CallFilter, Ladder, LadderTimes, Mask, TraceDocument, calls, calls_text, difference, printable,
 };
 use netrig_sip_tester::trace::SipTrace;
 
@@ -90,7 +89,14 @@ impl From<Times> for LadderTimes {
 pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     let trace = read(typed)?;
     let all = calls(&trace);
-    let chosen = choose(typed, &trace, &all)?;
+    let filter = CallFilter {
+        numbers: typed.call.clone(),
+        call_ids: typed.call_ids.clone(),
+        user: typed.user.clone(),
+        status: typed.status,
+        text: typed.text.clone(),
+    };
+    let chosen = filter.choose(&trace, &all).map_err(Failure::request)?;
     let is_one = chosen.len() == 1 || typed.together || !typed.call_ids.is_empty() || !typed.call.is_empty();
     // Of a file with many calls it takes long: a list needs none.
     let ladder = || Ladder::of(&trace, &chosen, &typed.hide);
@@ -98,10 +104,12 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
         let document = TraceDocument::of(&trace, &chosen, &ladder());
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else if let Some(number) = typed.message {
-        print(printable(message(&trace, &ladder(), number)?))?;
+        print(printable(ladder().message(&trace, number).map_err(Failure::request)?))?;
     } else if let Some([first, second]) = typed.compare.as_deref() {
         let ladder = ladder();
-        print(compared(message(&trace, &ladder, *first)?, message(&trace, &ladder, *second)?))?;
+        let message = |number| ladder.message(&trace, number).map_err(Failure::request);
+        let lines = difference(message(*first)?, message(*second)?);
+        print(lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     } else if is_one {
         print(ladder().to_text(output::terminal_width(), typed.times.into()).trim_end())?;
     } else {
@@ -117,7 +125,7 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
         let title = format!("SIP messages of {}", typed.file.display());
         output::replace(out, ladder().to_svg(&title, typed.times.into()).as_bytes())?;
     }
-    for warning in warnings(&trace) {
+    for warning in trace.warnings() {
         eprintln!("warning: {warning}");
     }
     Ok(ExitCode::SUCCESS)
@@ -134,66 +142,4 @@ fn read(typed: &Show) -> Result<SipTrace, Failure> {
         )));
     }
     Ok(if typed.mask { Mask::default().trace(&trace) } else { trace })
-}
-
-/// The calls that are asked for.
-fn choose<'a>(typed: &Show, trace: &SipTrace, all: &'a [TracedCall]) -> Result<Vec<&'a TracedCall>, Failure> {
-    if !typed.call.is_empty() {
-        let by_number = |number: &usize| {
-            number.checked_sub(1).and_then(|place| all.get(place)).ok_or_else(|| {
-                Failure::request(format!("there is no call {number}: the file has calls 1 to {}", all.len()))
-            })
-        };
-        return typed.call.iter().map(by_number).collect();
-    }
-    let filter = |call_id: Option<&String>| CallFilter {
-        call_id: call_id.cloned(),
-        user: typed.user.clone(),
-        status: typed.status,
-        text: typed.text.clone(),
-    };
-    let filters: Vec<CallFilter> = match typed.call_ids.as_slice() {
-        [] => vec![filter(None)],
-        call_ids => call_ids.iter().map(|call_id| filter(Some(call_id))).collect(),
-    };
-    let chosen: Vec<_> =
-        all.iter().filter(|call| filters.iter().any(|filter| filter.fits(call, trace))).collect();
-    if chosen.is_empty() {
-        return Err(Failure::request(format!(
-            "none of the {} calls in {} is as asked for; without a filter all are listed",
-            all.len(),
-            typed.file.display()
-        )));
-    }
-    Ok(chosen)
-}
-
-fn message<'a>(trace: &'a SipTrace, ladder: &Ladder, number: usize) -> Result<&'a [u8], Failure> {
-    let row = ladder.rows.iter().find(|row| row.number == number);
-    let last = ladder.rows.last().map_or(0, |row| row.number);
-    let missing =
-        || Failure::request(format!("there is no message {number} in this ladder, which has 1 to {last}"));
-    row.map(|row| &*trace.messages[row.message].bytes).ok_or_else(missing)
-}
-
-fn compared(first: &[u8], second: &[u8]) -> String {
-    let lines = difference(first, second).into_iter().map(|line| match line {
-        DifferenceLine::Both(line) => format!("  {line}"),
-        DifferenceLine::OnlyFirst(line) => format!("- {line}"),
-        DifferenceLine::OnlySecond(line) => format!("+ {line}"),
-    });
-    lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
-}
-
-/// What is missing from the file.
-fn warnings(trace: &SipTrace) -> Vec<String> {
-    let broken =
-        trace.broken_off.as_ref().map(|error| format!("the messages before the damage are shown: {error}"));
-    let skipped = (trace.skipped_bytes > 0).then(|| {
-        format!(
-            "{} B of TCP streams belong to no message: the capture lacks what was before them",
-            trace.skipped_bytes
-        )
-    });
-    broken.into_iter().chain(skipped).collect()
 }

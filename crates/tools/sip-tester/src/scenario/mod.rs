@@ -55,7 +55,7 @@ pub use self::load::{
 pub use self::media::ScriptMediaCounts;
 pub use self::read::{ScenarioFileError, read_scenario};
 pub use self::received::ReceivedText;
-pub use self::run::{CALLEE_MEDIA_PORT, CALLER_MEDIA_PORT, ScriptRun, ScriptSettings, StepTally};
+pub use self::run::{ScriptRun, ScriptSettings, StepTally};
 pub use self::script::{
     CallScript, ExpectedMessage, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptAction,
     ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptDistribution, ScriptMedia, ScriptNumber,

@@ -19,9 +19,9 @@ use super::variables::{VariableId, VariableScope};
 use crate::media::MediaCodec;
 
 /// The port for media of who calls, if none is given. It is not that of who answers, for both may be on one machine.
-pub const CALLER_MEDIA_PORT: u16 = 6000;
+const CALLER_MEDIA_PORT: u16 = 6000;
 /// The port for media of who answers, if none is given.
-pub const CALLEE_MEDIA_PORT: u16 = 26_000;
+const CALLEE_MEDIA_PORT: u16 = 26_000;
 
 /// How calls are carried out.
 #[derive(Clone, Debug, PartialEq)]
