@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use netrig_host::{random, user_file};
 use netrig_sip::{Host, Uri};
-use netrig_sip_net::EndAddress;
+use netrig_sip_net::{EndAddress, listed_users};
 use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
     TestUser, TestedRole, TesterNames, USERS_OF_A_CASE,
 };
 
 use super::arguments::{Conform, SetName};
-use crate::commands::sip::serve::users::user_list;
 use crate::commands::sip::tested::TestedServer;
 use crate::failure::Failure;
 
@@ -120,7 +119,7 @@ fn users(typed: &Conform, needed: usize) -> Result<Vec<TestUser>, Failure> {
         }
     };
     if let Some(file) = &typed.users.users_from {
-        let listed = user_list(file)?.into_iter();
+        let listed = listed_users(file).map_err(Failure::request)?.into_iter();
         let users: Vec<_> = listed
             .map(|user| TestUser { name: user.name, password: user.password.or_else(|| common.clone()) })
             .collect();

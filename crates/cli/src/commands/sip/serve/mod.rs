@@ -2,8 +2,6 @@
 
 mod arguments;
 mod dns;
-mod show;
-pub mod users;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -15,12 +13,13 @@ use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::partitioning::Partitioning;
 use netrig_sip::sdp::DISCARD;
-use netrig_sip::server::{self, Answer, AnsweringPolicy, ProgressResponse, RoleError, ServerOrder};
+use netrig_sip::server::{self, Answer, AnsweringPolicy, ProgressResponse, RoleError, ServerOrder, User};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
 use netrig_sip_net::ListeningPoint;
-use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, SocketsOrder};
+use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, ServerDocument, SocketsOrder};
 use netrig_sip_net::tap::MessageTaps as _;
+use netrig_sip_net::users_of_server;
 use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
@@ -33,6 +32,9 @@ pub use arguments::Serve;
 use arguments::{
     AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Server, Transactions, Uas, Users,
 };
+
+/// The most numbered users.
+const MOST_USERS: u32 = 1_000_000;
 
 /// What was typed, whichever server it is for.
 struct Typed<'a> {
@@ -147,7 +149,7 @@ impl<'a> Typed<'a> {
         Ok(ServerOrder {
             role: self.role.clone(),
             domains: domains.iter().map(domain).collect::<Result<Vec<Host>, _>>()?,
-            users: self.users.map(|typed| users::read(typed, password)).transpose()?.flatten(),
+            users: self.users.map(|typed| users(typed, password)).transpose()?.flatten(),
             contact: self.contact.and_then(|contact| contact.contact.clone()),
             digest,
             realm: self.digest.and_then(|digest| digest.realm.clone()),
@@ -226,10 +228,11 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         typed.ending.metrics.write(&metrics.finish())?;
     }
     if typed.ending.json {
-        let document = show::document(typed.name, &points, &tally, kept.as_ref());
+        let document =
+            ServerDocument { server: typed.name, listens: &points, tally: &tally, messages: kept.as_ref() };
         print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
     } else {
-        let mut text = show::table(&tally);
+        let mut text = tally.text();
         for line in kept.iter().flat_map(netrig_sip_tester::keep::kept) {
             text.push_str(&line);
             text.push('\n');
@@ -336,6 +339,20 @@ fn password(typed: &Digest) -> Result<Option<String>, Failure> {
     let Some(name) = &typed.password_env else { return Ok(None) };
     let found = std::env::var(name);
     found.map(Some).map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))
+}
+
+/// The users; `None` is whoever comes. Numbered users have this password.
+fn users(typed: &Users, password: Option<&str>) -> Result<Option<Vec<User>>, Failure> {
+    if let Some(count) = typed.users {
+        if !(1..=MOST_USERS).contains(&count) {
+            return Err(Failure::request(format!("--users {count}: expected 1 to {MOST_USERS}")));
+        }
+        let password = password.unwrap_or_default().to_owned();
+        let named =
+            |number| User { name: format!("user{number:06}"), password: password.clone(), contact: None };
+        return Ok(Some((0..count).map(named).collect()));
+    }
+    typed.users_file.as_deref().map(users_of_server).transpose().map_err(Failure::request)
 }
 
 /// Sockets that cannot be had: the request's fault, or not.

@@ -11,10 +11,10 @@ use netrig_sip::load::{CalleeOrder, Directory, OwnMessage, Pace, Plan, Portion, 
 use netrig_sip::settings::{DrawnTime, ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
 use netrig_sip_net::dns::{Found, Location};
+use netrig_sip_net::listed_users;
 use netrig_sip_net::load::{LoadOrder, Reconnecting};
 use serde::Deserialize;
 
-use super::super::serve::users::user_list;
 use super::arguments::{CalleeName, LargeRequestsName, Population, StatisticName, Subject};
 use super::carrier::{carrier, may_test, target};
 use super::location::{Looked, look};
@@ -261,7 +261,7 @@ fn listed(
     password: Option<String>,
     has_peers: bool,
 ) -> Result<(Directory, Directory, u32), Failure> {
-    let all = user_list(path)?;
+    let all = listed_users(path).map_err(Failure::request)?;
     let common = password.unwrap_or_default();
     let users = if has_peers { all.len() / 2 } else { all.len() };
     if users == 0 {
