@@ -13,7 +13,7 @@ use netrig_store::{Provenances, RunOrigin, Store};
 use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
 use crate::commands::version::{self, Version};
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
 use crate::request::ExperimentRequest;
 
 /// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
@@ -39,7 +39,7 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
         let entries: Result<Vec<_>, _> =
             results.agreement.iter().map(|entry| document(entry, [&first, &second])).collect();
         let entries = entries.map_err(Failure::failed)?;
-        print(serde_json::to_string_pretty(&entries).map_err(Failure::failed)?)?;
+        print_json(&entries)?;
         return Ok(ExitCode::SUCCESS);
     }
     let names = [&arguments.store, &arguments.with].map(|path| path.display());

@@ -18,38 +18,15 @@ pub enum UsersError {
     /// A line names no user.
     #[error("{}:{}", .0.display(), .1)]
     Line(PathBuf, UserListError),
-    /// It has a password, and others can read it.
-    #[error("{}:{line}: the file has the password of `{name}`: {why}", file.display())]
-    Open {
-        /// The file.
-        file: PathBuf,
-        /// Line of the first password.
-        line: u64,
-        /// Whose password it is.
-        name: String,
-        /// Who can read it.
-        why: UserFileError,
-    },
-    /// A user of a server has no password.
-    #[error("{}:{line}: `{name}` has no password: expected `name,password` or `name,password,contact`", file.display())]
-    NoPassword {
-        /// The file.
-        file: PathBuf,
-        /// The line.
-        line: u64,
-        /// The user.
-        name: String,
-    },
-    /// A contact is no URI.
-    #[error("{}:{line}: {why}", file.display())]
-    Contact {
-        /// The file.
-        file: PathBuf,
-        /// The line.
-        line: u64,
-        /// What is wrong with it.
-        why: RoleError,
-    },
+    /// It has the password of a user in a line, and others can read it.
+    #[error("{}:{}: the file has the password of `{}`: {}", .0.display(), .1, .2, .3)]
+    Open(PathBuf, u64, String, UserFileError),
+    /// The user of a line has no password, which a server needs.
+    #[error("{}:{}: `{}` has no password: expected `name,password` or `name,password,contact`", .0.display(), .1, .2)]
+    NoPassword(PathBuf, u64, String),
+    /// The contact of a line is no URI.
+    #[error("{}:{}: {}", .0.display(), .1, .2)]
+    Contact(PathBuf, u64, RoleError),
 }
 
 /// The users of a file. Other users of the machine must not be able to read a file with passwords.
@@ -64,8 +41,7 @@ pub fn listed_users(file: &Path) -> Result<Vec<ListedUser>, UsersError> {
         error => UsersError::Line(file.to_owned(), error),
     })?;
     if let Some(user) = users.iter().find(|user| user.password.as_ref().is_some_and(|own| !own.is_empty())) {
-        let (line, name) = (user.line, user.name.clone());
-        hidden.map_err(|why| UsersError::Open { file: file.to_owned(), line, name, why })?;
+        hidden.map_err(|error| UsersError::Open(file.to_owned(), user.line, user.name.clone(), error))?;
     }
     Ok(users)
 }
@@ -77,10 +53,10 @@ pub fn listed_users(file: &Path) -> Result<Vec<ListedUser>, UsersError> {
 pub fn users_of_server(file: &Path) -> Result<Vec<User>, UsersError> {
     let user = |ListedUser { name, password, contact, line }| {
         let Some(password) = password else {
-            return Err(UsersError::NoPassword { file: file.to_owned(), line, name });
+            return Err(UsersError::NoPassword(file.to_owned(), line, name));
         };
         let user = User { name, password, contact };
-        user.contact_or(None).map_err(|why| UsersError::Contact { file: file.to_owned(), line, why })?;
+        user.contact_or(None).map_err(|error| UsersError::Contact(file.to_owned(), line, error))?;
         Ok(user)
     };
     listed_users(file)?.into_iter().map(user).collect()

@@ -6,7 +6,7 @@ use netrig_probe::{ProbeError, ProbeReport};
 use serde::Serialize;
 
 use super::path_arguments::Form;
-use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
+use crate::failure::{Failure, exit_code, print_report};
 
 /// How a measurement ended.
 #[derive(Clone, Copy)]
@@ -24,17 +24,8 @@ pub fn tell(
     form: Form,
     end: ProbeEnd,
 ) -> Result<ExitCode, Failure> {
-    if form.json {
-        print(serde_json::to_string_pretty(document).map_err(Failure::failed)?)?;
-    } else {
-        print(text().trim_end())?;
-    }
-    Ok(match end {
-        ProbeEnd { interrupted: true, .. } => ExitCode::from(INTERRUPTED),
-        ProbeEnd { valid: false, .. } => ExitCode::from(TESTER),
-        ProbeEnd { is_useful: false, .. } => ExitCode::from(FAILED),
-        _ => ExitCode::SUCCESS,
-    })
+    print_report(form.json, document, text)?;
+    Ok(exit_code(end.interrupted, end.valid, end.is_useful))
 }
 
 /// Prints the report of a probe whose far end answers each packet.

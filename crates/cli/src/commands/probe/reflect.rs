@@ -9,7 +9,7 @@ use netrig_probe::{FarEnd, FarEndOrder};
 use super::arguments::Reflect;
 use super::ending::failure;
 use super::key;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
@@ -38,10 +38,6 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         eprintln!("probes are expected at {address} (TCP); Ctrl-C ends it");
     }
     let tally = far_end.serve(&cancel).map_err(failure)?;
-    if arguments.form.json {
-        print(serde_json::to_string_pretty(&tally.document()).map_err(Failure::failed)?)?;
-    } else {
-        print(tally.text().trim_end())?;
-    }
+    print_report(arguments.form.json, &tally.document(), || tally.text())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use netrig_host::user_file;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
     CallFilter, Ladder, LadderTimes, Mask, TraceDocument, calls, calls_text, difference, printable,
 };
 use netrig_sip_tester::trace::SipTrace;
 
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
+use crate::input::read_bytes;
 use crate::output;
 
 /// The longest file that is read, bytes. It is held in memory.
@@ -102,7 +102,7 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     let ladder = || Ladder::of(&trace, &chosen, &typed.hide);
     if typed.json {
         let document = TraceDocument::of(&trace, &chosen, &ladder());
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
+        print_json(&document)?;
     } else if let Some(number) = typed.message {
         print(printable(ladder().message(&trace, number).map_err(Failure::request)?))?;
     } else if let Some([first, second]) = typed.compare.as_deref() {
@@ -133,9 +133,8 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
 
 fn read(typed: &Show) -> Result<SipTrace, Failure> {
     let file = typed.file.display();
-    let bytes = user_file::read(&typed.file, LONGEST_FILE);
-    let bytes = bytes.map_err(|error| Failure::request(format!("cannot read {file}: {error}")))?;
-    let trace = SipTrace::read(&bytes).map_err(|error| Failure::request(format!("{file}: {error}")))?;
+    let trace = SipTrace::read(&read_bytes(&typed.file, LONGEST_FILE)?)
+        .map_err(|error| Failure::request(format!("{file}: {error}")))?;
     if trace.messages.is_empty() {
         return Err(Failure::request(format!(
             "{file} has no SIP message: over TLS a capture has none without the keys, and netrig does not decrypt it"

@@ -189,10 +189,7 @@ pub(super) fn call_order(
     trust: Option<&Path>,
     rate: Option<Rate>,
 ) -> Result<CallOrder, Failure> {
-    let trust = match trust {
-        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => Trust::Anyone,
-    };
+    let trust = Trust::of(trust).map_err(Failure::request)?;
     // A certificate is of the name that was typed, if one was.
     Ok(CallOrder {
         server,

@@ -13,7 +13,7 @@ use netrig_speed::serve::{Server, ServerError, ServerOrder};
 
 use super::arguments::Serve;
 use crate::commands::probe::read_key;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
@@ -27,11 +27,7 @@ pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     }
     server.serve(&cancel).map_err(failure)?;
     let tally = server.tally();
-    if arguments.json {
-        print(serde_json::to_string_pretty(&tally.document()).map_err(Failure::failed)?)?;
-    } else {
-        print(tally.text().trim_end())?;
-    }
+    print_report(arguments.json, &tally.document(), || tally.text())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,7 +10,7 @@ use netrig_speed::tune::{RateFrom, SYSCTLS, TunedPath, Tuning};
 use super::arguments::Tune;
 use super::measure::{call_order, failure};
 use crate::commands::probe::Target;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
@@ -38,10 +38,6 @@ pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let mut read = HostSettings::read(&SYSCTLS, path.host);
     read.unread.extend(unread);
     let tuning = Tuning::of(&read, path);
-    if arguments.json {
-        print(serde_json::to_string_pretty(&tuning).map_err(Failure::failed)?)?;
-    } else {
-        print(tuning.text().trim_end())?;
-    }
+    print_report(arguments.json, &tuning, || tuning.text())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,14 +10,14 @@ use crate::tap::KeptMessages;
 
 /// The document of a server.
 #[derive(Debug, Serialize)]
-pub struct ServerDocument<'a> {
+pub struct ServerDocument<'a, T> {
     /// The server.
     pub server: &'a str,
     /// Where it listened.
     pub listens: &'a [String],
     /// Its counts.
     #[serde(flatten)]
-    pub tally: &'a Tally,
+    pub tally: &'a T,
     /// The messages that were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<&'a KeptMessages>,

@@ -38,56 +38,52 @@ impl PurposeResult {
 impl ConformanceDocument {
     /// The document in lines of at most `width` characters.
     pub fn text(&self, width: usize) -> String {
-        report(self, width)
-    }
-}
-
-fn report(document: &ConformanceDocument, width: usize) -> String {
-    let ConformanceDocument { counts, role, .. } = document;
-    let mut text = String::new();
-    // Writing to a text does not fail.
-    let _ = writeln!(text, "{}: {} as {}", document.answer(), document.subject(), role.name());
-    let _ = writeln!(
-        text,
-        "{} of {} test purposes in {:.0} s: {} PASS, {} FAIL, {} INCONC",
-        counts.run, counts.selected, document.took_s, counts.pass, counts.fail, counts.inconc
-    );
-    if let Some(load) = &document.background {
-        text += &beside(load, width);
-    }
-    let _ = writeln!(text, "\n{:<14} selected   run  PASS  FAIL  INCONC", "group");
-    for (name, counts) in document.groups() {
+        let Self { counts, role, .. } = self;
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "{}: {} as {}", self.answer(), self.subject(), role.name());
         let _ = writeln!(
             text,
-            "{name:<14} {:>8} {:>5} {:>5} {:>5} {:>7}",
-            counts.selected, counts.run, counts.pass, counts.fail, counts.inconc
+            "{} of {} test purposes in {:.0} s: {} PASS, {} FAIL, {} INCONC",
+            counts.run, counts.selected, self.took_s, counts.pass, counts.fail, counts.inconc
         );
+        if let Some(load) = &self.background {
+            text += &beside(load, width);
+        }
+        let _ = writeln!(text, "\n{:<14} selected   run  PASS  FAIL  INCONC", "group");
+        for (name, counts) in self.groups() {
+            let _ = writeln!(
+                text,
+                "{name:<14} {:>8} {:>5} {:>5} {:>5} {:>7}",
+                counts.selected, counts.run, counts.pass, counts.fail, counts.inconc
+            );
+        }
+        let mut failed = self.with_verdict(PurposeVerdict::Fail).peekable();
+        if failed.peek().is_some() {
+            text.push_str("\nFAIL\n");
+        }
+        for PurposeRow { id, section, requirement, observation, .. } in failed {
+            let _ = writeln!(text, "  {id:<15} {section}");
+            let _ = writeln!(text, "{}", indented(requirement, width, 4));
+            let _ = writeln!(text, "{}", indented(&format!("Here {observation}."), width, 4));
+        }
+        let mut claims = self.false_claims().peekable();
+        if claims.peek().is_some() {
+            text.push_str("\nclaimed, and not shown\n");
+        }
+        for row in claims {
+            let _ = writeln!(text, "{}", indented(&format!("{}: {}", row.name.name(), row.why), width, 2));
+        }
+        let inconclusive = self.with_verdict(PurposeVerdict::Inconclusive);
+        text += &by_reason("INCONC", inconclusive, width);
+        let left_out = self.purposes.iter().filter(|row| row.verdict.is_none());
+        text += &by_reason("not tested", left_out, width);
+        let _ = writeln!(text, "\nseed {}; the same seed makes the same identifiers", self.seed);
+        text
     }
-    let mut failed = document.with_verdict(PurposeVerdict::Fail).peekable();
-    if failed.peek().is_some() {
-        text.push_str("\nFAIL\n");
-    }
-    for PurposeRow { id, section, requirement, observation, .. } in failed {
-        let _ = writeln!(text, "  {id:<15} {section}");
-        let _ = writeln!(text, "{}", indented(requirement, width, 4));
-        let _ = writeln!(text, "{}", indented(&format!("Here {observation}."), width, 4));
-    }
-    let mut claims = document.false_claims().peekable();
-    if claims.peek().is_some() {
-        text.push_str("\nclaimed, and not shown\n");
-    }
-    for row in claims {
-        let _ = writeln!(text, "{}", indented(&format!("{}: {}", row.name.name(), row.why), width, 2));
-    }
-    let inconclusive = document.with_verdict(PurposeVerdict::Inconclusive);
-    text += &by_reason("INCONC", inconclusive, width);
-    let left_out = document.purposes.iter().filter(|row| row.verdict.is_none());
-    text += &by_reason("not tested", left_out, width);
-    let _ = writeln!(text, "\nseed {}; the same seed makes the same identifiers", document.seed);
-    text
 }
 
-/// The load that went on meanwhile.
+/// The load beside the test cases.
 fn beside(load: &BackgroundReport, width: usize) -> String {
     let BackgroundReport { rate, what, begun, succeeded, failed, failures, faults } = load;
     let told =

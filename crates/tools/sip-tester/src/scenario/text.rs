@@ -32,55 +32,48 @@ impl ScenarioSecond {
 impl ScenarioDocument {
     /// The document as tables in lines of at most `width` characters.
     pub fn text(&self, width: usize) -> String {
-        table(self, width)
-    }
-}
-
-fn table(document: &ScenarioDocument, width: usize) -> String {
-    let mut text = String::new();
-    let verdict = match document {
-        ScenarioDocument { valid: false, .. } => "INVALID, the tester was the limit".to_owned(),
-        ScenarioDocument { stopped: Some(why), .. } => format!("STOPPED by the scenario: {why}"),
-        ScenarioDocument { begun: 0, .. } => "no call".to_owned(),
-        ScenarioDocument { failed: 0, succeeded, .. } => {
-            format!(
-                "{} succeeded",
-                if *succeeded == 1 { "the call".to_owned() } else { format!("all {succeeded} calls") }
-            )
+        let mut text = String::new();
+        let verdict = match self {
+            Self { valid: false, .. } => "INVALID, the tester was the limit".to_owned(),
+            Self { stopped: Some(why), .. } => format!("STOPPED by the scenario: {why}"),
+            Self { begun: 0, .. } => "no call".to_owned(),
+            Self { failed: 0, succeeded, .. } => {
+                format!(
+                    "{} succeeded",
+                    if *succeeded == 1 { "the call".to_owned() } else { format!("all {succeeded} calls") }
+                )
+            }
+            Self { failed, begun, .. } => format!("{failed} of {begun} calls FAILED"),
+        };
+        let name =
+            if self.name.is_empty() { self.file.clone() } else { format!("{} ({})", self.name, self.file) };
+        let place = self
+            .target
+            .as_ref()
+            .map_or_else(|| format!("at {}", self.local), |target| format!("to {target}"));
+        line(&mut text, &format!("{name}, {} {place}: {verdict}", self.transport), width, 2);
+        for fault in &self.faults {
+            line(&mut text, &format!("  invalid: {fault}"), width, 4);
         }
-        ScenarioDocument { failed, begun, .. } => format!("{failed} of {begun} calls FAILED"),
-    };
-    let name = if document.name.is_empty() {
-        document.file.clone()
-    } else {
-        format!("{} ({})", document.name, document.file)
-    };
-    let place = document
-        .target
-        .as_ref()
-        .map_or_else(|| format!("at {}", document.local), |target| format!("to {target}"));
-    line(&mut text, &format!("{name}, {} {place}: {verdict}", document.transport), width, 2);
-    for fault in &document.faults {
-        line(&mut text, &format!("  invalid: {fault}"), width, 4);
+        if self.interrupted {
+            text.push_str("  interrupted: what had been measured until then\n");
+        }
+        if self.open > 0 {
+            let open = counted(self.open, "call was", "calls were");
+            line(&mut text, &format!("  {open} not over when the load ended, and then ended"), width, 4);
+        }
+        let _ = writeln!(
+            text,
+            "{} per second succeeded in {} s",
+            plain(self.per_second),
+            plain((self.took_s * 10.0).round() / 10.0)
+        );
+        failures(self, width, &mut text);
+        steps(self, width, &mut text);
+        delays(self, &mut text);
+        rest(self, width, &mut text);
+        text
     }
-    if document.interrupted {
-        text.push_str("  interrupted: what had been measured until then\n");
-    }
-    if document.open > 0 {
-        let open = counted(document.open, "call was", "calls were");
-        line(&mut text, &format!("  {open} not over when the load ended, and then ended"), width, 4);
-    }
-    let _ = writeln!(
-        text,
-        "{} per second succeeded in {} s",
-        plain(document.per_second),
-        plain((document.took_s * 10.0).round() / 10.0)
-    );
-    failures(document, width, &mut text);
-    steps(document, width, &mut text);
-    delays(document, &mut text);
-    rest(document, width, &mut text);
-    text
 }
 
 fn line(text: &mut String, words: &str, width: usize, indent: usize) {

@@ -10,6 +10,7 @@ use super::super::ending::{ProbeEnd, failure, tell};
 use super::arguments::Transfer;
 use super::connect;
 use crate::failure::Failure;
+use crate::input::password;
 use crate::interruption::until_interrupted;
 
 /// FTP's port (RFC 959).
@@ -32,9 +33,7 @@ pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
 
 fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failure> {
     let password = match &arguments.ftp.password_env {
-        Some(name) => std::env::var(name).map_err(|_| {
-            Failure::request(format!("there is no variable {name} with a password in the environment"))
-        })?,
+        Some(name) => password(name)?,
         // RFC 1635: anonymous users give an address of theirs.
         None => "netrig@".to_owned(),
     };

@@ -12,6 +12,7 @@ use super::super::ending::{ProbeEnd, failure, tell};
 use super::arguments::Video;
 use super::connect;
 use crate::failure::Failure;
+use crate::input::read_bytes;
 use crate::interruption::until_interrupted;
 use crate::output::replace;
 
@@ -46,8 +47,6 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
 
 fn clip(arguments: &Video) -> Result<Arc<Clip>, Failure> {
     let Some(file) = &arguments.clip else { return Ok(Clip::moving()) };
-    let bytes = user_file::read(file, user_file::LONGEST_DATA)
-        .map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))?;
-    let clip = Clip::read(&bytes, arguments.frames);
+    let clip = Clip::read(&read_bytes(file, user_file::LONGEST_DATA)?, arguments.frames);
     clip.map(Arc::new).map_err(|error| Failure::request(format!("{}: {error}", file.display())))
 }

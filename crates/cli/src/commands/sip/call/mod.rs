@@ -16,8 +16,8 @@ use netrig_sip_tester::manual::{
 use netrig_sip_tester::screen::terminal;
 
 use super::tested::TestedServer;
-use crate::failure::{FAILED, Failure, INTERRUPTED, print, unwritten};
-use crate::input::read;
+use crate::failure::{FAILED, Failure, INTERRUPTED, print, print_json, unwritten};
+use crate::input::{password, read};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Call;
@@ -59,7 +59,7 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
     })?;
     if typed.json {
         let document = conversation.document(&typed.target, &end);
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
+        print_json(&document)?;
     } else if let ManualCallEnd::Failed(why) = &end {
         print(format!("not held: {why}"))?;
     }
@@ -97,11 +97,7 @@ fn party(typed: &Call, transport: Transport, host: &str, line: &Line) -> Result<
     let credentials = match (&parties.password_env, parties.user.clone().or(user)) {
         (None, _) => None,
         (Some(_), None) => return Err(Failure::request("--password-env needs a --user, or one in --from")),
-        (Some(name), Some(user)) => {
-            let password = std::env::var(name)
-                .map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))?;
-            Some((user, password))
-        }
+        (Some(name), Some(user)) => Some((user, password(name)?)),
     };
     let messages = &typed.messages;
     if messages.t1.is_zero() {

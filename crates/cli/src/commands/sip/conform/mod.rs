@@ -12,7 +12,7 @@ use netrig_sip_tester::conformance::{
 
 use crate::build::BUILD;
 use crate::commands::sip::load;
-use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::failure::{Failure, exit_code, print, print_report};
 use crate::interruption::until_interrupted;
 use crate::output;
 
@@ -56,18 +56,10 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
         write_evidence(&mut bytes, &result).map_err(Failure::failed)?;
         output::replace(out, &bytes)?;
     }
-    if typed.json {
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        print(document.text(output::terminal_width()).trim_end())?;
-    }
+    print_report(typed.json, &document, || document.text(output::terminal_width()))?;
     let has_failed = document.with_verdict(PurposeVerdict::Fail).next().is_some()
         || document.false_claims().next().is_some();
-    Ok(match (document.interrupted, has_failed) {
-        (true, _) => ExitCode::from(INTERRUPTED),
-        (_, true) => ExitCode::from(FAILED),
-        _ => ExitCode::SUCCESS,
-    })
+    Ok(exit_code(document.interrupted, true, !has_failed))
 }
 
 /// System, kernel and processors.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_host::{random, user_file};
+use netrig_host::random;
 use netrig_sip::{Host, Uri};
 use netrig_sip_net::{EndAddress, listed_users};
 use netrig_sip_tester::conformance::{
@@ -14,6 +14,7 @@ use netrig_sip_tester::conformance::{
 use super::arguments::{Conform, SetName};
 use crate::commands::sip::tested::TestedServer;
 use crate::failure::Failure;
+use crate::input::{password, read};
 
 /// The purposes that were asked for.
 pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
@@ -53,13 +54,8 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
     let beside = background.map_or(0, |load| load.users_needed(typed.role.into()));
     let claims = match &typed.capabilities {
         None => CapabilityClaims::default(),
-        Some(file) => {
-            let text = user_file::read_text(file, user_file::LONGEST_SETTINGS);
-            let text =
-                text.map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))?;
-            CapabilityClaims::parse(&text)
-                .map_err(|error| Failure::request(format!("{}: {error}", file.display())))?
-        }
+        Some(file) => CapabilityClaims::parse(&read(file)?)
+            .map_err(|error| Failure::request(format!("{}: {error}", file.display())))?,
     };
     let seed = match typed.seed {
         Some(seed) => seed,
@@ -111,13 +107,7 @@ fn domain(name: &str) -> Result<(Host, Option<u16>), Failure> {
 }
 
 fn users(typed: &Conform, needed: usize) -> Result<Vec<TestUser>, Failure> {
-    let common = match &typed.users.password_env {
-        None => None,
-        Some(name) => {
-            let found = std::env::var(name);
-            Some(found.map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))?)
-        }
-    };
+    let common = typed.users.password_env.as_deref().map(password).transpose()?;
     if let Some(file) = &typed.users.users_from {
         let listed = listed_users(file).map_err(Failure::request)?.into_iter();
         let users: Vec<_> = listed

@@ -13,6 +13,7 @@ use netrig_sip_tester::trace::SipTrace;
 
 use super::arguments::pair;
 use crate::failure::{Failure, print};
+use crate::input::read_bytes;
 use crate::output::{replace, terminal_width};
 
 /// `netrig sip scenario`.
@@ -111,8 +112,7 @@ fn convert(typed: &ConvertArguments) -> Result<ExitCode, Failure> {
 fn from_capture(typed: &FromArguments) -> Result<ExitCode, Failure> {
     let file = typed.file.display();
     let told = |why: String| Failure::request(format!("{file}: {why}"));
-    let bytes =
-        user_file::read(&typed.file, user_file::LONGEST_DATA).map_err(|error| told(error.to_string()))?;
+    let bytes = read_bytes(&typed.file, user_file::LONGEST_DATA)?;
     let trace = SipTrace::read(&bytes).map_err(|error| told(error.to_string()))?;
     let call = match &typed.call {
         Some(call) => call.clone(),

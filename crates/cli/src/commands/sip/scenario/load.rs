@@ -24,7 +24,8 @@ use crate::commands::sip::keeping::evidence;
 use crate::commands::sip::load::{Load, pace};
 use crate::commands::sip::subject::{self, ConnectionsName};
 use crate::commands::sip::tested::check_consent;
-use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
+use crate::failure::{Failure, exit_code, print_report};
+use crate::input::password;
 use crate::interruption::until_interrupted;
 use crate::output::terminal_width;
 
@@ -176,10 +177,7 @@ fn order(
     settings.username = typed.auth_user.as_ref().unwrap_or(&settings.service).clone();
     match (&typed.auth_password, password_env) {
         (Some(password), _) => settings.password.clone_from(password),
-        (None, Some(name)) => {
-            settings.password = std::env::var(name)
-                .map_err(|_| Failure::request(format!("there is no variable {name} in the environment")))?;
-        }
+        (None, Some(name)) => settings.password = password(name)?,
         (None, None) => {}
     }
     if let Some(port) = typed.media_port {
@@ -261,17 +259,7 @@ fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<
     // Also what a load has sent that could not go on is evidence.
     let (messages, records) = keeping.finish();
     let document = ScenarioDocument { messages, records, ..document.map_err(Failure::request)? };
-    if json {
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        print(document.text(terminal_width()).trim_end())?;
-    }
-    Ok(match document {
-        ScenarioDocument { interrupted: true, .. } => ExitCode::from(INTERRUPTED),
-        ScenarioDocument { valid: false, .. } => ExitCode::from(TESTER),
-        ScenarioDocument { failed: 1.., .. } | ScenarioDocument { stopped: Some(_), .. } => {
-            ExitCode::from(FAILED)
-        }
-        _ => ExitCode::SUCCESS,
-    })
+    print_report(json, &document, || document.text(terminal_width()))?;
+    let is_good = document.failed == 0 && document.stopped.is_none();
+    Ok(exit_code(document.interrupted, document.valid, is_good))
 }

@@ -24,13 +24,15 @@ use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
 use crate::commands::sip::scenario;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print_report};
+use crate::input;
 use crate::interruption::until_interrupted;
 use netrig_sip_tester::metrics::of_server;
 
 pub use arguments::Serve;
 use arguments::{
-    AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Server, Transactions, Uas, Users,
+    AlgorithmName, Contact, Delay, Digest, Ending, Place, Proxy, Redirect, Registrar, Role, Server,
+    StatelessProxy, Transactions, Uas, Users,
 };
 
 /// The most numbered users.
@@ -41,6 +43,7 @@ struct Typed<'a> {
     /// As the server is called.
     name: &'static str,
     role: server::Role,
+    listen: Vec<ListeningPoint>,
     place: &'a Place,
     ending: &'a Ending,
     users: Option<&'a Users>,
@@ -51,57 +54,34 @@ struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    fn new(role: &'a Role, listen: &[ListeningPoint]) -> Self {
-        let of = |name, role, place, ending| Self {
-            name,
-            role,
-            place,
-            ending,
-            users: None,
-            digest: None,
-            contact: None,
-            delay: None,
-            transactions: None,
+    fn new(typed: &'a Role) -> Result<Self, Failure> {
+        let (place, ending, users, digest, contact, delay, transactions) = match typed {
+            Role::Registrar(Registrar { place, ending, users, digest, delay, transactions }) => {
+                (place, ending, Some(users), Some(digest), None, Some(delay), Some(transactions))
+            }
+            Role::Proxy(Proxy { place, ending, users, digest, contact, transactions, .. }) => {
+                (place, ending, Some(users), Some(digest), Some(contact), None, Some(transactions))
+            }
+            Role::StatelessProxy(StatelessProxy { place, ending, users, contact }) => {
+                (place, ending, Some(users), None, Some(contact), None, None)
+            }
+            Role::Redirect(Redirect { place, ending, users, digest, contact, delay, transactions }) => {
+                (place, ending, Some(users), Some(digest), Some(contact), Some(delay), Some(transactions))
+            }
+            Role::Uas(Uas { place, ending, delay, transactions, .. }) => {
+                (place, ending, None, None, None, Some(delay), Some(transactions))
+            }
         };
-        match role {
-            Role::Registrar(typed) => Self {
-                users: Some(&typed.users),
-                digest: Some(&typed.digest),
-                delay: Some(&typed.delay),
-                transactions: Some(&typed.transactions),
-                ..of("registrar", server::Role::Registrar, &typed.place, &typed.ending)
-            },
-            Role::Proxy(typed) => Self {
-                users: Some(&typed.users),
-                digest: Some(&typed.digest),
-                contact: Some(&typed.contact),
-                transactions: Some(&typed.transactions),
-                ..of(
-                    "proxy",
-                    server::Role::Proxy { record_route: typed.record_route },
-                    &typed.place,
-                    &typed.ending,
-                )
-            },
-            Role::StatelessProxy(typed) => Self {
-                users: Some(&typed.users),
-                contact: Some(&typed.contact),
-                ..of("stateless-proxy", server::Role::StatelessProxy, &typed.place, &typed.ending)
-            },
-            Role::Redirect(typed) => Self {
-                users: Some(&typed.users),
-                digest: Some(&typed.digest),
-                contact: Some(&typed.contact),
-                delay: Some(&typed.delay),
-                transactions: Some(&typed.transactions),
-                ..of("redirect", server::Role::Redirect, &typed.place, &typed.ending)
-            },
-            Role::Uas(typed) => Self {
-                delay: Some(&typed.delay),
-                transactions: Some(&typed.transactions),
-                ..of("uas", server::Role::UserAgent(manners(typed, listen)), &typed.place, &typed.ending)
-            },
-        }
+        // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
+        let listen = listening(&place.listen, ["udp:127.0.0.1:5060", "tcp:127.0.0.1:5060"])?;
+        let (name, role) = match typed {
+            Role::Registrar(_) => ("registrar", server::Role::Registrar),
+            Role::Proxy(typed) => ("proxy", server::Role::Proxy { record_route: typed.record_route }),
+            Role::StatelessProxy(_) => ("stateless-proxy", server::Role::StatelessProxy),
+            Role::Redirect(_) => ("redirect", server::Role::Redirect),
+            Role::Uas(typed) => ("uas", server::Role::UserAgent(manners(typed, &listen))),
+        };
+        Ok(Self { name, role, listen, place, ending, users, digest, contact, delay, transactions })
     }
 
     fn algorithm(&self) -> Option<Algorithm> {
@@ -112,9 +92,8 @@ impl<'a> Typed<'a> {
     }
 
     /// A server that is reached over a network knows whom it serves, or is told to serve anybody.
-    fn check_openness(&self, listen: &[ListeningPoint]) -> Result<(), Failure> {
-        let outside = listen.iter().find(|point| !point.address.ip().is_loopback());
-        match outside {
+    fn check_openness(&self) -> Result<(), Failure> {
+        match reached_over_network(&self.listen) {
             Some(point) if !self.place.open && self.algorithm().is_none() => {
                 let ask = if self.digest.is_some() {
                     "ask users who they are with --digest, or serve anybody with --open"
@@ -171,18 +150,17 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         Server::Scenario(typed) => return scenario::serve(typed),
         Server::Dns(typed) => return dns::serve(typed),
     };
-    let listen = points(place_of(role))?;
-    let typed = Typed::new(role, &listen);
-    typed.check_openness(&listen)?;
+    let typed = Typed::new(role)?;
+    typed.check_openness()?;
     let seeds = Seeds::new(typed.ending.seed.map_or_else(drawn, Ok)?);
     let order = typed.order(seeds.clone())?;
     let place = typed.place;
-    let (identity, is_own) = identity(place, &listen, &order.domains)?;
+    let (identity, is_own) = identity(place, &typed.listen, &order.domains)?;
     let shown = identity.as_ref().filter(|_| is_own).map(|own| fingerprint(own.certificate()));
     let authorities = |file: &Option<std::path::PathBuf>| file.as_deref().map(tls::authorities).transpose();
     let partitioning = Partitioning::new(&order.role, place.threads, &seeds);
     let sockets = SocketsOrder {
-        listen,
+        listen: typed.listen,
         identity,
         clients: authorities(&place.client_authorities).map_err(Failure::request)?,
         trust: authorities(&place.authorities).map_err(Failure::request)?.map(Trust::Authorities),
@@ -227,44 +205,31 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         metrics.show(of_server(name, &tally));
         typed.ending.metrics.write(&metrics.finish())?;
     }
-    if typed.ending.json {
-        let document =
-            ServerDocument { server: typed.name, listens: &points, tally: &tally, messages: kept.as_ref() };
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        let mut text = tally.text();
-        for line in kept.iter().flat_map(netrig_sip_tester::keep::kept) {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        print(text.trim_end())?;
-    }
+    let document =
+        ServerDocument { server: typed.name, listens: &points, tally: &tally, messages: kept.as_ref() };
+    let kept = || kept.iter().flat_map(netrig_sip_tester::keep::kept).map(|line| line + "\n");
+    print_report(typed.ending.json, &document, || tally.text() + &kept().collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }
 
-const fn place_of(role: &Role) -> &Place {
-    match role {
-        Role::Registrar(typed) => &typed.place,
-        Role::Proxy(typed) => &typed.place,
-        Role::StatelessProxy(typed) => &typed.place,
-        Role::Redirect(typed) => &typed.place,
-        Role::Uas(typed) => &typed.place,
+/// Where to listen; at the usual points if nothing was said.
+fn listening(typed: &[ListeningPoint], usual: [&str; 2]) -> Result<Vec<ListeningPoint>, Failure> {
+    if !typed.is_empty() {
+        return Ok(typed.to_vec());
     }
+    usual.into_iter().map(|text| text.parse().map_err(Failure::request)).collect()
 }
 
-/// Where to listen: over UDP and TCP, as every element of SIP does (RFC 3261 section 18), if nothing was said.
-fn points(place: &Place) -> Result<Vec<ListeningPoint>, Failure> {
-    if !place.listen.is_empty() {
-        return Ok(place.listen.clone());
-    }
-    let usual = |text: &str| text.parse().map_err(Failure::request);
-    ["udp:127.0.0.1:5060", "tcp:127.0.0.1:5060"].into_iter().map(usual).collect()
+/// A point that other hosts can reach.
+fn reached_over_network(listen: &[ListeningPoint]) -> Option<&ListeningPoint> {
+    listen.iter().find(|point| !point.address.ip().is_loopback())
 }
 
 fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
     ListeningPoint { transport: *transport, address: *address }.to_string()
 }
 
+/// How calls are answered.
 fn manners(typed: &Uas, listen: &[ListeningPoint]) -> AnsweringPolicy {
     let first = listen.first().map(|point| (point.address.ip(), DISCARD).into());
     let media = typed.media.or(first).unwrap_or_else(|| ([127, 0, 0, 1], DISCARD).into());
@@ -336,9 +301,7 @@ fn password(typed: &Digest) -> Result<Option<String>, Failure> {
         );
         return Ok(typed.password.clone());
     }
-    let Some(name) = &typed.password_env else { return Ok(None) };
-    let found = std::env::var(name);
-    found.map(Some).map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))
+    typed.password_env.as_deref().map(input::password).transpose()
 }
 
 /// The users; `None` is whoever comes. Numbered users have this password.

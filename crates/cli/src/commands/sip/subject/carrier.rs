@@ -87,10 +87,7 @@ pub fn client_tls(
 }
 
 fn in_tls_with(typed: &Connections, host: &str, address: IpAddr) -> Result<LoadTls, Failure> {
-    let trust = match &typed.authorities {
-        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => Trust::Anyone,
-    };
+    let trust = Trust::of(typed.authorities.as_deref()).map_err(Failure::request)?;
     let identity = match (&typed.certificate, &typed.private_key) {
         (Some(certificate), Some(key)) => Some(Identity::read(certificate, key).map_err(Failure::request)?),
         _ => None,
