@@ -124,7 +124,7 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
         )));
     }
     let ListeningPoint { transport, address } = typed.listen;
-    if !address.ip().is_loopback() && !typed.open {
+    if typed.listen.is_open_to_network() && !typed.open {
         return Err(Failure::request(format!(
             "{} can be reached over a network, and a scenario does not authenticate callers: allow that with --open, or listen at \
              127.0.0.1",

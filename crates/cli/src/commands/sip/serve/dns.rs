@@ -11,7 +11,6 @@ use netrig_sip_net::dns::{NameServer, NameServerOrder};
 use netrig_sip_net::server::ServerDocument;
 
 use super::arguments::Dns;
-use super::{listening, reached_over_network};
 use crate::failure::{Failure, print_report};
 use crate::input::read;
 use crate::interruption::until_interrupted;
@@ -45,13 +44,13 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
 
 /// Where to listen: over UDP and TCP, as every server of the DNS does (RFC 7766), if nothing was said.
 fn points(typed: &Dns) -> Result<Vec<ListeningPoint>, Failure> {
-    let listen = listening(&typed.listen, ["udp:127.0.0.1:5353", "tcp:127.0.0.1:5353"])?;
+    let listen = ListeningPoint::or_usual(&typed.listen, 5353);
     if let Some(point) =
         listen.iter().find(|point| !matches!(point.transport, Transport::Udp | Transport::Tcp))
     {
         return Err(Failure::request(format!("{point}: the DNS is answered over udp and tcp")));
     }
-    match reached_over_network(&listen) {
+    match listen.iter().find(|point| point.is_open_to_network()) {
         Some(point) if !typed.open => {
             Err(Failure::request(format!("{point} is reached over a network: answer anybody with --open")))
         }

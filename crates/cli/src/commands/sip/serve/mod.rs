@@ -54,7 +54,7 @@ struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    fn new(typed: &'a Role) -> Result<Self, Failure> {
+    fn new(typed: &'a Role) -> Self {
         let (place, ending, users, digest, contact, delay, transactions) = match typed {
             Role::Registrar(Registrar { place, ending, users, digest, delay, transactions }) => {
                 (place, ending, Some(users), Some(digest), None, Some(delay), Some(transactions))
@@ -73,7 +73,7 @@ impl<'a> Typed<'a> {
             }
         };
         // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
-        let listen = listening(&place.listen, ["udp:127.0.0.1:5060", "tcp:127.0.0.1:5060"])?;
+        let listen = ListeningPoint::or_usual(&place.listen, 5060);
         let (name, role) = match typed {
             Role::Registrar(_) => ("registrar", server::Role::Registrar),
             Role::Proxy(typed) => ("proxy", server::Role::Proxy { record_route: typed.record_route }),
@@ -81,7 +81,7 @@ impl<'a> Typed<'a> {
             Role::Redirect(_) => ("redirect", server::Role::Redirect),
             Role::Uas(typed) => ("uas", server::Role::UserAgent(manners(typed, &listen))),
         };
-        Ok(Self { name, role, listen, place, ending, users, digest, contact, delay, transactions })
+        Self { name, role, listen, place, ending, users, digest, contact, delay, transactions }
     }
 
     fn algorithm(&self) -> Option<Algorithm> {
@@ -93,7 +93,7 @@ impl<'a> Typed<'a> {
 
     /// A server that is reached over a network knows whom it serves, or is told to serve anybody.
     fn check_openness(&self) -> Result<(), Failure> {
-        match reached_over_network(&self.listen) {
+        match self.listen.iter().find(|point| point.is_open_to_network()) {
             Some(point) if !self.place.open && self.algorithm().is_none() => {
                 let ask = if self.digest.is_some() {
                     "ask users who they are with --digest, or serve anybody with --open"
@@ -150,7 +150,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         Server::Scenario(typed) => return scenario::serve(typed),
         Server::Dns(typed) => return dns::serve(typed),
     };
-    let typed = Typed::new(role)?;
+    let typed = Typed::new(role);
     typed.check_openness()?;
     let seeds = Seeds::new(typed.ending.seed.map_or_else(drawn, Ok)?);
     let order = typed.order(seeds.clone())?;
@@ -210,19 +210,6 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     let kept = || kept.iter().flat_map(netrig_sip_tester::keep::kept).map(|line| line + "\n");
     print_report(typed.ending.json, &document, || tally.text() + &kept().collect::<String>())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where to listen; at the usual points if nothing was said.
-fn listening(typed: &[ListeningPoint], usual: [&str; 2]) -> Result<Vec<ListeningPoint>, Failure> {
-    if !typed.is_empty() {
-        return Ok(typed.to_vec());
-    }
-    usual.into_iter().map(|text| text.parse().map_err(Failure::request)).collect()
-}
-
-/// A point that other hosts can reach.
-fn reached_over_network(listen: &[ListeningPoint]) -> Option<&ListeningPoint> {
-    listen.iter().find(|point| !point.address.ip().is_loopback())
 }
 
 fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
