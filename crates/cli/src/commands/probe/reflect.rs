@@ -22,7 +22,7 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         allowed: if arguments.allow.is_empty() { Prefix::LOOPBACK.to_vec() } else { arguments.allow.clone() },
         dscps: arguments.allow_dscp.as_ref().map(|dscps| dscps.iter().map(|dscp| dscp.0).collect()),
         stateful: arguments.stateful,
-        format: arguments.timestamps.into(),
+        format: arguments.timestamps,
         most_rate: arguments.max_rate,
         slots: arguments.slots.of(FarEndOrder::SLOTS),
     };

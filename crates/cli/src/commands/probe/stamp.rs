@@ -20,7 +20,7 @@ pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
         dscp: arguments.packets.dscp.0,
         answer_dscp: arguments.answer_dscp.map(|dscp| dscp.0),
         key: key::read(&arguments.key)?,
-        format: arguments.timestamps.into(),
+        format: arguments.timestamps,
         stateful: arguments.stateful,
     };
     let report = agent::stamp(&order, &*until_interrupted()?).map_err(failure)?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use netrig_probe::flow::packet::FlowMethod;
 use netrig_probe::trace::{SpeedOrder, TraceOrder, trace as carry_out};
 
-use super::arguments::{MethodName, Trace};
+use super::arguments::Trace;
 use super::ending::{ProbeEnd, failure, tell};
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
@@ -15,14 +15,14 @@ const UDP_PORT: u16 = 33434;
 const TCP_PORT: u16 = 80;
 
 pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
-    let (method, port) = match arguments.method {
-        MethodName::Udp => (FlowMethod::Udp, UDP_PORT),
-        MethodName::Icmp => (FlowMethod::Icmp, 0),
-        MethodName::Tcp => (FlowMethod::Tcp, TCP_PORT),
+    let port = match arguments.method {
+        FlowMethod::Udp => UDP_PORT,
+        FlowMethod::Icmp => 0,
+        FlowMethod::Tcp => TCP_PORT,
     };
     let order = TraceOrder {
         target: arguments.target.resolve(port)?,
-        method,
+        method: arguments.method,
         first: arguments.first,
         last: arguments.hops,
         each: arguments.count,

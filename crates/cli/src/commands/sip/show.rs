@@ -3,19 +3,27 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
     CallFilter, Ladder, LadderTimes, Mask, TraceDocument, calls, calls_text, difference, printable,
 };
 use netrig_sip_tester::trace::SipTrace;
 
+use crate::choice::{Choice, choice};
 use crate::failure::{Failure, print, print_json};
 use crate::input::read_bytes;
 use crate::output;
 
 /// The longest file that is read, bytes. It is held in memory.
 const LONGEST_FILE: u64 = 4 << 30;
+
+/// How times are shown.
+const TIMES: &[Choice<LadderTimes>] = &[
+    ("since-first", "Since the first message", LadderTimes::SinceFirst),
+    ("since-previous", "Since the message before", LadderTimes::SincePrevious),
+    ("absolute", "Time of day, UTC", LadderTimes::Absolute),
+];
 
 /// `netrig sip show`.
 #[derive(Debug, Args)]
@@ -45,8 +53,8 @@ pub struct Show {
     #[arg(long, value_name = "METHOD")]
     pub hide: Vec<String>,
     /// How times are shown
-    #[arg(long, value_enum, default_value_t = Times::SinceFirst)]
-    pub times: Times,
+    #[arg(long, value_parser = choice(TIMES), default_value = "since-first")]
+    pub times: LadderTimes,
     /// Print one message whole, by its number in the ladder
     #[arg(long, value_name = "NUMBER")]
     pub message: Option<usize>,
@@ -62,27 +70,6 @@ pub struct Show {
     /// Print one JSON document: the calls and their messages
     #[arg(long)]
     pub json: bool,
-}
-
-/// How times are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Times {
-    /// Since the first message
-    SinceFirst,
-    /// Since the message before
-    SincePrevious,
-    /// Time of day, UTC
-    Absolute,
-}
-
-impl From<Times> for LadderTimes {
-    fn from(typed: Times) -> Self {
-        match typed {
-            Times::SinceFirst => Self::SinceFirst,
-            Times::SincePrevious => Self::SincePrevious,
-            Times::Absolute => Self::Absolute,
-        }
-    }
 }
 
 /// Shows the calls of a file.
@@ -111,7 +98,7 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
         let lines = difference(message(*first)?, message(*second)?);
         print(lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     } else if is_one {
-        print(ladder().to_text(output::terminal_width(), typed.times.into()).trim_end())?;
+        print(ladder().to_text(output::terminal_width(), typed.times).trim_end())?;
     } else {
         print(calls_text(&typed.file, &trace, &all, &chosen, output::terminal_width()).trim_end())?;
     }
@@ -123,7 +110,7 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
         output::replace(out, &sip_capture(messages))?;
     } else if let Some(out) = &typed.out {
         let title = format!("SIP messages of {}", typed.file.display());
-        output::replace(out, ladder().to_svg(&title, typed.times.into()).as_bytes())?;
+        output::replace(out, ladder().to_svg(&title, typed.times).as_bytes())?;
     }
     for warning in trace.warnings() {
         eprintln!("warning: {warning}");

@@ -7,11 +7,11 @@ use netrig_core::number::hundredths;
 use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::{VoiceOrder, call};
-use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
+use netrig_traffic::{Playout, Settings, Talk};
 use serde_json::{Value, json};
 
 use super::super::ending::{ProbeEnd, failure, tell};
-use super::arguments::{Codec, Voice};
+use super::arguments::Voice;
 use super::connect;
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
@@ -47,11 +47,7 @@ fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {
         ),
     };
     let voice = netrig_traffic::Voice {
-        codec: match arguments.codec {
-            Codec::G711 => VoiceCodec::G711,
-            Codec::G711Plc => VoiceCodec::G711Concealed,
-            Codec::G729a => VoiceCodec::G729a,
-        },
+        codec: arguments.codec,
         packet: arguments.packet,
         talk: if arguments.spurts { Talk::Spurts } else { Talk::Continuous },
         playout,

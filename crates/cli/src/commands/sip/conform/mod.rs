@@ -21,7 +21,7 @@ pub use arguments::Conform;
 /// Holds a server against test purposes.
 pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
     if typed.capability_template {
-        print(CapabilityClaims::template(typed.role.into()).trim_end())?;
+        print(CapabilityClaims::template(typed.role).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let purposes = plan::purposes(typed)?;

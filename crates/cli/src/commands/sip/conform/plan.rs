@@ -25,7 +25,7 @@ pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
         only_basic: typed.selection.set == Some(SetName::BasicCall),
         without: typed.selection.without.clone(),
     };
-    let chosen = selection.of(typed.role.into());
+    let chosen = selection.of(typed.role);
     chosen.map_err(|error| Failure::request(format!("{error}; --list shows them all")))
 }
 
@@ -51,7 +51,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
     };
     let jobs = usize::from(typed.jobs);
     let background = typed.beside.map(|rate| BackgroundLoad { rate: rate.0, users: typed.beside_users });
-    let beside = background.map_or(0, |load| load.users_needed(typed.role.into()));
+    let beside = background.map_or(0, |load| load.users_needed(typed.role));
     let claims = match &typed.capabilities {
         None => CapabilityClaims::default(),
         Some(file) => CapabilityClaims::parse(&read(file)?)
@@ -71,7 +71,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
             silence: typed.silence,
             names: names(typed, server.ip())?,
         },
-        role: typed.role.into(),
+        role: typed.role,
         purposes,
         users: users(typed, jobs * USERS_OF_A_CASE + beside)?,
         jobs,
@@ -84,7 +84,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
 /// The DNS server that the purposes of RFC 3263 need.
 fn names(typed: &Conform, server: IpAddr) -> Result<Option<Arc<TesterNames>>, Failure> {
     let Some(listen) = typed.names.dns_listen else { return Ok(None) };
-    if TestedRole::from(typed.role) != TestedRole::Proxy {
+    if typed.role != TestedRole::Proxy {
         return Err(Failure::request("--dns-listen is of the role proxy"));
     }
     let name = &typed.names.dns_domain;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use netrig_host::user_file;
 use netrig_sip_tester::ladder;
 use netrig_sip_tester::scenario::{
@@ -12,9 +12,16 @@ use netrig_sip_tester::scenario::{
 use netrig_sip_tester::trace::SipTrace;
 
 use super::arguments::pair;
+use crate::choice::{Choice, choice};
 use crate::failure::{Failure, print};
 use crate::input::read_bytes;
 use crate::output::{replace, terminal_width};
+
+/// The sides of a call.
+const SIDES: &[Choice<CapturedSide>] = &[
+    ("caller", "Who sent its first message", CapturedSide::Caller),
+    ("callee", "Who received it", CapturedSide::Callee),
+];
 
 /// `netrig sip scenario`.
 #[derive(Debug, Args)]
@@ -70,20 +77,11 @@ pub struct FromArguments {
     #[arg(value_name = "CALL-ID")]
     pub call: Option<String>,
     /// Which side of the call the scenario is
-    #[arg(long, value_enum, default_value_t = SideName::Caller)]
-    pub side: SideName,
+    #[arg(long, value_parser = choice(SIDES), default_value = "caller")]
+    pub side: CapturedSide,
     /// Write it there instead of to the terminal
     #[arg(long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
-}
-
-/// A side of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SideName {
-    /// Who sent its first message
-    Caller,
-    /// Who received it
-    Callee,
 }
 
 /// Carries a verb out.
@@ -127,11 +125,7 @@ fn from_capture(typed: &FromArguments) -> Result<ExitCode, Failure> {
             call.call_id.clone()
         }
     };
-    let side = match typed.side {
-        SideName::Caller => CapturedSide::Caller,
-        SideName::Callee => CapturedSide::Callee,
-    };
-    let script = captured_scenario(&trace, &call, side).map_err(|error| told(error.to_string()))?;
+    let script = captured_scenario(&trace, &call, typed.side).map_err(|error| told(error.to_string()))?;
     written(&script, typed.out.as_deref())
 }
 

@@ -31,8 +31,8 @@ use netrig_sip_tester::metrics::of_server;
 
 pub use arguments::Serve;
 use arguments::{
-    AlgorithmName, Contact, Delay, Digest, Ending, Place, Proxy, Redirect, Registrar, Role, Server,
-    StatelessProxy, Transactions, Uas, Users,
+    Contact, Delay, Digest, Ending, Place, Proxy, Redirect, Registrar, Role, Server, StatelessProxy,
+    Transactions, Uas, Users,
 };
 
 /// The most numbered users.
@@ -85,10 +85,7 @@ impl<'a> Typed<'a> {
     }
 
     fn algorithm(&self) -> Option<Algorithm> {
-        self.digest?.digest.map(|name| match name {
-            AlgorithmName::Md5 => Algorithm::MD5,
-            AlgorithmName::Sha256 => Algorithm::SHA_256,
-        })
+        self.digest?.digest
     }
 
     /// A server that is reached over a network knows whom it serves, or is told to serve anybody.
