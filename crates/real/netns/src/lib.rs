@@ -42,6 +42,7 @@ mod interfaces;
 mod intrusion;
 mod journal;
 mod keeping;
+mod keeping_text;
 mod kernel_tcp;
 mod lab;
 mod multipath;

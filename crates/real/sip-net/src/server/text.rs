@@ -23,6 +23,14 @@ pub struct ServerDocument<'a, T> {
     pub messages: Option<&'a KeptMessages>,
 }
 
+impl ServerDocument<'_, Tally> {
+    /// The counts, and the messages that were kept.
+    pub fn text(&self) -> String {
+        let kept = self.messages.iter().flat_map(|kept| kept.lines());
+        kept.fold(self.tally.text(), |text, line| text + &line + "\n")
+    }
+}
+
 impl Tally {
     /// A table of messages, and a line for each thing that went wrong.
     pub fn text(&self) -> String {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use netrig_core::number::{counted, micros, percent, plain};
 use netrig_core::text::{AlignedTable, wrapped};
 use netrig_sip_net::load::DelayRow;
+use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
 use super::{CallScript, ScenarioDocument, ScenarioSecond, ScenarioWarning, ScriptFailureRow, StepRow};
-use crate::keep::{kept, written};
 use crate::load_text::tester;
 use crate::media::{MediaReport, MediaShare};
 
@@ -224,7 +224,12 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
     let mut record = String::new();
     tester(&document.tester_record, &mut record);
     line(text, &format!("\n{}", record.trim()), width, 2);
-    for words in document.messages.iter().flat_map(kept).chain(document.records.iter().flat_map(written)) {
+    for words in document
+        .messages
+        .iter()
+        .flat_map(KeptMessages::lines)
+        .chain(document.records.iter().flat_map(KeptRecords::lines))
+    {
         line(text, &words, width, 2);
     }
 }

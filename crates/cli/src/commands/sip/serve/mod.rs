@@ -204,8 +204,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     }
     let document =
         ServerDocument { server: typed.name, listens: &points, tally: &tally, messages: kept.as_ref() };
-    let kept = || kept.iter().flat_map(netrig_sip_tester::keep::kept).map(|line| line + "\n");
-    print_report(typed.ending.json, &document, || tally.text() + &kept().collect::<String>())?;
+    print_report(typed.ending.json, &document, || document.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
