@@ -1,7 +1,7 @@
 //! What may be typed behind `netrig probe`.
 
+use super::common::{Form, KeyPlace, Target};
 use super::media::arguments::{Transfer, Video, Voice};
-use super::path_arguments::{Form, KeyPlace, Target};
 use super::typed_train::TypedTrain;
 use crate::choice::{Choice, choice};
 use crate::connection_limits::ConnectionLimits;

@@ -7,8 +7,7 @@ use netrig_host::loopback_addresses;
 use netrig_probe::{FarEnd, FarEndOrder};
 
 use super::arguments::Reflect;
-use super::ending::failure;
-use super::key;
+use super::common::failure;
 use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
@@ -17,7 +16,7 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         listen: if arguments.listen.is_empty() { loopback_addresses() } else { arguments.listen.clone() },
         stamp_port: arguments.stamp_port,
         control_port: arguments.control_port,
-        key: key::read(&arguments.key)?,
+        key: arguments.key.read()?,
         authenticated: arguments.authenticated,
         allowed: if arguments.allow.is_empty() { Prefix::LOOPBACK.to_vec() } else { arguments.allow.clone() },
         dscps: arguments.allow_dscp.as_ref().map(|dscps| dscps.iter().map(|dscp| dscp.0).collect()),

@@ -17,7 +17,7 @@ impl FromStr for TypedTrain {
         let (count, size) = text.split_once('x').ok_or_else(wrong)?;
         let count = count.parse().map_err(|_| wrong())?;
         let size: Size = size.parse().map_err(|_| wrong())?;
-        Ok(Self(Train { count, size: usize::try_from(size.bytes()).unwrap_or(usize::MAX) }))
+        Ok(Self(Train { count, size: size.to_usize() }))
     }
 }
 

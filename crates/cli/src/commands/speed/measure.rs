@@ -20,7 +20,7 @@ use netrig_speed::protocol::{DataDirection, PORT, SHORTEST_INTERVAL};
 use super::arguments::{Form, Measure, Only};
 use super::iperf3;
 use super::tasks::{USUAL_SIZE, tasks};
-use crate::commands::probe::{KeyPlace, Target, read_key};
+use crate::commands::probe::{KeyPlace, Target};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
@@ -195,7 +195,7 @@ pub(super) fn call_order(
         server,
         name: meter::server_name(host_of_target(target), server),
         tls: tls::client(&trust, None).map_err(Failure::request)?,
-        key: read_key(key)?,
+        key: key.read()?,
         rate,
         options: TcpOptions::default(),
     })

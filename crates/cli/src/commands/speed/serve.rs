@@ -12,7 +12,6 @@ use netrig_speed::protocol::Keyring;
 use netrig_speed::serve::{Server, ServerError, ServerOrder};
 
 use super::arguments::Serve;
-use crate::commands::probe::read_key;
 use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
@@ -62,7 +61,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
 
 /// The keys of which clients must have one.
 fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
-    let Some(file) = &arguments.keys else { return Ok(read_key(&arguments.key)?.into()) };
+    let Some(file) = &arguments.keys else { return Ok(arguments.key.read()?.into()) };
     let refuse = |why: &dyn Display| Failure::request(format!("the keys {}: {why}", file.display()));
     let octets = user_file::read_secret(file).map_err(|error| refuse(&error))?;
     let text = String::from_utf8(octets).map_err(|error| refuse(&error))?;

@@ -124,7 +124,7 @@ impl LoadSettings {
             follows_redirects: self.follow_redirects,
             retries: self.retries,
             sends_large_over_tcp: self.large_requests == LargeRequests::Tcp,
-            description: usize::try_from(self.sdp.bytes()).unwrap_or(usize::MAX),
+            description: self.sdp.to_usize(),
             timing: Timing::of(self.t1, self.t2, self.t4),
             calls: self.most_calls,
             seed: seeds.stream(&format!("flow/{flow}/sip")).bits(),

@@ -7,7 +7,7 @@ use netrig_core::{Dscp, Duration, Rate, Size};
 use netrig_probe::receiver::MOST_CONNECTIONS;
 use netrig_traffic::VoiceCodec;
 
-use super::super::path_arguments::{Form, KeyPlace, Target};
+use super::super::common::{Form, KeyPlace, Target};
 use crate::choice::{Choice, choice};
 
 /// The codecs of voice.

@@ -114,7 +114,7 @@ fn party(typed: &Call, transport: Transport, host: &str, line: &Line) -> Result<
         to,
         registrar: server,
         credentials,
-        description: usize::try_from(messages.sdp.bytes()).unwrap_or(usize::MAX),
+        description: messages.sdp.to_usize(),
         text: messages.text.clone(),
         expires: u32::try_from(messages.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX),
         timing: Timing::of(messages.t1, None, Timing::default().t4),
