@@ -142,7 +142,7 @@ impl RunOrigin {
         let known: BTreeSet<&str> = self.0.keys().chain(other.0.keys()).map(String::as_str).collect();
         let place = |name: &&str| {
             let place = ORDER.iter().position(|known| known == name);
-            // Factors belong to the file; what nobody knows comes last.
+            // Factors belong to the file; unknown names come last.
             place.unwrap_or(if name.starts_with(FACTOR) { FILE } else { ORDER.len() })
         };
         let mut names = Vec::from_iter(known);

@@ -177,7 +177,7 @@ fn congestion() -> HostFinding {
     let Some(there) = file("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
         return HostFinding::fine("congestion", "not known on this system; sim has its own");
     };
-    let is = format!("{there}; what TCP on netns may be told, sim has its own");
+    let is = format!("{there}; for TCP on netns, sim has its own");
     match CONTROLS.into_iter().find(|name| !there.split_whitespace().any(|known| known == *name)) {
         None => HostFinding::fine("congestion", is),
         Some(absent) => HostFinding::lacking(
@@ -227,8 +227,7 @@ fn wall_clock() -> HostFinding {
     }
     HostFinding::lacking(
         "wall clock",
-        "nobody keeps it and says so: one-way delays between machines are off by what it is off; netns needs only that \
-         nobody steps it",
+        "no NTP or PTP keeps it: one-way delays between machines have its error; netns needs only that it is not stepped",
         "apt-get install chrony",
     )
 }

@@ -86,11 +86,11 @@ impl ConformanceDocument {
 /// The load beside the test cases.
 fn beside(load: &BackgroundReport, width: usize) -> String {
     let BackgroundReport { rate, what, begun, succeeded, failed, failures, faults } = load;
-    let told =
+    let load =
         format!("beside a load of {rate}/s ({what}): {begun} begun, {succeeded} succeeded, {failed} failed");
     let faults = faults.iter().map(|fault| format!("warning: the load was not what was ordered: {fault}"));
     let failures = failures.iter().map(|failure| format!("  {failure}"));
-    std::iter::once(told).chain(failures).chain(faults).map(|line| wrapped(&line, width, 2) + "\n").collect()
+    std::iter::once(load).chain(failures).chain(faults).map(|line| wrapped(&line, width, 2) + "\n").collect()
 }
 
 /// Purposes without a verdict, those with one reason together.

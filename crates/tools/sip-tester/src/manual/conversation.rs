@@ -163,7 +163,7 @@ impl Conversation {
                     if let Some(last) = self.last.as_mut().filter(|last| last.step == step) {
                         last.timed_out = true;
                     }
-                    format!("nobody has answered {step} (timer {timer:?}, RFC 3261 section 17.1)")
+                    format!("{step} was not answered (timer {timer:?}, RFC 3261 section 17.1)")
                 }
             };
             self.show(&text)?;

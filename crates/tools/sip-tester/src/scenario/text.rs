@@ -151,17 +151,16 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
         let _ = writeln!(text, "  {name:<26}{}", value.unwrap_or_else(|| "–".to_owned()));
     }
     if voice.mos.is_some() && voice.round_trip_s.is_none() {
-        let note =
-            "  no report came back that tells the round trip: the score is without the network's delay";
+        let note = "  no RTCP report gave the round trip: the score is without the network's delay";
         line(text, note, width, 4);
     }
     let packets = format!(
-        "  packets: {} sent, {} of {} received; {} came twice, {} out of order",
+        "  packets: {} sent, {} of {} received; {} duplicated, {} out of order",
         voice.sent, voice.received, voice.expected, voice.copies, voice.reordered
     );
     line(text, &packets, width, 4);
     let counts = [
-        (voice.silent_calls, "to which nothing came"),
+        (voice.silent_calls, "that received nothing"),
         (
             voice.unknown_calls,
             "of them that are in no figure: the other side did not say how many packets it sent",

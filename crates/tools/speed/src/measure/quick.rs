@@ -28,8 +28,8 @@ pub struct QuickMeasurement {
     pub rate: Option<Rate>,
 }
 
-/// The least round trip of some echoes or, where none may be sent or none comes back, of opening a connection: who refuses it
-/// has answered.
+/// The least round trip of some echoes or, where none may be sent or none comes back, of opening a connection: a refusal
+/// is an answer.
 ///
 /// # Errors
 /// If the server does not answer either.

@@ -166,10 +166,10 @@ impl ServerTally {
             }
         }
         if text.is_empty() {
-            text += "nobody has measured\n";
+            text += "no measurement was made\n";
         }
         for ((protocol, reason), count) in self.refusals() {
-            text += &format!("turned away of {}: {count}; {reason}\n", protocol.name());
+            text += &format!("refused of {}: {count}; {reason}\n", protocol.name());
         }
         for (why, count) in self.failures() {
             text += &format!("broken off: {count}; {why}\n");

@@ -27,16 +27,16 @@ impl Tuning {
             let mend = finding.mend.as_deref().unwrap_or_default();
             text += &format!("\n{}: {}\n  {mend}\n", finding.name, finding.why);
         }
-        let untold =
+        let unknown =
             |finding: &&SettingFinding| finding.verdict == SettingVerdict::Unknown && finding.now.is_some();
-        if self.settings.iter().any(|finding| untold(&finding)) {
-            text += "\nnot to be told of this path:\n";
+        if self.settings.iter().any(|finding| unknown(&finding)) {
+            text += "\nunknown for this path:\n";
         }
-        for finding in self.settings.iter().filter(untold) {
+        for finding in self.settings.iter().filter(unknown) {
             text += &format!("  {}: {}\n", finding.name, finding.why);
         }
         if !self.unread.is_empty() {
-            text += "\nnot to be read here:\n";
+            text += "\nnot readable here:\n";
             self.unread.iter().for_each(|words| text += &format!("  {words}\n"));
         }
         text
@@ -53,12 +53,12 @@ fn heading(tuning: &Tuning) -> String {
     let rate = tuning.rate_bits_per_s.map_or_else(
         || "rate not known: --rate, or --measure".to_owned(),
         |bits_per_s| {
-            let whence = match tuning.rate_from {
+            let source = match tuning.rate_from {
                 Some(RateFrom::Told) => "as told",
                 Some(RateFrom::Measured) => "as measured",
                 _ => "at most, which is the interface's own: --rate or --measure tells more",
             };
-            format!("rate {} {whence}", rate(bits_per_s as f64))
+            format!("rate {} {source}", rate(bits_per_s as f64))
         },
     );
     let window = tuning.window_bytes.map_or_else(String::new, |bytes| format!("; window {bytes} B"));
