@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use netrig_host::random;
 use netrig_host::user_file::{self, UserFileError};
 
 use crate::failure::Failure;
@@ -18,6 +19,11 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
 
 fn unreadable(path: &Path, error: &UserFileError) -> Failure {
     Failure::request(format!("cannot read {}: {error}", path.display()))
+}
+
+/// A seed that cannot be guessed.
+pub fn random_seed() -> Result<u64, Failure> {
+    random().map(u64::from_le_bytes).map_err(|error| Failure::failed(format!("no random seed: {error}")))
 }
 
 /// A password in a variable of the environment.

@@ -5,7 +5,6 @@ mod arguments;
 use std::io::Write;
 use std::process::ExitCode;
 
-use netrig_host::random;
 use netrig_sip::manual::{ManualClientConfig, MessageChange};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{SipUri, Uri};
@@ -17,7 +16,7 @@ use netrig_sip_tester::screen::terminal;
 
 use super::tested::TestedServer;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print, print_json, unwritten};
-use crate::input::{password, read};
+use crate::input::{password, random_seed, read};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Call;
@@ -47,7 +46,7 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
         changes: typed.messages.set.iter().cloned().chain(changes).collect(),
         flaw: typed.messages.fault.clone(),
         patience: typed.course.patience,
-        seed: u64::from_le_bytes(random().map_err(Failure::failed)?),
+        seed: random_seed()?,
         output,
         stop: until_interrupted()?,
     };

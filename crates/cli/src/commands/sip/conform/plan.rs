@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_host::random;
 use netrig_sip::{Host, Uri};
 use netrig_sip_net::{EndAddress, listed_users};
 use netrig_sip_tester::conformance::{
@@ -14,7 +13,7 @@ use netrig_sip_tester::conformance::{
 use super::arguments::{Conform, SetName};
 use crate::commands::sip::tested::TestedServer;
 use crate::failure::Failure;
-use crate::input::{password, read};
+use crate::input::{password, random_seed, read};
 
 /// The purposes that were asked for.
 pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
@@ -57,10 +56,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
         Some(file) => CapabilityClaims::parse(&read(file)?)
             .map_err(|error| Failure::request(format!("{}: {error}", file.display())))?,
     };
-    let seed = match typed.seed {
-        Some(seed) => seed,
-        None => u64::from_le_bytes(random().map_err(Failure::failed)?),
-    };
+    let seed = typed.seed.map_or_else(random_seed, Ok)?;
     Ok(ConformancePlan {
         target: ConformanceTarget {
             address,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::{Duration, Fraction, SpanDistribution};
+use netrig_host::host_of_target;
 use netrig_host::tls::{self, Identity};
-use netrig_host::{host_of_target, random};
 use netrig_sip::header::Transport;
 use netrig_sip::load::Pace;
 use netrig_sip_net::{EndAddress, ListeningPoint};
@@ -25,7 +25,7 @@ use crate::commands::sip::load::{Load, pace};
 use crate::commands::sip::subject::{self, ConnectionsName};
 use crate::commands::sip::tested::check_consent;
 use crate::failure::{Failure, exit_code, print_report};
-use crate::input::password;
+use crate::input::{password, random_seed};
 use crate::interruption::until_interrupted;
 use crate::output::terminal_width;
 
@@ -188,7 +188,7 @@ fn order(
     settings.ends_sessions = !typed.leave_sessions;
     settings.answers_by_itself = typed.answer_requests;
     // Tags and branches of two runs must not be the same: a server may know those of the first.
-    settings.run_number = u32::from_le_bytes(random().map_err(Failure::failed)?) & 0x3FFF_FFFF;
+    settings.run_number = (random_seed()? & 0x3FFF_FFFF) as u32;
     settings.version.clone_from(&BUILD);
     Ok(ScenarioOrder {
         file,

@@ -149,7 +149,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     };
     let typed = Typed::new(role);
     typed.check_openness()?;
-    let seeds = Seeds::new(typed.ending.seed.map_or_else(drawn, Ok)?);
+    let seeds = Seeds::new(typed.ending.seed.map_or_else(input::random_seed, Ok)?);
     let order = typed.order(seeds.clone())?;
     let place = typed.place;
     let (identity, is_own) = identity(place, &typed.listen, &order.domains)?;
@@ -258,12 +258,6 @@ fn names(place: &Place) -> Names {
     let mut names = Names::default();
     place.hosts.iter().for_each(|host| names.add(&host.name, host.address));
     names
-}
-
-/// A seed that nobody can guess.
-fn drawn() -> Result<u64, Failure> {
-    let drawn = netrig_host::random().map(u64::from_le_bytes);
-    drawn.map_err(|error| Failure::failed(format!("cannot read /dev/urandom: {error}")))
 }
 
 fn of_order(error: RoleError) -> Failure {
