@@ -10,15 +10,15 @@ use netrig_core::{Duration, Rate, Size};
 use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_host::tls::{self, Trust};
 use netrig_host::{HostAddress, host_of_target};
-use netrig_speed::iperf3::TestDocument;
+use netrig_speed::flows::TestError;
+use netrig_speed::iperf3::{self, TestDocument};
 use netrig_speed::measure::{
-    self as meter, CallOrder, MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, PhaseReport,
-    SpeedError, SpeedReport,
+    self as meter, CallOrder, Iperf3Error, Iperf3Order, MeasureOrder, MeasureProgress, MeasureTask,
+    PhaseOrder, PhaseReport, SpeedError, SpeedReport, measure_iperf3,
 };
 use netrig_speed::protocol::{DataDirection, PORT, SHORTEST_INTERVAL};
 
 use super::arguments::{Form, Measure, Only};
-use super::iperf3;
 use super::tasks::{USUAL_SIZE, tasks};
 use crate::commands::probe::{KeyPlace, Target};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
@@ -44,7 +44,7 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), place: None, before: (0.0, 0) };
     let measured = if arguments.iperf3 {
-        iperf3::measure(target, arguments, &cancel, &mut |progress| line.tell(progress))
+        measure_foreign(target, arguments, &cancel, &mut |progress| line.tell(progress))
     } else {
         measure_own(target, arguments, &cancel, &mut |progress| line.tell(progress))
     };
@@ -164,6 +164,32 @@ fn measure_own(
     let phases = report.carriages.iter();
     let documents = phases.filter_map(|phase| phase.document(&host, report.server, report.client)).collect();
     Ok((report, documents))
+}
+
+/// Measures against a server of iperf3; the measurement, and its phases as iperf3 prints them.
+fn measure_foreign(
+    target: &Target,
+    arguments: &Measure,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
+    let server = target.resolve(iperf3::PORT)?;
+    // A search for the line's capacity is nothing that iperf3 has.
+    let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
+        MeasureTask::Carry(phase) => Some(phase),
+        MeasureTask::Search(_) => None,
+    });
+    let order = Iperf3Order { server, host: HostAddress::from(server).to_string(), phases: phases.collect() };
+    if order.phases.is_empty() {
+        return Err(Failure::request(
+            "iperf3 has no search for a line's capacity: leave out --only capacity",
+        ));
+    }
+    measure_iperf3(&order, cancel, progress).map_err(|error| match error {
+        Iperf3Error::Carrier(_) => Failure::request(error),
+        Iperf3Error::Test(TestError::Interrupted) => Failure::Interrupted,
+        Iperf3Error::Test(_) => Failure::failed(error),
+    })
 }
 
 fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {

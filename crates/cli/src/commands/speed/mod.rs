@@ -1,7 +1,6 @@
 //! `netrig speed`: how fast a line is, the server for those who ask, and what the terminal is set to.
 
 mod arguments;
-mod iperf3;
 mod measure;
 mod serve;
 mod tasks;
