@@ -2,14 +2,13 @@
 
 use super::common::{Form, KeyPlace, Target};
 use super::media::arguments::{Transfer, Video, Voice};
-use super::typed_train::TypedTrain;
 use crate::choice::{Choice, choice};
 use crate::connection_limits::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
 use netrig_host::HostAddress;
 use netrig_probe::flow::packet::FlowMethod;
-use netrig_probe::{Gaps, ProbePlan, control, stamp};
+use netrig_probe::{Gaps, ProbePlan, control, stamp, train};
 
 /// The packets of a trace.
 const METHODS: &[Choice<FlowMethod>] = &[
@@ -231,7 +230,7 @@ pub struct Train {
         default_value = "11x100B,10x1KB",
         help_heading = "Packets"
     )]
-    pub trains: Vec<TypedTrain>,
+    pub trains: Vec<train::Train>,
     /// Time between two packets
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Packets")]
     pub interval: Duration,

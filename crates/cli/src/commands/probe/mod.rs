@@ -5,7 +5,6 @@ mod common;
 mod media;
 mod paths;
 mod reflect;
-mod typed_train;
 
 use std::process::ExitCode;
 

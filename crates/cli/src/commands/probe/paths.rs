@@ -72,7 +72,7 @@ pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
 pub fn train(arguments: &Train) -> Result<ExitCode, Failure> {
     let order = TrainOrder {
         target: arguments.target.resolve(0)?,
-        trains: arguments.trains.iter().map(|typed| typed.0).collect(),
+        trains: arguments.trains.clone(),
         gap: arguments.interval,
         wait: arguments.wait,
         dscp: arguments.dscp.0,
