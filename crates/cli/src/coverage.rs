@@ -1,34 +1,15 @@
-//! How much of an experiment a written file was made of, so that a part never takes the place of the whole.
+//! Files that are to be written: a part of an experiment never takes the place of more of it.
 
-use std::collections::BTreeSet;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use netrig_experiment::Results;
 use netrig_host::user_file;
-use serde_json::Value;
+use netrig_report::Coverage;
 
 use crate::failure::Failure;
-use crate::request::ExperimentRequest;
-
-/// What a stamp begins with.
-const STAMP: &str = "netrig-coverage: ";
 
 /// A stamp stands in the last bytes of a file: behind a page or a drawing, in the footer of a Parquet file.
 const STAMPED: u64 = 1 << 20;
-
-/// How much of an experiment something is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Coverage {
-    /// The experiment's name; absent where the file does not say it.
-    experiment: Option<String>,
-    /// Whether it is less than the experiment's file asks for; absent where the file does not say it.
-    is_part: Option<bool>,
-    /// Points, each on each of its substrates; absent where the file does not say it.
-    points: Option<u64>,
-    runs: u64,
-    substrates: BTreeSet<String>,
-}
 
 /// What is at the place of a file that is to be written.
 enum Occupant {
@@ -39,192 +20,30 @@ enum Occupant {
     Known(Coverage),
 }
 
-impl Coverage {
-    /// The most that a request can be made of.
-    pub fn planned(request: &ExperimentRequest) -> Self {
-        let (plan, substrates) = (request.experiment.plan(), request.substrates.len() as u64);
-        Self {
-            experiment: Some(encoded(&request.experiment.design.name)),
-            is_part: Some(request.is_part),
-            points: Some(plan.len() as u64 * substrates),
-            runs: plan.most_runs() * substrates,
-            substrates: request.substrates.iter().map(|substrate| substrate.name().to_owned()).collect(),
-        }
-    }
+/// Refuses to replace a file that was made of more than `new`, or, if that is a part, a file of which this cannot be told.
+pub fn may_replace(new: &Coverage, out: &Path) -> Result<(), Failure> {
+    let was = match Occupant::of(out) {
+        Occupant::Known(there) if there.is_lost_to(new) => format!("was made of {}", there.words()),
+        Occupant::Unknown if new.is_part() => "exists, but does not say what it was made of".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Failure::request(format!(
+        "{} {was}, and would be replaced by a file made of {}; --out names another file, and --force replaces this one",
+        out.display(),
+        new.words()
+    )))
+}
 
-    /// What results are made of; of results that are not complete a part.
-    pub fn of(request: &ExperimentRequest, results: &Results, is_complete: bool) -> Self {
-        let runs = results.points.iter().map(|point| {
-            (&point.substrate, point.responses.values().map(|response| response.runs.len() as u64).max())
-        });
-        let made: Vec<(&String, u64)> =
-            runs.filter_map(|(on, runs)| Some((on, runs.filter(|n| *n > 0)?))).collect();
-        Self {
-            experiment: Some(encoded(&results.experiment)),
-            is_part: Some(request.is_part || !is_complete),
-            points: Some(made.len() as u64),
-            runs: made.iter().map(|(_, runs)| runs).sum(),
-            substrates: made.iter().map(|(on, _)| (*on).clone()).collect(),
-        }
-    }
-
-    /// What an export of single runs is made of.
-    pub fn of_rows(
-        request: &ExperimentRequest,
-        points: usize,
-        runs: usize,
-        substrates: BTreeSet<String>,
-    ) -> Self {
-        Self {
-            experiment: Some(encoded(&request.experiment.design.name)),
-            is_part: Some(request.is_part),
-            points: Some(points as u64),
-            runs: runs as u64,
-            substrates,
-        }
-    }
-
-    /// A line for files that have a place for one, by which a later netrig knows what the file was made of.
-    pub fn stamp(&self) -> String {
-        let whole = if self.is_part == Some(false) { "whole" } else { "part" };
-        let on: Vec<&str> = self.substrates.iter().map(String::as_str).collect();
-        format!(
-            "{STAMP}{whole} {} {} {} {};",
-            self.points.unwrap_or(0),
-            self.runs,
-            if on.is_empty() { "-".to_owned() } else { on.join(",") },
-            self.experiment.as_deref().unwrap_or("-"),
-        )
-    }
-
-    /// The stamp as a comment of XML, HTML and Markdown.
-    pub fn comment(&self) -> String {
-        format!("<!-- {} -->\n", self.stamp())
-    }
-
-    /// Refuses to take the place of a file that was made of more than this, or, if this is a part, of a file of which that
-    /// cannot be told.
-    pub fn may_replace(&self, out: &Path) -> Result<(), Failure> {
-        let refuse = |was: &str, would: &str| {
-            Err(Failure::request(format!(
-                "{} {was}, and would be replaced by a file made of {would}; --out names another file, and --force replaces \
-                 this one",
-                out.display()
-            )))
-        };
-        let is_part = self.is_part == Some(true);
-        let there = match Occupant::of(out) {
-            Occupant::Nothing => return Ok(()),
-            Occupant::Unknown if is_part => {
-                return refuse("exists, but does not say what it was made of", &self.words());
-            }
-            Occupant::Unknown => return Ok(()),
-            Occupant::Known(there) => there,
-        };
-        let is_another = there.experiment.is_some() && there.experiment != self.experiment;
-        let is_more = if is_another { is_part } else { there.exceeds(self) };
-        if is_more { refuse(&format!("was made of {}", there.words()), &self.words()) } else { Ok(()) }
-    }
-
-    /// Refuses to put what a single run tells in the place of what more runs made.
-    pub fn spare(out: &Path, force: bool) -> Result<(), Failure> {
-        match Occupant::of(out) {
-            Occupant::Known(there) if there.runs > 1 && !force => Err(Failure::request(format!(
-                "{} was made of {}, and would be replaced by a file of one run; --out names another file, and --force \
-                 replaces this one",
-                out.display(),
-                there.words()
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether this was made of something that `new` lacks, as far as it says.
-    fn exceeds(&self, new: &Self) -> bool {
-        let points = self.points.zip(new.points).is_some_and(|(there, new)| there > new);
-        let whole = self.is_part == Some(false) && new.is_part == Some(true);
-        points || whole || self.runs > new.runs
-    }
-
-    /// `12 points and 120 runs of the whole experiment`.
-    fn words(&self) -> String {
-        let counted = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let runs = counted(self.runs, "run");
-        let made = match self.points {
-            Some(points) => format!("{} and {runs}", counted(points, "point")),
-            None => runs,
-        };
-        match (self.is_part, self.substrates.is_empty()) {
-            (Some(true), _) => format!("at most {made} of a part of the experiment"),
-            (_, true) => made,
-            (_, false) => {
-                format!("{made} on {}", Vec::from_iter(self.substrates.iter().cloned()).join(" and "))
-            }
-        }
-    }
-
-    fn read(stamp: &str) -> Option<Self> {
-        let (stamp, _) = stamp.split_once(';')?;
-        let mut words = stamp.split(' ');
-        let mut word = || words.next();
-        let is_part = Some(word()? != "whole");
-        let (points, runs) = (Some(word()?.parse().ok()?), word()?.parse().ok()?);
-        let substrates = word()?.split(',').filter(|on| *on != "-").map(str::to_owned).collect();
-        let experiment = Some(word()?.to_owned());
-        Some(Self { experiment, is_part, points, runs, substrates })
-    }
-
-    /// Of the JSON document of results.
-    fn of_document(document: &Value) -> Option<Self> {
-        let runs = |point: &Value| {
-            let responses = point.get("responses")?.as_object()?.values();
-            responses.filter_map(|response| Some(response.get("runs")?.as_array()?.len() as u64)).max()
-        };
-        let points = document.get("points")?.as_array()?.iter();
-        let made: Vec<(&Value, u64)> =
-            points.filter_map(|point| Some((point, runs(point).filter(|n| *n > 0)?))).collect();
-        let on = |point: &Value| point.get("substrate").and_then(Value::as_str).map(str::to_owned);
-        Some(Self {
-            experiment: Some(encoded(document.get("experiment")?.as_str()?)),
-            is_part: None,
-            points: Some(made.len() as u64),
-            runs: made.iter().map(|(_, runs)| runs).sum(),
-            substrates: made.iter().filter_map(|(point, _)| on(point)).collect(),
-        })
-    }
-
-    /// Of a table with a row for each run (`export --format csv`), or for each response at each point (a report).
-    fn of_csv(text: &str) -> Option<Self> {
-        let (heading, rows) = text.split_once('\n')?;
-        let heading = heading.trim_end();
-        let of_runs = heading.ends_with(",build,identity");
-        if !heading.starts_with("substrate,")
-            || !(of_runs || heading.ends_with(",response,unit,mean,low,high,n"))
-        {
-            return None;
-        }
-        let rows = rows.lines().filter(|row| !row.is_empty());
-        // A level with a line break makes lines that end otherwise.
-        let (mut points, mut runs, mut substrates) = (None, 0, BTreeSet::new());
-        let mut first: Option<&str> = None;
-        for row in rows {
-            let last = row.rsplit(',').next().unwrap_or_default();
-            let on = row.split(',').next().unwrap_or_default();
-            if of_runs {
-                if last.len() == 64 && last.bytes().all(|b| b.is_ascii_hexdigit()) {
-                    runs += 1;
-                    substrates.insert(on.to_owned());
-                }
-                continue;
-            }
-            let (Ok(n), Some(response)) = (last.parse::<u64>(), row.rsplit(',').nth(5)) else { continue };
-            if *first.get_or_insert(response) == response && n > 0 {
-                *points.get_or_insert(0) += 1;
-                runs += n;
-                substrates.insert(on.to_owned());
-            }
-        }
-        Some(Self { experiment: None, is_part: None, points, runs, substrates })
+/// Refuses to replace what more runs made by a file of one run.
+pub fn spare(out: &Path, force: bool) -> Result<(), Failure> {
+    match Occupant::of(out) {
+        Occupant::Known(there) if there.runs() > 1 && !force => Err(Failure::request(format!(
+            "{} was made of {}, and would be replaced by a file of one run; --out names another file, and --force \
+             replaces this one",
+            out.display(),
+            there.words()
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -249,65 +68,16 @@ impl Occupant {
         file.seek(SeekFrom::Start(about.len().saturating_sub(STAMPED))).ok()?;
         file.take(STAMPED).read_to_end(&mut tail).ok()?;
         let tail = String::from_utf8_lossy(&tail);
-        if let Some((_, stamp)) = tail.rsplit_once(STAMP) {
-            return Coverage::read(stamp);
-        }
-        let text = || user_file::read_text(path, longest).ok();
-        match path.extension()?.to_str()? {
-            "json" => Coverage::of_document(&serde_json::from_str(&text()?).ok()?),
-            "csv" => Coverage::of_csv(&text()?),
-            _ => None,
-        }
+        Coverage::stamped(&tail).unwrap_or_else(|| {
+            let ending = path.extension()?.to_str()?;
+            Coverage::of_file(&user_file::read_text(path, longest).ok()?, ending)
+        })
     }
-}
-
-/// A name without what would end a word, a comment or a stamp.
-fn encoded(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '.');
-    let mut out = String::new();
-    for c in name.chars() {
-        match c {
-            c if plain(c) => out.push(c),
-            '-' if !out.ends_with('-') => out.push('-'),
-            c => out += &format!("%{:x}", u32::from(c)),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn coverage(is_part: bool, points: u64, runs: u64) -> Coverage {
-        Coverage {
-            experiment: Some("link-down/failover".to_owned()),
-            is_part: Some(is_part),
-            points: Some(points),
-            runs,
-            substrates: ["netns", "sim"].map(str::to_owned).into(),
-        }
-    }
-
-    #[test]
-    fn a_stamp_says_what_it_was_made_of() {
-        for made in [coverage(false, 12, 120), coverage(true, 0, 0)] {
-            assert_eq!(Coverage::read(made.stamp().strip_prefix(STAMP).expect("a stamp")), Some(made));
-        }
-        assert_eq!(encoded("a--b c;d"), "a-%2db%20c%3bd");
-    }
-
-    #[test]
-    fn a_part_exceeds_no_whole() {
-        let whole = coverage(false, 4, 12);
-        assert!(whole.exceeds(&coverage(true, 6, 20)), "a part with other levels is still no whole");
-        assert!(whole.exceeds(&coverage(false, 4, 8)) && whole.exceeds(&coverage(false, 3, 12)));
-        assert!(!whole.exceeds(&whole) && !coverage(true, 2, 6).exceeds(&whole));
-        let on_one = Coverage { substrates: ["sim".to_owned()].into(), ..coverage(false, 2, 6) };
-        assert!(whole.exceeds(&on_one) && !on_one.exceeds(&whole));
-        let on_the_other = Coverage { substrates: ["netns".to_owned()].into(), ..on_one.clone() };
-        assert!(!on_one.exceeds(&on_the_other), "another substrate is no less");
-    }
 
     #[test]
     fn a_document_or_a_table_is_read_up_to_a_limit() {
@@ -319,26 +89,12 @@ mod tests {
             std::fs::write(&path, text).expect("a file");
             let length = text.len() as u64;
             let Occupant::Known(made) = Occupant::within(&path, length) else { panic!("{name}") };
-            assert_eq!((made.points, made.runs), (Some(1), 2), "{name}");
+            assert_eq!(made.words(), "1 point and 2 runs on sim", "{name}");
             assert!(matches!(Occupant::within(&path, length - 1), Occupant::Unknown), "{name}");
         }
         // A stamp is found behind any number of bytes.
         let page = folder.path().join("report.html");
-        std::fs::write(&page, coverage(false, 1, 2).comment()).expect("a file");
+        std::fs::write(&page, "<!-- netrig-coverage: whole 1 2 sim x; -->\n").expect("a file");
         assert!(matches!(Occupant::within(&page, 1), Occupant::Known(_)));
-    }
-
-    #[test]
-    fn a_table_says_by_its_rows_what_it_was_made_of() {
-        let report = "substrate,rate,status,response,unit,mean,low,high,n\r\n\
-                      sim,1 Mbit/s,ok,goodput,B/s,1,,,3\r\nsim,1 Mbit/s,ok,loss,1,1,,,3\r\nsim,2 Mbit/s,ok,goodput,B/s,1,,,3\r\n";
-        let made = Coverage::of_csv(report).expect("a report");
-        assert_eq!((made.points, made.runs), (Some(2), 6));
-        let identity = "a".repeat(64);
-        let runs = format!(
-            "substrate,rate,replication,build,identity\r\nsim,1,1,x,{identity}\r\nsim,1,2,x,{identity}\r\n"
-        );
-        assert_eq!(Coverage::of_csv(&runs).expect("runs").runs, 2);
-        assert_eq!(Coverage::of_csv("my,own,table\n1,2,3\n"), None);
     }
 }

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 /// A sentence for the person, and an exit code for the script.
 #[derive(Debug)]
 pub enum Failure {
@@ -58,6 +60,30 @@ impl Failure {
 /// Prints to stdout, and minds a closed pipe.
 pub fn print(text: impl Display) -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(|error| unwritten(&error))
+}
+
+/// Prints a document as JSON.
+pub fn print_json(document: &impl Serialize) -> Result<(), Failure> {
+    print(serde_json::to_string_pretty(document).map_err(Failure::failed)?)
+}
+
+/// Prints a document as JSON, or its text.
+pub fn print_report(
+    as_json: bool,
+    document: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if as_json { print_json(document) } else { print(text().trim_end()) }
+}
+
+/// The exit code of a measurement: it was interrupted, the tester was the limit, or the result is not good.
+pub fn exit_code(interrupted: bool, valid: bool, is_good: bool) -> ExitCode {
+    match (interrupted, valid, is_good) {
+        (true, ..) => ExitCode::from(INTERRUPTED),
+        (_, false, _) => ExitCode::from(TESTER),
+        (.., false) => ExitCode::from(FAILED),
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// Output that could not be written; nothing to say to a reader that has gone.

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod build;
+mod choice;
 mod commands;
 mod connection_limits;
 mod coverage;

@@ -75,7 +75,7 @@ mod linux {
         }
         let interrupted = until_taken_down()?;
         let mut lab = namespaces().lab(&run, Unheard, tell, &interrupted).map_err(of)?;
-        eprint!("{}", shown(&lab));
+        eprint!("{}", lab.text());
         if plan.len() > 1 {
             eprintln!("links as at {}, the first of {} points; --set chooses", run.point, plan.len());
         }
@@ -156,22 +156,5 @@ mod linux {
         let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());
         let own = status.code().and_then(|code| u8::try_from(code).ok());
         ExitCode::from(own.or(signal).unwrap_or(FAILED))
-    }
-
-    /// Nodes with their namespaces, interfaces, addresses and programs.
-    fn shown(lab: &Lab<Unheard>) -> String {
-        let mut lines = String::new();
-        for (place, node) in lab.wiring().nodes.iter().enumerate() {
-            let namespace = lab.namespace(&node.name).unwrap_or_default();
-            lines += &format!("{}  (ip netns exec {namespace} ...)\n", node.name);
-            for (_, end) in lab.wiring().ends_of(place) {
-                let addresses: Vec<_> = end.addresses.iter().map(ToString::to_string).collect();
-                lines += &format!("    {:<16} {}\n", end.interface, addresses.join("  "));
-            }
-            for (_, version) in lab.programs().filter(|(node, _)| *node == place) {
-                lines += &format!("    runs {version}\n");
-            }
-        }
-        lines
     }
 }

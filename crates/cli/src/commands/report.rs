@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::Results;
-use netrig_report::Report;
+use netrig_report::{Coverage, Report};
 use netrig_runner::{found, provenance};
 use netrig_store::{Provenance, Store};
 
@@ -13,7 +13,7 @@ use super::traced::traced;
 use super::watched::watched;
 use crate::arguments;
 use crate::build::BUILD;
-use crate::coverage::Coverage;
+use crate::coverage::may_replace;
 use crate::failure::{Failure, print};
 use crate::output;
 use crate::request::ExperimentRequest;
@@ -27,9 +27,9 @@ pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let report = of(&request, &results, &provenance, &store, &AtomicBool::new(false))?;
     match out {
         Some((out, form)) => {
-            let made = Coverage::of(&request, &results, is_complete);
+            let made = Coverage::of(&results, request.is_part || !is_complete);
             if !arguments.force {
-                made.may_replace(out)?;
+                may_replace(&made, out)?;
             }
             form.write(&report, &made, out)?;
             output::tell(out, &format!("report: {}", out.display()))?;

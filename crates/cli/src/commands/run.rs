@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::{ClaimVerdict, Results, Status};
+use netrig_report::Coverage;
 use netrig_runner::{PlanOutcome, PlanRequest, carry_out, provenance};
 use netrig_store::{Provenance, Store};
 
@@ -11,7 +12,7 @@ use crate::arguments::Run;
 use crate::build::BUILD;
 use crate::commands::kept_messages;
 use crate::commands::report::{Form, of};
-use crate::coverage::Coverage;
+use crate::coverage::may_replace;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::{until_interrupted, until_taken_down};
 use crate::output::{tell, terminal_width};
@@ -31,7 +32,8 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     let out = arguments.out.clone().unwrap_or_else(beside);
     let form = Form::of(&out)?;
     if !arguments.force {
-        Coverage::planned(&request).may_replace(&out)?;
+        let planned = Coverage::planned(&request.experiment, &request.substrates, request.is_part);
+        may_replace(&planned, &out)?;
     }
     kept_messages::begin(&arguments.keep, &request)?;
     let provenance = [provenance(&BUILD, &[])];
@@ -63,8 +65,8 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
             print(line)?;
         }
     }
-    let made = Coverage::of(&request, &results, !ended.interrupted);
-    let measure = if ended.interrupted && !arguments.force { made.may_replace(&out) } else { Ok(()) };
+    let made = Coverage::of(&results, request.is_part || ended.interrupted);
+    let measure = if ended.interrupted && !arguments.force { may_replace(&made, &out) } else { Ok(()) };
     match measure {
         Ok(()) => {
             form.write(&report, &made, &out)?;

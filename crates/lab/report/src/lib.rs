@@ -15,6 +15,8 @@ mod agreement;
 mod board;
 pub mod chart;
 mod columns;
+mod comparison;
+mod coverage;
 mod csv;
 mod delivery;
 pub mod estimate;
@@ -31,6 +33,8 @@ mod text_table;
 mod warnings;
 mod wording;
 
+pub use comparison::{agreement_line, differences};
+pub use coverage::Coverage;
 pub use delivery::delivery;
 pub use report::{Picture, Report};
 pub use sequence::sequence;

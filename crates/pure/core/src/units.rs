@@ -268,6 +268,11 @@ impl Size {
         Self(bytes)
     }
 
+    /// The bytes as a length in memory, at most its largest.
+    pub fn to_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
     /// Bytes.
     pub const fn bytes(self) -> u64 {
         self.0

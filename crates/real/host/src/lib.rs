@@ -12,6 +12,7 @@
 )]
 
 mod arrivals;
+mod checkup;
 mod clock;
 mod connection_slots;
 pub mod control_group;
@@ -50,6 +51,7 @@ pub mod usage;
 pub mod user_file;
 
 pub use arrivals::{ArrivalCounts, ArrivalKind, ArrivalLog};
+pub use checkup::{HostFinding, facility_findings, machine_findings};
 pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_synchronised};
 pub use connection_slots::{ConnectionSlots, EnteredSlot, SlotId, SlotLimits, SlotRefusal};
 pub use cpu_latency_limit::CpuLatencyLimit;

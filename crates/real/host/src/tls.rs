@@ -102,6 +102,16 @@ impl Identity {
     }
 }
 
+impl Trust {
+    /// Trust in the authorities of a PEM file, or in anyone without one.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has no certificate.
+    pub fn of(file: Option<&Path>) -> Result<Self, TlsError> {
+        file.map_or(Ok(Self::Anyone), |file| authorities(file).map(Self::Authorities))
+    }
+}
+
 /// Reads the authorities of a PEM file.
 ///
 /// # Errors

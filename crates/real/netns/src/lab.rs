@@ -121,6 +121,23 @@ impl<S: Sink + Send + 'static> Lab<S> {
         self.programs.versions()
     }
 
+    /// Nodes with their namespaces, interfaces, addresses and programs.
+    pub fn text(&self) -> String {
+        let mut lines = String::new();
+        for (place, node) in self.wiring().nodes.iter().enumerate() {
+            let namespace = self.testbed.namespace(place).unwrap_or_default();
+            lines += &format!("{}  (ip netns exec {namespace} ...)\n", node.name);
+            for (_, end) in self.wiring().ends_of(place) {
+                let addresses: Vec<_> = end.addresses.iter().map(ToString::to_string).collect();
+                lines += &format!("    {:<16} {}\n", end.interface, addresses.join("  "));
+            }
+            for (_, version) in self.programs().filter(|(node, _)| *node == place) {
+                lines += &format!("    runs {version}\n");
+            }
+        }
+        lines
+    }
+
     /// Starts a program on a node in the process group of this process, so that it may read from the
     /// terminal. It ends with the lab.
     ///

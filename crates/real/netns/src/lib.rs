@@ -31,6 +31,7 @@
 
 mod build;
 mod capabilities;
+mod checkup;
 mod conductor;
 mod counters;
 mod error;
@@ -41,6 +42,7 @@ mod interfaces;
 mod intrusion;
 mod journal;
 mod keeping;
+mod keeping_text;
 mod kernel_tcp;
 mod lab;
 mod multipath;
@@ -65,7 +67,8 @@ mod testbed;
 mod watch;
 mod wiring;
 
-pub use capabilities::{OFFLOADS, missing_requirements, try_requirements};
+pub use capabilities::{missing_requirements, try_requirements};
+pub use checkup::{remove_left_behind, testbed_findings};
 pub use error::{MissingRequirement, TestbedError};
 pub use journal::Journals;
 pub use keeping::{KeepRequest, KeptFlow, KeptFlows};

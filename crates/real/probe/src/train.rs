@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, Size};
 use netrig_stats::fit::line;
 
 use super::error::ProbeError;
@@ -21,6 +22,24 @@ pub struct Train {
     pub count: u32,
     /// Octets of data in each packet.
     pub size: usize,
+}
+
+/// A text is no train.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no train: expected COUNTxSIZE, as 11x100B")]
+pub struct TrainError(String);
+
+impl FromStr for Train {
+    type Err = TrainError;
+
+    /// Reads a count and a size: `11x100B`.
+    fn from_str(text: &str) -> Result<Self, TrainError> {
+        let parts = text.split_once('x');
+        let train = parts.and_then(|(count, size)| {
+            Some(Self { count: count.parse().ok()?, size: size.parse::<Size>().ok()?.to_usize() })
+        });
+        train.ok_or_else(|| TrainError(text.to_owned()))
+    }
 }
 
 /// Settings of trains.
@@ -136,6 +155,16 @@ mod tests {
 
     fn value(section: &Section, name: &str) -> Measure {
         section.measures.iter().find(|measure| measure.name == name).cloned().unwrap()
+    }
+
+    #[test]
+    fn a_train_is_a_count_and_a_size() {
+        assert_eq!("11x100B".parse(), Ok(Train { count: 11, size: 100 }));
+        assert_eq!("10x1KB".parse(), Ok(Train { count: 10, size: 1000 }));
+        for wrong in ["", "11", "x100B", "11x", "11x100B x", "-1x5B"] {
+            let error = wrong.parse::<Train>().unwrap_err().to_string();
+            assert!(error.contains("COUNTxSIZE"), "{wrong}");
+        }
     }
 
     /// 10 Mbit/s in both directions: an octet takes 0.8 µs in each.

@@ -33,6 +33,7 @@ mod stream;
 #[cfg(test)]
 mod stream_tests;
 pub mod tap;
+mod user_file;
 
 pub use answers::answers;
 pub use call::{Line, LineTls};
@@ -43,3 +44,4 @@ pub use keep_order::{KeepOrder, KeepPolicy, ParseKeepPolicyError};
 pub use netrig_sip::header::Transport;
 pub use point::{ListeningPoint, PointError, source_towards};
 pub use stream::{Bounds, SipStream, StreamError, Turn, server_name};
+pub use user_file::{UsersError, listed_users, users_of_server};

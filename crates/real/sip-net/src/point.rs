@@ -1,6 +1,6 @@
 //! Listening addresses of servers, and source addresses towards them.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 use std::{fmt, io};
 
@@ -52,6 +52,20 @@ pub fn source_towards(target: SocketAddr) -> io::Result<HostAddress> {
     let socket = UdpSocket::bind(HostAddress::unspecified_for(target).at(0))?;
     socket.connect(target)?;
     Ok(socket.local_addr()?.into())
+}
+
+impl ListeningPoint {
+    /// These points; if there are none, this port of the loopback address over UDP and TCP.
+    pub fn or_usual(points: &[Self], port: u16) -> Vec<Self> {
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        let usual = [Transport::Udp, Transport::Tcp].map(|transport| Self { transport, address });
+        if points.is_empty() { usual.to_vec() } else { points.to_vec() }
+    }
+
+    /// Whether other hosts can reach it.
+    pub const fn is_open_to_network(&self) -> bool {
+        !self.address.ip().is_loopback()
+    }
 }
 
 impl FromStr for ListeningPoint {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use netrig_core::Duration;
+use netrig_core::number::counted;
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Record, Side};
 use schemars::JsonSchema;
@@ -71,6 +72,33 @@ pub struct KeptMessages {
     pub fault: Option<String>,
 }
 
+impl KeptMessages {
+    /// The kept messages in a line, and the lost ones in others.
+    pub fn lines(&self) -> Vec<String> {
+        let attempts =
+            self.attempts.map(|attempts| format!(" of {}", counted(attempts, "attempt", "attempts")));
+        let (log, capture) = (self.log.display(), self.capture.display());
+        let messages = format!(
+            "kept: {}{} in {log} and {capture}; netrig sip show {log}",
+            counted(self.messages, "message", "messages"),
+            attempts.unwrap_or_default()
+        );
+        [messages].into_iter().chain(self.losses()).collect()
+    }
+
+    /// The messages that were not kept and the reasons, in lines.
+    pub fn losses(&self) -> Vec<String> {
+        let lost = [
+            (self.dropped, "came faster than they could be written"),
+            (self.without_room, "found no room in memory or on the disk"),
+        ];
+        let lost = lost.into_iter().filter(|(count, _)| *count > 0);
+        let lost = lost
+            .map(|(count, why)| format!("not kept: {} that {why}", counted(count, "message", "messages")));
+        lost.chain(self.fault.clone().map(|fault| format!("not kept: {fault}"))).collect()
+    }
+}
+
 /// Attempts of a load that were written down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptRecords {
@@ -83,4 +111,19 @@ pub struct KeptRecords {
     /// Why writing ended before the load did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+}
+
+impl KeptRecords {
+    /// The attempts that were written down in a line, and the lost ones in others.
+    pub fn lines(&self) -> Vec<String> {
+        let Self { file, records, dropped, fault } = self;
+        let mut lines =
+            vec![format!("records: {} in {}", counted(*records, "attempt", "attempts"), file.display())];
+        if *dropped > 0 {
+            let attempts = counted(*dropped, "attempt", "attempts");
+            lines.push(format!("not written: {attempts} that came faster than they could be written"));
+        }
+        lines.extend(fault.as_ref().map(|fault| format!("not written: {fault}")));
+        lines
+    }
 }

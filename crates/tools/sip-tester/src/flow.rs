@@ -2,8 +2,6 @@
 
 use netrig_sip::settings::Connections;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
@@ -15,15 +13,14 @@ use netrig_sip_net::load::{Carrier, LoadOrder};
 use netrig_sip_net::tap::{MessageTap, MessageTaps, PassedMessage};
 use netrig_sip_net::{
     EndAddress, FlowTester, KeepOrder, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault,
-    source_towards,
 };
 
 use crate::conformance::{ConformancePlan, GateReport, PurposeResult, PurposeVerdict};
 use crate::keep::Keeper;
 use crate::scenario::{
-    CALLER_MEDIA_PORT, CallScript, InjectionError, InjectionFile, ScenarioDocument, ScenarioError,
-    ScenarioFormError, ScenarioOrder, ScenarioWatch, ScriptConnections, ScriptMedia, ScriptSettings,
-    ScriptSide, ScriptWords, read_scenario_form, read_sipp_scenario, run_scenario_by,
+    CallScript, InjectionError, InjectionFile, ScenarioDocument, ScenarioError, ScenarioFormError,
+    ScenarioOrder, ScenarioWatch, ScriptConnections, ScriptMedia, ScriptSettings, ScriptSide, ScriptWords,
+    read_scenario_form, read_sipp_scenario, run_scenario_by,
 };
 use netrig_core::number::counted;
 
@@ -205,12 +202,6 @@ impl FlowScenario {
     }
 }
 
-/// Connections that a server may open to the tester.
-const MOST_ACCEPTED: usize = 10_000;
-
-/// Room for datagrams of SIP in a socket, bytes.
-const ROOM: u32 = 8 << 20;
-
 /// The load of a flow as calls that follow a scenario.
 fn order(
     load: &LoadOrder,
@@ -223,48 +214,26 @@ fn order(
         Carrier::Tls(_, tls) => Some(tls.clone()),
         _ => None,
     };
-    let server = load.target;
-    let local = load.local.map_or_else(|| source_towards(server), Ok)?;
+    let line_tls = tls.as_ref().map(|tls| (tls.client.clone(), tls.name.clone()));
+    let address = EndAddress::towards(load.target, transport, load.local, line_tls)?;
+    let address = EndAddress { server_tls: tls.and_then(|tls| tls.server), ..address };
     let service = settings.service.clone().unwrap_or_else(|| "service".to_owned());
     // A closed loop is one of users; of others the calls need none.
     let users = settings.users.or(matches!(plan.pace, Pace::Closed(_)).then_some(plan.users));
-    let any = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let usual = ScenarioOrder::new(script, address);
     Ok(ScenarioOrder {
-        file: PathBuf::from("scenario"),
         settings: ScriptSettings {
-            remote: server,
-            remote_host: server.ip().to_string(),
-            // The addresses of the sockets, once they are open.
-            local: any(0),
-            media: any(CALLER_MEDIA_PORT),
-            codec: None,
-            transport,
             username: service.clone(),
             service,
             pause: settings.script_pause(),
-            patience: None,
-            password: settings.password.clone().unwrap_or_else(|| "password".to_owned()),
+            password: settings.password.clone().unwrap_or(usual.settings.password),
             t2: plan.timing.t2,
-            ends_sessions: true,
-            answers_by_itself: false,
             // Flows of a run differ in it, and so do replications; each run has a server of its own.
             run_number: (plan.seed & 0x3FFF_FFFF) as u32,
             users: users.unwrap_or(0),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..usual.settings
         },
         files,
-        variables: Vec::new(),
-        address: EndAddress {
-            transport,
-            server,
-            local,
-            port: 0,
-            tls: tls.as_ref().map(|tls| (tls.client.clone(), tls.name.clone())),
-            server_tls: tls.and_then(|tls| tls.server),
-            room: ROOM,
-            most_accepted: MOST_ACCEPTED,
-            answers_strangers: false,
-        },
         connections: match load.carrier.connecting() {
             Some(Connections::PerAttempt) => ScriptConnections::PerCall,
             _ => ScriptConnections::One,
@@ -275,11 +244,8 @@ fn order(
         users,
         most_open: plan.calls as usize,
         seed: plan.seed,
-        runs_programs: false,
         may_test: load.may_test,
-        media: None,
-        link: None,
-        script,
+        ..usual
     })
 }
 

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use netrig_core::number::{counted, micros, percent, plain};
 use netrig_core::text::AlignedTable;
 use netrig_sip_net::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
-
-use crate::keep::{kept, written};
+use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
 /// A second, in a line.
 pub fn second(second: &SecondRow) -> String {
@@ -50,7 +49,12 @@ pub fn table(report: &LoadReport) -> String {
     ratios(report, &mut text);
     failures(report, &mut text);
     tester(&report.tester, &mut text);
-    for line in report.messages.iter().flat_map(kept).chain(report.records.iter().flat_map(written)) {
+    for line in report
+        .messages
+        .iter()
+        .flat_map(KeptMessages::lines)
+        .chain(report.records.iter().flat_map(KeptRecords::lines))
+    {
         let _ = writeln!(text, "{line}");
     }
     for note in &report.notes {

@@ -9,7 +9,7 @@ use netrig_experiment::Scenario;
 use super::playback::{Listener, Playback, interrupted};
 use crate::arguments::{Capture, Export};
 use crate::build::BUILD;
-use crate::coverage::Coverage;
+use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
@@ -23,7 +23,7 @@ pub fn capture(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     let open = |node: &usize| {
         let name = &scenario.nodes[*node].name;
         let out = if several { arguments.out.join(format!("{name}.pcapng")) } else { arguments.out.clone() };
-        Coverage::spare(&out, arguments.force)?;
+        spare(&out, arguments.force)?;
         NodeCapture::open(out, *node, scenario, &about, (playback.from, snap))
     };
     let captures = nodes.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;

@@ -9,7 +9,7 @@ use netrig_experiment::{RunError, Scenario};
 
 use super::playback::{Playback, interrupted};
 use crate::arguments::Export;
-use crate::coverage::Coverage;
+use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
@@ -19,7 +19,7 @@ pub fn events(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() || !arguments.capture.node.is_empty() {
         return Err(Failure::request("--node and --snap are for captures; events are of a --link"));
     }
-    Coverage::spare(&arguments.out, arguments.force)?;
+    spare(&arguments.out, arguments.force)?;
     let playback = Playback::of(arguments, id)?;
     let wanted = ways(playback.scenario(), &arguments.capture.link)?;
     let as_json = arguments.out.extension().is_some_and(|extension| extension == "jsonl");

@@ -12,6 +12,7 @@ mod video;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use netrig_report::Coverage;
 use netrig_report::chart::Theme;
 use netrig_runner::provenance;
 use netrig_store::{ReplicationTable, Store};
@@ -20,7 +21,7 @@ use crate::arguments::{Export, ExportFormat, Exported, Which};
 use crate::build::BUILD;
 use crate::commands::report::{Stored, of, stored};
 use crate::commands::version;
-use crate::coverage::Coverage;
+use crate::coverage::may_replace;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::request::ExperimentRequest;
@@ -76,9 +77,9 @@ fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -
             request.experiment.design.name
         )));
     }
-    let made = Coverage::of_rows(request, table.points(), table.rows(), table.substrates());
+    let made = Coverage::of_table(&request.experiment.design.name, request.is_part, &table);
     if !arguments.force {
-        made.may_replace(&arguments.out)?;
+        may_replace(&made, &arguments.out)?;
     }
     let mut bytes = Vec::new();
     match format {
@@ -94,7 +95,7 @@ fn figures(arguments: &Export, request: &ExperimentRequest) -> Result<(), Failur
     let Stored { store, results, is_complete } = stored(request, &arguments.place.store)?;
     let provenance = [provenance(&BUILD, &[])];
     let report = of(request, &results, &provenance, &store, &AtomicBool::new(false))?;
-    let made = Coverage::of(request, &results, is_complete);
+    let made = Coverage::of(&results, request.is_part || !is_complete);
     let file = |name: &str, ending: &str| arguments.out.join(format!("{}-{name}.{ending}", request.stem));
     let drawings: Vec<_> = report
         .figures_svg(Theme::Light)
@@ -105,10 +106,10 @@ fn figures(arguments: &Export, request: &ExperimentRequest) -> Result<(), Failur
         report.pictures_png().map(|(name, picture)| (file(&name, "png"), picture)).collect();
     // All or nothing: figures of one whole and of one part beside each other would be taken for one set.
     if !arguments.force {
-        drawings.iter().try_for_each(|(path, _)| made.may_replace(path))?;
+        drawings.iter().try_for_each(|(path, _)| may_replace(&made, path))?;
         // A picture does not say what it was made of. The name of a part's says what it is of.
         if !is_complete {
-            pictures.iter().try_for_each(|(path, _)| made.may_replace(path))?;
+            pictures.iter().try_for_each(|(path, _)| may_replace(&made, path))?;
         }
     }
     for (path, svg) in &drawings {

@@ -10,7 +10,7 @@ use super::playback::{Playback, interrupted};
 use super::sequence::sequence;
 use super::video::video;
 use crate::arguments::{Export, RunFigure};
-use crate::coverage::Coverage;
+use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 
@@ -29,7 +29,7 @@ pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<Exi
         RunFigure::Delivery => delivery(&again()?, &arguments.capture.node)?,
     };
     let Some(Drawn { chart, says }) = drawn else { return Ok(interrupted()) };
-    Coverage::spare(&arguments.out, arguments.force)?;
+    spare(&arguments.out, arguments.force)?;
     replace(&arguments.out, chart.svg(WIDTH, Theme::Light).as_bytes())?;
     tell(&arguments.out, &format!("{says}: {}", arguments.out.display()))?;
     Ok(ExitCode::SUCCESS)

@@ -10,7 +10,7 @@ use netrig_store::Store;
 
 use crate::arguments::{Capture, Export};
 use crate::commands::viewing::Viewing;
-use crate::coverage::Coverage;
+use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::stored_run::{described, find};
@@ -40,7 +40,7 @@ pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failu
         .ok_or_else(|| Failure::request("no picture was sent in that part of the run"))?;
     let frame = side_by_side(&watched, picture)
         .ok_or_else(|| Failure::failed("the pictures do not fit beside each other"))?;
-    Coverage::spare(out, arguments.force)?;
+    spare(out, arguments.force)?;
     replace(out, &png(&frame).map_err(Failure::failed)?)?;
     let of_each: String =
         viewers.iter().map(|(name, viewing)| format!("; {name}: {}", viewing.says(picture))).collect();

@@ -1,14 +1,27 @@
 //! What may be typed behind `netrig probe`.
 
+use super::common::{Form, KeyPlace, Target};
 use super::media::arguments::{Transfer, Video, Voice};
-use super::path_arguments::{Form, KeyPlace, Target};
-use super::typed_train::TypedTrain;
+use crate::choice::{Choice, choice};
 use crate::connection_limits::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
 use netrig_host::HostAddress;
-use netrig_probe as agent;
-use netrig_probe::control;
+use netrig_probe::flow::packet::FlowMethod;
+use netrig_probe::{Gaps, ProbePlan, control, stamp, train};
+
+/// The packets of a trace.
+const METHODS: &[Choice<FlowMethod>] = &[
+    ("udp", "Datagrams to a port that nobody should have (33434); needs no rights", FlowMethod::Udp),
+    ("icmp", "Echoes", FlowMethod::Icmp),
+    ("tcp", "Openings of a connection (port 80), which is never made; needs CAP_NET_RAW", FlowMethod::Tcp),
+];
+
+/// The formats of time stamps (RFC 8762 section 4.2.1).
+const FORMATS: &[Choice<stamp::Format>] = &[
+    ("ntp", "Seconds since 1900 and a fraction", stamp::Format::Ntp),
+    ("ptp", "Seconds since 1970 and nanoseconds", stamp::Format::Ptp),
+];
 
 /// `netrig probe`.
 #[derive(Debug, Args)]
@@ -73,12 +86,12 @@ pub struct Packets {
 
 impl Packets {
     /// As the agent takes it.
-    pub fn plan(&self) -> agent::ProbePlan {
+    pub fn plan(&self) -> ProbePlan {
         let gaps = match self.gaps {
-            GapsName::Poisson => agent::Gaps::Poisson(self.interval),
-            GapsName::Periodic => agent::Gaps::Periodic(self.interval),
+            GapsName::Poisson => Gaps::Poisson(self.interval),
+            GapsName::Periodic => Gaps::Periodic(self.interval),
         };
-        agent::ProbePlan { count: self.count, gaps, wait: self.wait, seed: self.seed }
+        ProbePlan { count: self.count, gaps, wait: self.wait, seed: self.seed }
     }
 }
 
@@ -130,8 +143,8 @@ pub struct Trace {
     #[command(flatten)]
     pub target: Target,
     /// By which packets
-    #[arg(long, value_enum, default_value_t = MethodName::Udp)]
-    pub method: MethodName,
+    #[arg(long, value_parser = choice(METHODS), default_value = "udp")]
+    pub method: FlowMethod,
     /// The first TTL
     #[arg(long, value_name = "TTL", default_value_t = 1, help_heading = "Packets")]
     pub first: u8,
@@ -167,17 +180,6 @@ pub struct Trace {
     pub each: u32,
     #[command(flatten)]
     pub form: Form,
-}
-
-/// The packets of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MethodName {
-    /// Datagrams to a port that nobody should have (33434); needs no rights
-    Udp,
-    /// Echoes
-    Icmp,
-    /// Openings of a connection (port 80), which is never made; needs CAP_NET_RAW
-    Tcp,
 }
 
 /// `netrig probe mtu`.
@@ -228,7 +230,7 @@ pub struct Train {
         default_value = "11x100B,10x1KB",
         help_heading = "Packets"
     )]
-    pub trains: Vec<TypedTrain>,
+    pub trains: Vec<train::Train>,
     /// Time between two packets
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Packets")]
     pub interval: Duration,
@@ -278,8 +280,8 @@ pub struct Stamp {
     #[command(flatten)]
     pub packets: Packets,
     /// Format of this end's timestamps
-    #[arg(long, value_enum, default_value_t = TimeFormat::Ntp)]
-    pub timestamps: TimeFormat,
+    #[arg(long, value_parser = choice(FORMATS), default_value = "ntp")]
+    pub timestamps: stamp::Format,
     /// The reflector is known to number its answers itself (RFC 8762: stateful): tell loss there from loss back
     #[arg(long)]
     pub stateful: bool,
@@ -287,24 +289,6 @@ pub struct Stamp {
     pub key: KeyPlace,
     #[command(flatten)]
     pub form: Form,
-}
-
-/// A format of timestamps (RFC 8762 section 4.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TimeFormat {
-    /// Seconds since 1900 and a fraction
-    Ntp,
-    /// Seconds since 1970 and nanoseconds
-    Ptp,
-}
-
-impl From<TimeFormat> for agent::stamp::Format {
-    fn from(format: TimeFormat) -> Self {
-        match format {
-            TimeFormat::Ntp => Self::Ntp,
-            TimeFormat::Ptp => Self::Ptp,
-        }
-    }
 }
 
 /// `netrig probe reflect`.
@@ -315,7 +299,7 @@ pub struct Reflect {
     #[arg(long, value_name = "ADDRESS[,..]", value_delimiter = ',')]
     pub listen: Vec<HostAddress>,
     /// UDP port for STAMP
-    #[arg(long, value_name = "PORT", default_value_t = agent::stamp::PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = stamp::PORT)]
     pub stamp_port: u16,
     /// TCP port for netrig's own probes; their UDP ports are chosen by the system
     #[arg(long, value_name = "PORT", default_value_t = control::PORT)]
@@ -333,8 +317,8 @@ pub struct Reflect {
     #[arg(long)]
     pub authenticated: bool,
     /// Format of this end's STAMP timestamps
-    #[arg(long, value_enum, default_value_t = TimeFormat::Ntp)]
-    pub timestamps: TimeFormat,
+    #[arg(long, value_parser = choice(FORMATS), default_value = "ntp")]
+    pub timestamps: stamp::Format,
     /// The most that a probe may have sent to itself
     #[arg(long, value_name = "RATE", default_value = "100Mbit/s")]
     pub max_rate: Rate,

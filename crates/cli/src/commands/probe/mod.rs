@@ -1,19 +1,10 @@
-//! `netrig probe`: a file for each probe, and one for the far end of all.
+//! `netrig probe`.
 
 mod arguments;
-mod ending;
-mod key;
+mod common;
 mod media;
-mod mtu;
-mod one_way;
-mod path_arguments;
-mod ping;
+mod paths;
 mod reflect;
-mod stamp;
-mod trace;
-mod train;
-mod typed_train;
-mod web;
 
 use std::process::ExitCode;
 
@@ -23,20 +14,19 @@ use crate::failure::Failure;
 
 use arguments::Kind;
 pub use arguments::Probe;
-pub use key::read as read_key;
-pub use path_arguments::{KeyPlace, Target};
+pub use common::{KeyPlace, Target};
 
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
     match &arguments.kind {
-        Kind::Owd(arguments) => one_way::one_way(arguments, OneWayMetric::Delay),
-        Kind::Loss(arguments) => one_way::one_way(arguments, OneWayMetric::Loss),
-        Kind::Ping(arguments) => ping::ping(arguments),
-        Kind::Trace(arguments) => trace::trace(arguments),
-        Kind::Mtu(arguments) => mtu::mtu(arguments),
-        Kind::Train(arguments) => train::train(arguments),
-        Kind::Web(arguments) => web::web(arguments),
-        Kind::Stamp(arguments) => stamp::stamp(arguments),
+        Kind::Owd(arguments) => paths::one_way(arguments, OneWayMetric::Delay),
+        Kind::Loss(arguments) => paths::one_way(arguments, OneWayMetric::Loss),
+        Kind::Ping(arguments) => paths::ping(arguments),
+        Kind::Trace(arguments) => paths::trace(arguments),
+        Kind::Mtu(arguments) => paths::mtu(arguments),
+        Kind::Train(arguments) => paths::train(arguments),
+        Kind::Web(arguments) => paths::web(arguments),
+        Kind::Stamp(arguments) => paths::stamp(arguments),
         Kind::Transfer(arguments) => media::transfer(arguments),
         Kind::Voice(arguments) => media::voice(arguments),
         Kind::Video(arguments) => media::video(arguments),

@@ -7,9 +7,8 @@ use netrig_host::loopback_addresses;
 use netrig_probe::{FarEnd, FarEndOrder};
 
 use super::arguments::Reflect;
-use super::ending::failure;
-use super::key;
-use crate::failure::{Failure, print};
+use super::common::failure;
+use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
@@ -17,12 +16,12 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         listen: if arguments.listen.is_empty() { loopback_addresses() } else { arguments.listen.clone() },
         stamp_port: arguments.stamp_port,
         control_port: arguments.control_port,
-        key: key::read(&arguments.key)?,
+        key: arguments.key.read()?,
         authenticated: arguments.authenticated,
         allowed: if arguments.allow.is_empty() { Prefix::LOOPBACK.to_vec() } else { arguments.allow.clone() },
         dscps: arguments.allow_dscp.as_ref().map(|dscps| dscps.iter().map(|dscp| dscp.0).collect()),
         stateful: arguments.stateful,
-        format: arguments.timestamps.into(),
+        format: arguments.timestamps,
         most_rate: arguments.max_rate,
         slots: arguments.slots.of(FarEndOrder::SLOTS),
     };
@@ -38,10 +37,6 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         eprintln!("probes are expected at {address} (TCP); Ctrl-C ends it");
     }
     let tally = far_end.serve(&cancel).map_err(failure)?;
-    if arguments.form.json {
-        print(serde_json::to_string_pretty(&tally.document()).map_err(Failure::failed)?)?;
-    } else {
-        print(tally.text().trim_end())?;
-    }
+    print_report(arguments.form.json, &tally.document(), || tally.text())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use netrig_core::Fraction;
 use netrig_sip_tester::conformance::{ConformanceComparison, ConformanceDocument};
 
-use crate::failure::{FAILED, Failure, print};
+use crate::failure::{FAILED, Failure, print_report};
 use crate::input::read;
 use crate::output::terminal_width;
 use netrig_sip_tester::compare::{self, ComparisonError, ComparisonSettings, ResultDocument};
@@ -50,11 +50,7 @@ pub fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
             ComparisonError::Statistics(_) => Failure::failed(error),
             _ => Failure::request(error),
         })?;
-    if typed.json {
-        print(serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?)?;
-    } else {
-        print(compare::text(&comparison).trim_end())?;
-    }
+    print_report(typed.json, &comparison, || compare::text(&comparison))?;
     Ok(match (comparison.worse, comparison.open.is_empty()) {
         (true, _) => ExitCode::from(FAILED),
         (false, false) => ExitCode::from(UNSAID),
@@ -76,10 +72,6 @@ fn conformance(
     as_json: bool,
 ) -> Result<ExitCode, Failure> {
     let comparison = ConformanceComparison::of(before, now).map_err(Failure::request)?;
-    if as_json {
-        print(serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?)?;
-    } else {
-        print(compare::conformance_text(&comparison, terminal_width()).trim_end())?;
-    }
+    print_report(as_json, &comparison, || compare::conformance_text(&comparison, terminal_width()))?;
     Ok(if comparison.newly_failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }

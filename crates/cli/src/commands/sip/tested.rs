@@ -39,10 +39,7 @@ impl<'a> TestedServer<'a> {
                 ))),
             };
         }
-        let trust = match authorities {
-            Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-            None => Trust::Anyone,
-        };
+        let trust = Trust::of(authorities).map_err(Failure::request)?;
         let client = tls::client(&trust, None).map_err(Failure::request)?;
         let name = certified_name(self.host, self.address.ip());
         let name = server_name(&name)

@@ -10,17 +10,17 @@ use netrig_core::{Duration, Rate, Size};
 use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_host::tls::{self, Trust};
 use netrig_host::{HostAddress, host_of_target};
-use netrig_speed::iperf3::TestDocument;
+use netrig_speed::flows::TestError;
+use netrig_speed::iperf3::{self, TestDocument};
 use netrig_speed::measure::{
-    self as meter, CallOrder, MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, PhaseReport,
-    SpeedError, SpeedReport,
+    self as meter, CallOrder, Iperf3Error, Iperf3Order, MeasureOrder, MeasureProgress, MeasureTask,
+    PhaseOrder, PhaseReport, SpeedError, SpeedReport, measure_iperf3,
 };
 use netrig_speed::protocol::{DataDirection, PORT, SHORTEST_INTERVAL};
 
 use super::arguments::{Form, Measure, Only};
 use super::tasks::{USUAL_SIZE, tasks};
-use super::{document, iperf3, show};
-use crate::commands::probe::{KeyPlace, Target, read_key};
+use crate::commands::probe::{KeyPlace, Target};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
@@ -44,16 +44,16 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), place: None, before: (0.0, 0) };
     let measured = if arguments.iperf3 {
-        iperf3::measure(target, arguments, &cancel, &mut |progress| line.tell(progress))
+        measure_foreign(target, arguments, &cancel, &mut |progress| line.tell(progress))
     } else {
         measure_own(target, arguments, &cancel, &mut |progress| line.tell(progress))
     };
     line.clear();
     let (report, documents) = measured?;
     match arguments.json {
-        Some(Form::Netrig) => print(document::json(&report)?)?,
+        Some(Form::Netrig) => print(report.json().map_err(Failure::failed)?)?,
         Some(Form::Iperf3) => documents.iter().try_for_each(|document| print(document.json()))?,
-        None => print(show::table(&report).trim_end())?,
+        None => print(report.text().trim_end())?,
     }
     Ok(exit(&report, cancel.load(Ordering::Relaxed)))
 }
@@ -166,6 +166,32 @@ fn measure_own(
     Ok((report, documents))
 }
 
+/// Measures against a server of iperf3; the measurement, and its phases as iperf3 prints them.
+fn measure_foreign(
+    target: &Target,
+    arguments: &Measure,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
+    let server = target.resolve(iperf3::PORT)?;
+    // A search for the line's capacity is nothing that iperf3 has.
+    let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
+        MeasureTask::Carry(phase) => Some(phase),
+        MeasureTask::Search(_) => None,
+    });
+    let order = Iperf3Order { server, host: HostAddress::from(server).to_string(), phases: phases.collect() };
+    if order.phases.is_empty() {
+        return Err(Failure::request(
+            "iperf3 has no search for a line's capacity: leave out --only capacity",
+        ));
+    }
+    measure_iperf3(&order, cancel, progress).map_err(|error| match error {
+        Iperf3Error::Carrier(_) => Failure::request(error),
+        Iperf3Error::Test(TestError::Interrupted) => Failure::Interrupted,
+        Iperf3Error::Test(_) => Failure::failed(error),
+    })
+}
+
 fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
     let server = target.resolve(PORT)?;
     Ok(MeasureOrder {
@@ -189,16 +215,13 @@ pub(super) fn call_order(
     trust: Option<&Path>,
     rate: Option<Rate>,
 ) -> Result<CallOrder, Failure> {
-    let trust = match trust {
-        Some(file) => Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => Trust::Anyone,
-    };
+    let trust = Trust::of(trust).map_err(Failure::request)?;
     // A certificate is of the name that was typed, if one was.
     Ok(CallOrder {
         server,
         name: meter::server_name(host_of_target(target), server),
         tls: tls::client(&trust, None).map_err(Failure::request)?,
-        key: read_key(key)?,
+        key: key.read()?,
         rate,
         options: TcpOptions::default(),
     })
@@ -256,7 +279,7 @@ impl Line {
             MeasureProgress::Arrived { way, at_s, bytes } => {
                 let (at, had) = std::mem::replace(&mut self.before, (at_s, bytes));
                 let rate = bytes.saturating_sub(had) as f64 * 8.0 / (at_s - at).max(1e-3);
-                format!("{} {at_s:4.1} s  {}", show::way(way), show::rate(rate))
+                format!("{} {at_s:4.1} s  {}", way.text(), meter::rate(rate))
             }
         };
         if self.is_live {

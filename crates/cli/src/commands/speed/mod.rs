@@ -1,11 +1,8 @@
 //! `netrig speed`: how fast a line is, the server for those who ask, and what the terminal is set to.
 
 mod arguments;
-mod document;
-mod iperf3;
 mod measure;
 mod serve;
-mod show;
 mod tasks;
 mod tune;
 

@@ -3,20 +3,16 @@
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
-use netrig_core::Size;
 use netrig_host::tls::Identity;
 use netrig_host::{loopback_addresses, user_file};
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::iperf3;
 use netrig_speed::protocol::Keyring;
-use netrig_speed::serve::{ClientProtocol, Server, ServerError, ServerOrder, ServerTally};
-use serde_json::json;
+use netrig_speed::serve::{Server, ServerError, ServerOrder};
 
 use super::arguments::Serve;
-use crate::commands::probe::read_key;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
@@ -30,11 +26,7 @@ pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     }
     server.serve(&cancel).map_err(failure)?;
     let tally = server.tally();
-    if arguments.json {
-        print(serde_json::to_string_pretty(&as_json(tally)).map_err(Failure::failed)?)?;
-    } else {
-        print(as_text(tally).trim_end())?;
-    }
+    print_report(arguments.json, &tally.document(), || tally.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -69,7 +61,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
 
 /// The keys of which clients must have one.
 fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
-    let Some(file) = &arguments.keys else { return Ok(read_key(&arguments.key)?.into()) };
+    let Some(file) = &arguments.keys else { return Ok(arguments.key.read()?.into()) };
     let refuse = |why: &dyn Display| Failure::request(format!("the keys {}: {why}", file.display()));
     let octets = user_file::read_secret(file).map_err(|error| refuse(&error))?;
     let text = String::from_utf8(octets).map_err(|error| refuse(&error))?;
@@ -81,52 +73,4 @@ fn failure(error: ServerError) -> Failure {
         ServerError::Open(_) | ServerError::Iperf3(_) | ServerError::Tls(_) => Failure::request(error),
         ServerError::Listen { .. } | ServerError::Kernel { .. } => Failure::failed(error),
     }
-}
-
-fn as_json(tally: &ServerTally) -> serde_json::Value {
-    let of = |protocol: ClientProtocol| {
-        let [received, sent] = tally.bytes(protocol);
-        let counts =
-            json!({ "sessions": tally.sessions(protocol), "bytes_received": received, "bytes_sent": sent });
-        (protocol.name().to_owned(), counts)
-    };
-    let refused = tally.refusals().into_iter().map(|((protocol, reason), count)| {
-        json!({ "protocol": protocol.name(), "reason": reason, "count": count })
-    });
-    let failures = tally.kinds().into_iter().map(
-        |((protocol, kind), count)| json!({ "protocol": protocol.name(), "kind": kind, "count": count }),
-    );
-    json!({
-        "protocols": ClientProtocol::ALL.map(of).into_iter().collect::<serde_json::Map<_, _>>(),
-        "phases": tally.phases.load(Ordering::Relaxed),
-        "refused": refused.collect::<Vec<_>>(),
-        "failures": failures.collect::<Vec<_>>(),
-        "sentences": tally.failures(),
-        "strays": tally.strays.load(Ordering::Relaxed),
-    })
-}
-
-fn as_text(tally: &ServerTally) -> String {
-    let mut text = String::new();
-    for protocol in ClientProtocol::ALL {
-        let (sessions, [received, sent]) = (tally.sessions(protocol), tally.bytes(protocol));
-        if sessions > 0 {
-            let (name, [received, sent]) = (protocol.name(), [received, sent].map(Size::from_bytes));
-            text += &format!("sessions of {name}: {sessions}; {received} received, {sent} sent\n");
-        }
-    }
-    if text.is_empty() {
-        text += "nobody has measured\n";
-    }
-    for ((protocol, reason), count) in tally.refusals() {
-        text += &format!("turned away of {}: {count}; {reason}\n", protocol.name());
-    }
-    for (why, count) in tally.failures() {
-        text += &format!("broken off: {count}; {why}\n");
-    }
-    let strays = tally.strays.load(Ordering::Relaxed);
-    if strays > 0 {
-        text += &format!("datagrams of no session: {strays}\n");
-    }
-    text
 }

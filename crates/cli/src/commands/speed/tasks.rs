@@ -1,12 +1,12 @@
 //! What is measured, from what was typed.
 
 use netrig_core::Duration;
-use netrig_host::random;
 use netrig_speed::measure::{MeasureTask, PhaseOrder, SearchTask};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase};
 
 use super::arguments::{Measure, Only};
 use crate::failure::Failure;
+use crate::input::random_seed;
 
 /// Time between two readings, at least.
 const EVERY: Duration = Duration::from_millis(100);
@@ -71,8 +71,4 @@ pub fn tasks(arguments: &Measure) -> Result<Vec<MeasureTask>, Failure> {
         Some(Only::Capacity) => search.collect(),
         None => connections.chain(search).collect(),
     })
-}
-
-fn random_seed() -> Result<u64, Failure> {
-    Ok(u64::from_ne_bytes(random().map_err(Failure::failed)?))
 }

@@ -118,7 +118,7 @@ impl LoadSettings {
                 Called::Own => CalleeOrder::Own { ringing: self.ring },
             },
             options: self.options(),
-            description: usize::try_from(self.sdp.bytes()).unwrap_or(usize::MAX),
+            description: self.sdp.to_usize(),
             timing: Timing::of(self.t1, self.t2, self.t4),
             calls: self.most_calls,
             ..some

@@ -93,6 +93,17 @@ pub struct NameTally {
     pub refused: u64,
 }
 
+impl NameTally {
+    /// The counts in a line.
+    pub fn text(&self) -> String {
+        let Self { over_udp, over_tcp, answered, lost, ignored, refused } = self;
+        format!(
+            "{over_udp} messages over UDP, {over_tcp} over TCP; {answered} answered, {lost} lost on purpose, {ignored} ignored; \
+             connections refused: {refused}"
+        )
+    }
+}
+
 enum ResponsePath {
     Datagram(usize, SocketAddr),
     /// The bytes of the response are counted until it is sent.

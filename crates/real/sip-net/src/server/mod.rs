@@ -15,6 +15,7 @@ mod order;
 mod partitioned;
 mod sockets;
 mod tally;
+mod text;
 mod unsent;
 
 pub use connections::Limits;
@@ -23,3 +24,4 @@ pub use order::{ServeError, SocketsOrder};
 pub use partitioned::PartitionedSockets;
 pub use sockets::Sockets;
 pub use tally::{ConnectionTally, Messages, Reasons, Tally};
+pub use text::ServerDocument;

@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::order::CapacityOrder;
-use crate::keep::kept;
 
 /// A step, in a line.
 pub fn step_text(record: &StepRecord) -> String {
@@ -70,7 +69,7 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
     let steps = journal.steps().count();
     let s = if steps == 1 { "" } else { "s" };
     let _ = writeln!(text, "  {steps} step{s}, {} {unit}", journal.calls());
-    for line in messages.into_iter().flat_map(kept) {
+    for line in messages.into_iter().flat_map(|kept| kept.lines()) {
         let _ = writeln!(text, "  {line}");
     }
     if is_verbose {

@@ -28,6 +28,7 @@ mod purposes;
 mod report;
 mod run;
 mod target;
+mod text;
 
 pub use self::background::BackgroundReport;
 pub use self::capability::{Capability, CapabilityClaims, CapabilityError};
@@ -47,3 +48,4 @@ pub use self::report::{
 };
 pub use self::run::{CapabilityState, ConformanceResult, PurposeResult, PurposeVerdict};
 pub use self::target::{ConformanceTarget, TestAgent, TestUser};
+pub use self::text::purposes_text;

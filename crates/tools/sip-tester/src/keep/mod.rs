@@ -10,7 +10,6 @@ mod batch;
 mod evidence;
 mod files;
 mod records;
-mod text;
 mod writer;
 
 use std::sync::Arc;
@@ -27,7 +26,6 @@ pub use self::evidence::LoadEvidence;
 use self::files::KeepFiles;
 pub use self::files::{KeepError, sip_capture};
 pub use self::records::{RecordLine, RecordWriter};
-pub use self::text::{kept, not_kept, written};
 use self::writer::Writer;
 
 /// Batches that wait for the keeper: 16 MiB at most.

@@ -1,5 +1,7 @@
 //! Two messages compared, line by line.
 
+use std::fmt;
+
 use super::printable;
 
 /// A line of one message or of both.
@@ -11,6 +13,17 @@ pub enum DifferenceLine {
     OnlyFirst(String),
     /// Only the second has it.
     OnlySecond(String),
+}
+
+impl fmt::Display for DifferenceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mark, line) = match self {
+            Self::Both(line) => (' ', line),
+            Self::OnlyFirst(line) => ('-', line),
+            Self::OnlySecond(line) => ('+', line),
+        };
+        f.write_str(format!("{mark} {line}").trim_end())
+    }
 }
 
 /// Messages with more lines than this are compared line with line only, without a search for the longest common part.

@@ -2,6 +2,7 @@
 
 mod difference;
 mod document;
+mod list;
 mod mask;
 mod svg;
 mod text;
@@ -15,6 +16,7 @@ use netrig_sip::load::scan::Start;
 
 pub use self::difference::{DifferenceLine, difference};
 pub use self::document::{CallRow, MessageRow, TraceDocument};
+pub use self::list::calls_text;
 pub use self::mask::Mask;
 pub use self::text::LadderTimes;
 use crate::trace::{SipTrace, TracedMessage};
@@ -45,14 +47,43 @@ pub struct TracedCall {
 /// What a user looks for. An empty filter finds all.
 #[derive(Clone, Debug, Default)]
 pub struct CallFilter {
-    /// Part of the Call-ID.
-    pub call_id: Option<String>,
+    /// Numbers of calls, from 1. If there are some, nothing else counts.
+    pub numbers: Vec<usize>,
+    /// Parts of Call-IDs: a call needs one of them.
+    pub call_ids: Vec<String>,
     /// Part of the user of From or To.
     pub user: Option<String>,
     /// Status of any response.
     pub status: Option<u16>,
     /// Part of any message, in either case.
     pub text: Option<String>,
+}
+
+/// A call or message that is looked for does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotInTrace {
+    /// The number is not that of a call.
+    #[error("there is no call {number}: the file has calls 1 to {calls}")]
+    Call {
+        /// The number.
+        number: usize,
+        /// Calls of the trace.
+        calls: usize,
+    },
+    /// No call fits the filter.
+    #[error("none of the {calls} calls is as asked for; without a filter all are listed")]
+    AnyCall {
+        /// Calls of the trace.
+        calls: usize,
+    },
+    /// The number is not that of a message.
+    #[error("there is no message {number} in this ladder, which has 1 to {last}")]
+    Message {
+        /// The number.
+        number: usize,
+        /// The last number of the ladder.
+        last: usize,
+    },
 }
 
 /// A ladder diagram.
@@ -172,7 +203,7 @@ impl CallFilter {
             messages()
                 .any(|message| String::from_utf8_lossy(&message.bytes).to_ascii_lowercase().contains(&wanted))
         };
-        self.call_id.as_ref().is_none_or(|part| call.call_id.contains(part.as_str()))
+        (self.call_ids.is_empty() || self.call_ids.iter().any(|part| call.call_id.contains(part.as_str())))
             && self
                 .user
                 .as_ref()
@@ -180,9 +211,40 @@ impl CallFilter {
             && self.status.is_none_or(has_status)
             && self.text.as_deref().is_none_or(has_text)
     }
+
+    /// The calls of a trace that are looked for.
+    ///
+    /// # Errors
+    /// If a number is not that of a call, or no call fits.
+    pub fn choose<'a>(
+        &self,
+        trace: &SipTrace,
+        all: &'a [TracedCall],
+    ) -> Result<Vec<&'a TracedCall>, NotInTrace> {
+        let calls = all.len();
+        if !self.numbers.is_empty() {
+            let by_number = |number: &usize| {
+                let call = number.checked_sub(1).and_then(|place| all.get(place));
+                call.ok_or(NotInTrace::Call { number: *number, calls })
+            };
+            return self.numbers.iter().map(by_number).collect();
+        }
+        let chosen: Vec<_> = all.iter().filter(|call| self.fits(call, trace)).collect();
+        if chosen.is_empty() { Err(NotInTrace::AnyCall { calls }) } else { Ok(chosen) }
+    }
 }
 
 impl Ladder {
+    /// The message with this number.
+    ///
+    /// # Errors
+    /// If the ladder has none.
+    pub fn message<'a>(&self, trace: &'a SipTrace, number: usize) -> Result<&'a [u8], NotInTrace> {
+        let row = self.rows.iter().find(|row| row.number == number);
+        let last = self.rows.last().map_or(0, |row| row.number);
+        row.map(|row| &*trace.messages[row.message].bytes).ok_or(NotInTrace::Message { number, last })
+    }
+
     /// The ladder of some calls, without the transactions of `hidden` methods.
     pub fn of(trace: &SipTrace, calls: &[&TracedCall], hidden: &[String]) -> Self {
         let mut places: Vec<usize> = calls.iter().flat_map(|call| call.messages.iter().copied()).collect();
@@ -350,7 +412,7 @@ mod tests {
         assert_eq!(fitting(CallFilter { status: Some(486), ..CallFilter::default() }), ["one"]);
         assert_eq!(fitting(CallFilter { user: Some("ali".into()), ..CallFilter::default() }), ["one", "two"]);
         assert_eq!(fitting(CallFilter { text: Some("busy HERE".into()), ..CallFilter::default() }), ["one"]);
-        assert_eq!(fitting(CallFilter { call_id: Some("w".into()), ..CallFilter::default() }), ["two"]);
+        assert_eq!(fitting(CallFilter { call_ids: vec!["w".into()], ..CallFilter::default() }), ["two"]);
     }
 
     #[test]

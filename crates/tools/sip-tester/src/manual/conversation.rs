@@ -12,9 +12,9 @@ use netrig_sip::manual::{
     Draft, Flaw, ManualClient, ManualClientConfig, ManualClientEvent, MessageChange, Step,
 };
 use netrig_sip_net::Line;
+use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
 use super::ManualCallError;
-use super::keys::RawKeys;
 use super::message_log::{ManualCallDocument, MessageLog, message_text};
 use super::script::{AwaitedResponse, CourseAct};
 
@@ -65,12 +65,29 @@ pub struct ManualCallOrder {
     pub stop: Arc<AtomicBool>,
 }
 
+/// The terminal gives keys one by one until this is dropped.
+pub(super) struct RawKeys;
+
+impl RawKeys {
+    pub(super) fn begin() -> Result<Self, ManualCallError> {
+        enable_raw_mode().map(|()| Self).map_err(ManualCallError::Keys)
+    }
+}
+
+impl Drop for RawKeys {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing.
+        let _ = disable_raw_mode();
+    }
+}
+
 /// A call.
 pub struct Conversation {
     pub(super) client: ManualClient,
     order: ManualCallOrder,
     log: MessageLog,
     has_credentials: bool,
+    pub(super) raw_keys: Option<RawKeys>,
     pub(super) last: Option<LastRequest>,
 }
 
@@ -79,7 +96,7 @@ impl Conversation {
     pub fn new(party: ManualClientConfig, order: ManualCallOrder) -> Self {
         let has_credentials = party.credentials.is_some();
         let client = ManualClient::new(party, Seeds::new(order.seed).stream("sip/call"));
-        Self { client, order, log: MessageLog::default(), has_credentials, last: None }
+        Self { client, order, log: MessageLog::default(), has_credentials, raw_keys: None, last: None }
     }
 
     /// All messages, and how the call ended.
@@ -146,7 +163,7 @@ impl Conversation {
                     if let Some(last) = self.last.as_mut().filter(|last| last.step == step) {
                         last.timed_out = true;
                     }
-                    format!("nobody has answered {step} (timer {timer:?}, RFC 3261 section 17.1)")
+                    format!("{step} was not answered (timer {timer:?}, RFC 3261 section 17.1)")
                 }
             };
             self.show(&text)?;
@@ -158,7 +175,7 @@ impl Conversation {
     pub(super) fn show(&mut self, text: &str) -> Result<(), ManualCallError> {
         let text = text.trim_end();
         let output = &mut self.order.output;
-        let written = if RawKeys::are_read() {
+        let written = if self.raw_keys.is_some() {
             writeln!(output, "{}\r", text.replace('\n', "\r\n"))
         } else {
             writeln!(output, "{text}")

@@ -1,4 +1,4 @@
-//! A message in the person's editor.
+//! A message in the editor of the user.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -12,10 +12,10 @@ pub fn edited(message: &Bytes) -> Result<Bytes, String> {
     let folder = std::env::temp_dir();
     let file = folder.join(format!("netrig-sip-call-{}.txt", std::process::id()));
     let text = String::from_utf8_lossy(message).replace("\r\n", "\n");
-    let told = |error: std::io::Error| format!("{}: {error}", file.display());
+    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
-    options.open(&file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(told)?;
+    options.open(&file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
     let done = open(&file).and_then(|()| {
         user_file::read_text(&file, user_file::LONGEST_DATA)
             .map_err(|error| format!("{}: {error}", file.display()))

@@ -1,43 +1,15 @@
 //! A call by the keys of a person at a terminal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use netrig_sip::manual::{Draft, Step};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
 use super::ManualCallError;
-use super::conversation::{Conversation, LOOK, ManualCallEnd};
+use super::conversation::{Conversation, LOOK, ManualCallEnd, RawKeys};
 use super::editor::edited;
 use super::message_log::message_text;
-
-/// Whether keys are read one by one.
-static IS_RAW: AtomicBool = AtomicBool::new(false);
-
-/// The terminal gives keys one by one until this is dropped.
-pub(super) struct RawKeys;
-
-impl RawKeys {
-    fn begin() -> Result<Self, ManualCallError> {
-        enable_raw_mode().map_err(ManualCallError::Keys)?;
-        IS_RAW.store(true, Ordering::Relaxed);
-        Ok(Self)
-    }
-
-    pub(super) fn are_read() -> bool {
-        IS_RAW.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for RawKeys {
-    fn drop(&mut self) {
-        IS_RAW.store(false, Ordering::Relaxed);
-        // A terminal that is gone needs nothing.
-        let _ = disable_raw_mode();
-    }
-}
 
 /// The key of each request.
 const fn key_of(step: Step) -> char {
@@ -59,7 +31,13 @@ impl Conversation {
     /// # Errors
     /// If the connection ends, or the terminal is gone.
     pub fn talk(&mut self) -> Result<ManualCallEnd, ManualCallError> {
-        let mut raw = RawKeys::begin()?;
+        let end = self.follow_keys();
+        self.raw_keys = None;
+        end
+    }
+
+    fn follow_keys(&mut self) -> Result<ManualCallEnd, ManualCallError> {
+        self.raw_keys = Some(RawKeys::begin()?);
         // The request that is shown and not sent.
         let mut drafted: Option<(Draft, Bytes)> = None;
         let mut offered = String::new();
@@ -82,9 +60,9 @@ impl Conversation {
                 (KeyCode::Char('x'), None) => self.client.stop_repeating(),
                 (KeyCode::Enter | KeyCode::Char('s'), Some((draft, bytes))) => self.send(draft, bytes)?,
                 (KeyCode::Char('e'), Some((draft, bytes))) => {
-                    drop(raw);
+                    self.raw_keys = None;
                     let made = edited(&bytes);
-                    raw = RawKeys::begin()?;
+                    self.raw_keys = Some(RawKeys::begin()?);
                     let bytes = match made {
                         Ok(made) => made,
                         Err(why) => {

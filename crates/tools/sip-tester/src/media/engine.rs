@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_host::socket::SocketError;
+use netrig_host::user_file::{self, UserFileError};
 use netrig_host::{Clock, realtime_nanos};
 use netrig_sip_net::{DatagramBatch, DatagramSocket};
 
@@ -44,6 +46,40 @@ pub enum MediaSource {
     Echo,
     /// Nothing.
     Nothing,
+}
+
+/// A source of media that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaSourceError {
+    /// It is no word for a source, and no file that can be read.
+    #[error("expected tone, silence, echo, nothing or a file; cannot read {0}: {1}")]
+    Unreadable(String, UserFileError),
+    /// The file is empty.
+    #[error("{0} is empty")]
+    Empty(String),
+}
+
+impl MediaSource {
+    /// Reads a source: `tone`, `silence`, `echo`, `nothing`, or the name of a file.
+    ///
+    /// # Errors
+    /// If it is none, or the file is empty.
+    pub fn read(text: &str) -> Result<Self, MediaSourceError> {
+        Ok(match text {
+            "tone" => Self::Tone,
+            "silence" => Self::Silence,
+            "echo" => Self::Echo,
+            "nothing" => Self::Nothing,
+            file => {
+                let bytes = user_file::read(Path::new(file), user_file::LONGEST_DATA)
+                    .map_err(|error| MediaSourceError::Unreadable(file.to_owned(), error))?;
+                if bytes.is_empty() {
+                    return Err(MediaSourceError::Empty(file.to_owned()));
+                }
+                Self::File(bytes.into())
+            }
+        })
+    }
 }
 
 /// The media of a load.

@@ -11,7 +11,7 @@ mod rtcp;
 mod session;
 
 pub use self::codec::{MediaCodec, ParseMediaCodecError};
-pub use self::engine::{MediaEngine, MediaOrder, MediaSource};
+pub use self::engine::{MediaEngine, MediaOrder, MediaSource, MediaSourceError};
 pub(crate) use self::report::sending_faults;
 pub use self::report::{MediaReport, MediaShare};
 pub use self::rtcp::{ReceptionBlock, RtcpError, RtcpPacket, SenderInfo, read_rtcp, write_rtcp};

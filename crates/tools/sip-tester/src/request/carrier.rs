@@ -45,10 +45,7 @@ pub fn carrier(
 }
 
 fn load_tls(settings: &TesterSettings, host: &str, address: IpAddr) -> Result<LoadTls, RequestError> {
-    let trust = match &settings.authorities {
-        Some(file) => Trust::Authorities(tls::authorities(file)?),
-        None => Trust::Anyone,
-    };
+    let trust = Trust::of(settings.authorities.as_deref())?;
     let identity = match (&settings.certificate, &settings.private_key) {
         (Some(certificate), Some(key)) => Some(Identity::read(certificate, key)?),
         _ => None,

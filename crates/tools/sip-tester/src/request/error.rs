@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use netrig_host::tls::TlsError;
 use netrig_host::user_file::UserFileError;
 use netrig_sip::settings::SettingError;
+use netrig_sip_net::UsersError;
 use netrig_sip_net::dns::LocateError;
 
 /// Why a request is no load. A setting is named by its key.
@@ -58,6 +59,9 @@ pub enum RequestError {
     /// The host has no address.
     #[error(transparent)]
     Host(#[from] netrig_host::TargetError),
+    /// A file of users is wrong.
+    #[error(transparent)]
+    Users(#[from] UsersError),
     /// No certificate can be for the name.
     #[error("no certificate can be for `{0}`")]
     NoCertificate(String),

@@ -8,11 +8,9 @@ mod location;
 mod order;
 mod server_text;
 mod tester;
-mod user_file;
 
 pub use carrier::{carrier, certified_name};
 pub use error::RequestError;
 pub use order::{LoadPeriod, LoadRequest, with_scenario};
 pub use server_text::{check_consent, may_test, server_address, split_server};
 pub use tester::{LocalAddress, ResolverAddress, TesterSettings};
-pub use user_file::listed_users;

@@ -10,6 +10,7 @@ use netrig_sip::index::Thresholds;
 use netrig_sip::load::{ArrivalRate, Arrivals, Directory, OwnMessage, Pace, Plan, moments_of};
 use netrig_sip::settings::{Called, LoadSettings, ScenarioName, SettingError};
 use netrig_sip_net::dns::{Found, Location};
+use netrig_sip_net::listed_users;
 use netrig_sip_net::load::LoadOrder;
 use serde::Deserialize;
 
@@ -18,7 +19,6 @@ use super::error::RequestError;
 use super::location::{LocatedServer, look_up, read_text};
 use super::server_text::{check_consent, server_address, split_server};
 use super::tester::TesterSettings;
-use super::user_file::listed_users;
 
 /// The rate of a load whose settings say no pace.
 const RATE: ArrivalRate = ArrivalRate(10.0);

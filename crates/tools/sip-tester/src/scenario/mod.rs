@@ -21,12 +21,14 @@ mod link;
 mod load;
 mod media;
 mod programs;
+mod read;
 mod received;
 mod render;
 mod run;
 mod script;
 mod sipp;
 mod template;
+mod text;
 mod values;
 mod variables;
 mod xml;
@@ -51,8 +53,9 @@ pub use self::load::{
     ScenarioLoadError, ScenarioOrder, ScenarioWatch, ScriptConnections, run_scenario, run_scenario_by,
 };
 pub use self::media::ScriptMediaCounts;
+pub use self::read::{ScenarioFileError, read_scenario};
 pub use self::received::ReceivedText;
-pub use self::run::{CALLEE_MEDIA_PORT, CALLER_MEDIA_PORT, ScriptRun, ScriptSettings, StepTally};
+pub use self::run::{ScriptRun, ScriptSettings, StepTally};
 pub use self::script::{
     CallScript, ExpectedMessage, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptAction,
     ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptDistribution, ScriptMedia, ScriptNumber,

@@ -1,12 +1,14 @@
 //! What all calls of a scenario share.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use netrig_core::{Duration, Stream};
 use netrig_sip::digest::NonceCounts;
 use netrig_sip::header::Transport;
+use netrig_sip::transaction::Timing;
+use netrig_sip_net::EndAddress;
 use regex::{Regex, RegexBuilder};
 
 use super::injection::{InjectionError, InjectionFile};
@@ -17,9 +19,9 @@ use super::variables::{VariableId, VariableScope};
 use crate::media::MediaCodec;
 
 /// The port for media of who calls, if none is given. It is not that of who answers, for both may be on one machine.
-pub const CALLER_MEDIA_PORT: u16 = 6000;
+const CALLER_MEDIA_PORT: u16 = 6000;
 /// The port for media of who answers, if none is given.
-pub const CALLEE_MEDIA_PORT: u16 = 26_000;
+const CALLEE_MEDIA_PORT: u16 = 26_000;
 
 /// How calls are carried out.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +60,34 @@ pub struct ScriptSettings {
     pub users: u32,
     /// Version of the tester.
     pub version: String,
+}
+
+impl ScriptSettings {
+    /// The usual settings of calls with this server, or of those that arrive at this address.
+    pub fn new(address: &EndAddress) -> Self {
+        let port = if address.answers_strangers { CALLEE_MEDIA_PORT } else { CALLER_MEDIA_PORT };
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        Self {
+            remote: address.server,
+            remote_host: address.server.ip().to_string(),
+            // The addresses of the sockets, once they are open.
+            local: any,
+            media: any,
+            codec: None,
+            transport: address.transport,
+            service: "service".to_owned(),
+            pause: Duration::ZERO,
+            patience: None,
+            username: "service".to_owned(),
+            password: "password".to_owned(),
+            t2: Timing::default().t2,
+            ends_sessions: true,
+            answers_by_itself: false,
+            run_number: 0,
+            users: 0,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
 }
 
 /// A regular expression; `.` fits line ends.

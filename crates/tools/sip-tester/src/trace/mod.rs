@@ -54,6 +54,21 @@ pub enum TraceDamage {
 }
 
 impl SipTrace {
+    /// What is missing from the trace.
+    pub fn warnings(&self) -> Vec<String> {
+        let broken = self
+            .broken_off
+            .as_ref()
+            .map(|error| format!("the messages before the damage are shown: {error}"));
+        let skipped = (self.skipped_bytes > 0).then(|| {
+            format!(
+                "{} B of TCP streams belong to no message: the capture lacks what was before them",
+                self.skipped_bytes
+            )
+        });
+        broken.into_iter().chain(skipped).collect()
+    }
+
     /// Reads a capture or a message log. One that is broken off gives the messages before the damage.
     ///
     /// # Errors

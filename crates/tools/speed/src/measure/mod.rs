@@ -2,6 +2,7 @@
 
 mod beside;
 mod call;
+mod document;
 mod error;
 mod iperf3;
 mod latency;
@@ -9,8 +10,10 @@ mod measurement;
 mod phase_reports;
 mod probing;
 mod progress;
+mod quick;
 mod report;
 mod searching;
+mod text;
 
 pub use call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, PhaseSteering, SpeedCall, server_name};
 pub use error::SpeedError;
@@ -19,5 +22,7 @@ pub use latency::Latency;
 pub use measurement::{MeasureOrder, MeasureTask, measure};
 pub use probing::Probing;
 pub use progress::MeasureProgress;
+pub use quick::{QuickMeasurement, measure_quickly, quick_round_trip};
 pub use report::{LineCapacity, PhaseReport, SpeedReport};
 pub use searching::SearchTask;
+pub use text::rate;

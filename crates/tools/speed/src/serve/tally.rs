@@ -5,7 +5,9 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use netrig_core::Size;
 use netrig_host::shown_up_to;
+use serde_json::{Value, json};
 
 use crate::admission::AdmissionRefusal;
 
@@ -128,6 +130,55 @@ impl ServerTally {
     /// Failures by protocol and kind.
     pub fn kinds(&self) -> BTreeMap<(ClientProtocol, &'static str), u64> {
         lock(&self.failed).clone()
+    }
+
+    /// The counters as a JSON document.
+    pub fn document(&self) -> Value {
+        let of = |protocol: ClientProtocol| {
+            let [received, sent] = self.bytes(protocol);
+            let counts = json!({ "sessions": self.sessions(protocol), "bytes_received": received, "bytes_sent": sent });
+            (protocol.name().to_owned(), counts)
+        };
+        let refused = self.refusals().into_iter().map(|((protocol, reason), count)| {
+        json!({ "protocol": protocol.name(), "reason": reason, "count": count })
+    });
+        let failures = self.kinds().into_iter().map(
+            |((protocol, kind), count)| json!({ "protocol": protocol.name(), "kind": kind, "count": count }),
+        );
+        json!({
+            "protocols": ClientProtocol::ALL.map(of).into_iter().collect::<serde_json::Map<_, _>>(),
+            "phases": self.phases.load(Ordering::Relaxed),
+            "refused": refused.collect::<Vec<_>>(),
+            "failures": failures.collect::<Vec<_>>(),
+            "sentences": self.failures(),
+            "strays": self.strays.load(Ordering::Relaxed),
+        })
+    }
+
+    /// The counters in lines.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for protocol in ClientProtocol::ALL {
+            let (sessions, [received, sent]) = (self.sessions(protocol), self.bytes(protocol));
+            if sessions > 0 {
+                let (name, [received, sent]) = (protocol.name(), [received, sent].map(Size::from_bytes));
+                text += &format!("sessions of {name}: {sessions}; {received} received, {sent} sent\n");
+            }
+        }
+        if text.is_empty() {
+            text += "no measurement was made\n";
+        }
+        for ((protocol, reason), count) in self.refusals() {
+            text += &format!("refused of {}: {count}; {reason}\n", protocol.name());
+        }
+        for (why, count) in self.failures() {
+            text += &format!("broken off: {count}; {why}\n");
+        }
+        let strays = self.strays.load(Ordering::Relaxed);
+        if strays > 0 {
+            text += &format!("datagrams of no session: {strays}\n");
+        }
+        text
     }
 
     /// The counters and the current activity in the text exposition format of Prometheus, version 0.0.4.

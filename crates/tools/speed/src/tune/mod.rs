@@ -14,6 +14,7 @@ mod path;
 mod sysctl;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::net::IpAddr;
 

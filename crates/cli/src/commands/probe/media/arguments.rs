@@ -2,11 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use netrig_core::{Dscp, Duration, Rate, Size};
 use netrig_probe::receiver::MOST_CONNECTIONS;
+use netrig_traffic::VoiceCodec;
 
-use super::super::path_arguments::{Form, KeyPlace, Target};
+use super::super::common::{Form, KeyPlace, Target};
+use crate::choice::{Choice, choice};
+
+/// The codecs of voice.
+const CODECS: &[Choice<VoiceCodec>] = &[
+    ("g711", "ITU-T G.711, 64 kbit/s; what is lost is silence", VoiceCodec::G711),
+    ("g711-plc", "ITU-T G.711 with packet-loss concealment", VoiceCodec::G711Concealed),
+    ("g729a", "ITU-T G.729 Annex A, 8 kbit/s", VoiceCodec::G729a),
+];
 
 /// `netrig probe transfer`.
 #[derive(Debug, Args)]
@@ -71,8 +80,8 @@ pub struct Voice {
     #[command(flatten)]
     pub target: Target,
     /// Codec
-    #[arg(long, value_enum, default_value_t = Codec::G711Plc)]
-    pub codec: Codec,
+    #[arg(long, value_parser = choice(CODECS), default_value = "g711-plc")]
+    pub codec: VoiceCodec,
     /// Speech in a packet
     #[arg(long, value_name = "TIME", default_value = "20ms")]
     pub packet: Duration,
@@ -95,17 +104,6 @@ pub struct Voice {
     pub key: KeyPlace,
     #[command(flatten)]
     pub form: Form,
-}
-
-/// A codec of voice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Codec {
-    /// ITU-T G.711, 64 kbit/s; what is lost is silence
-    G711,
-    /// ITU-T G.711 with packet-loss concealment
-    G711Plc,
-    /// ITU-T G.729 Annex A, 8 kbit/s
-    G729a,
 }
 
 /// `netrig probe video`.

@@ -8,9 +8,7 @@ mod voice;
 use netrig_probe::control::PORT;
 use netrig_probe::receiver::Remote;
 
-use super::ending::failure;
-use super::key;
-use super::path_arguments::{KeyPlace, Target};
+use super::common::{KeyPlace, Target, failure};
 use crate::failure::Failure;
 
 pub use transfer::transfer;
@@ -19,5 +17,5 @@ pub use voice::voice;
 
 /// The receiver that was named.
 fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
-    Remote::connect(target.resolve(PORT)?, key::read(place)?.as_ref()).map_err(failure)
+    Remote::connect(target.resolve(PORT)?, place.read()?.as_ref()).map_err(failure)
 }

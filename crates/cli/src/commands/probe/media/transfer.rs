@@ -6,10 +6,11 @@ use netrig_host::socket::TcpOptions;
 use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, ftp, tcp};
 use netrig_traffic::FtpDirection;
 
-use super::super::ending::{ProbeEnd, failure, tell};
+use super::super::common::failure;
 use super::arguments::Transfer;
 use super::connect;
-use crate::failure::Failure;
+use crate::failure::{Failure, exit_code, print_report};
+use crate::input::password;
 use crate::interruption::until_interrupted;
 
 /// FTP's port (RFC 959).
@@ -19,22 +20,20 @@ const TCP_BYTES: u64 = 10_000_000;
 
 pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
     let options = TcpOptions { congestion: arguments.congestion.clone(), ..TcpOptions::default() };
-    let form = arguments.form;
+    let as_json = arguments.form.json;
     if arguments.ftp.ftp {
         let report = by_ftp(arguments, options)?;
-        let end = ProbeEnd { interrupted: false, valid: report.limits.is_empty(), is_useful: true };
-        return tell(&report.document(), || report.text(), form, end);
+        print_report(as_json, &report.document(), || report.text())?;
+        return Ok(exit_code(false, report.limits.is_empty(), true));
     }
     let report = by_tcp(arguments, options)?;
-    let end = ProbeEnd { interrupted: report.interrupted, valid: report.faults.is_empty(), is_useful: true };
-    tell(&report.document(), || report.text(), form, end)
+    print_report(as_json, &report.document(), || report.text())?;
+    Ok(exit_code(report.interrupted, report.faults.is_empty(), true))
 }
 
 fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failure> {
     let password = match &arguments.ftp.password_env {
-        Some(name) => std::env::var(name).map_err(|_| {
-            Failure::request(format!("there is no variable {name} with a password in the environment"))
-        })?,
+        Some(name) => password(name)?,
         // RFC 1635: anonymous users give an address of theirs.
         None => "netrig@".to_owned(),
     };

@@ -8,10 +8,11 @@ use netrig_probe::video::{WatchedClip, has_ffmpeg, png, side_by_side, view, view
 use netrig_traffic::Clip;
 use serde_json::Value;
 
-use super::super::ending::{ProbeEnd, failure, tell};
+use super::super::common::failure;
 use super::arguments::Video;
 use super::connect;
-use crate::failure::Failure;
+use crate::failure::{Failure, exit_code, print_report};
+use crate::input::read_bytes;
 use crate::interruption::until_interrupted;
 use crate::output::replace;
 
@@ -40,14 +41,12 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     }
     let document: Vec<Value> = viewings.iter().map(|viewing| viewing.document(&clip)).collect();
     let valid = viewings.iter().all(|viewing| viewing.fault.is_none());
-    let end = ProbeEnd { interrupted: false, valid, is_useful: true };
-    tell(&document, || viewings_text(&clip, &viewings), arguments.form, end)
+    print_report(arguments.form.json, &document, || viewings_text(&clip, &viewings))?;
+    Ok(exit_code(false, valid, true))
 }
 
 fn clip(arguments: &Video) -> Result<Arc<Clip>, Failure> {
     let Some(file) = &arguments.clip else { return Ok(Clip::moving()) };
-    let bytes = user_file::read(file, user_file::LONGEST_DATA)
-        .map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))?;
-    let clip = Clip::read(&bytes, arguments.frames);
+    let clip = Clip::read(&read_bytes(file, user_file::LONGEST_DATA)?, arguments.frames);
     clip.map(Arc::new).map_err(|error| Failure::request(format!("{}: {error}", file.display())))
 }

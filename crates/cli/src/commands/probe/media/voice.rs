@@ -7,13 +7,13 @@ use netrig_core::number::hundredths;
 use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::{VoiceOrder, call};
-use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
+use netrig_traffic::{Playout, Settings, Talk};
 use serde_json::{Value, json};
 
-use super::super::ending::{ProbeEnd, failure, tell};
-use super::arguments::{Codec, Voice};
+use super::super::common::failure;
+use super::arguments::Voice;
 use super::connect;
-use crate::failure::Failure;
+use crate::failure::{Failure, exit_code, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
@@ -33,9 +33,9 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
     });
     let quality = CallQuality::of(&voice, 0, stream.sent, heard).map_err(Failure::failed)?;
     let fault = stream.fault(voice.packet);
-    let end = ProbeEnd { interrupted: false, valid: fault.is_none(), is_useful: true };
     let document = as_json(&stream, &quality, fault.as_deref());
-    tell(&document, || as_text(&stream, &quality, fault.as_deref()), arguments.form, end)
+    print_report(arguments.form.json, &document, || as_text(&stream, &quality, fault.as_deref()))?;
+    Ok(exit_code(false, fault.is_none(), true))
 }
 
 fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {
@@ -47,11 +47,7 @@ fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {
         ),
     };
     let voice = netrig_traffic::Voice {
-        codec: match arguments.codec {
-            Codec::G711 => VoiceCodec::G711,
-            Codec::G711Plc => VoiceCodec::G711Concealed,
-            Codec::G729a => VoiceCodec::G729a,
-        },
+        codec: arguments.codec,
         packet: arguments.packet,
         talk: if arguments.spurts { Talk::Spurts } else { Talk::Continuous },
         playout,

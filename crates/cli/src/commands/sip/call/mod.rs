@@ -5,7 +5,6 @@ mod arguments;
 use std::io::Write;
 use std::process::ExitCode;
 
-use netrig_host::random;
 use netrig_sip::manual::{ManualClientConfig, MessageChange};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{SipUri, Uri};
@@ -16,8 +15,8 @@ use netrig_sip_tester::manual::{
 use netrig_sip_tester::screen::terminal;
 
 use super::tested::TestedServer;
-use crate::failure::{FAILED, Failure, INTERRUPTED, print, unwritten};
-use crate::input::read;
+use crate::failure::{FAILED, Failure, INTERRUPTED, print, print_json, unwritten};
+use crate::input::{password, random_seed, read};
 use crate::interruption::until_interrupted;
 
 pub use arguments::Call;
@@ -47,7 +46,7 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
         changes: typed.messages.set.iter().cloned().chain(changes).collect(),
         flaw: typed.messages.fault.clone(),
         patience: typed.course.patience,
-        seed: u64::from_le_bytes(random().map_err(Failure::failed)?),
+        seed: random_seed()?,
         output,
         stop: until_interrupted()?,
     };
@@ -59,7 +58,7 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
     })?;
     if typed.json {
         let document = conversation.document(&typed.target, &end);
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
+        print_json(&document)?;
     } else if let ManualCallEnd::Failed(why) = &end {
         print(format!("not held: {why}"))?;
     }
@@ -97,11 +96,7 @@ fn party(typed: &Call, transport: Transport, host: &str, line: &Line) -> Result<
     let credentials = match (&parties.password_env, parties.user.clone().or(user)) {
         (None, _) => None,
         (Some(_), None) => return Err(Failure::request("--password-env needs a --user, or one in --from")),
-        (Some(name), Some(user)) => {
-            let password = std::env::var(name)
-                .map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))?;
-            Some((user, password))
-        }
+        (Some(name), Some(user)) => Some((user, password(name)?)),
     };
     let messages = &typed.messages;
     if messages.t1.is_zero() {
@@ -118,7 +113,7 @@ fn party(typed: &Call, transport: Transport, host: &str, line: &Line) -> Result<
         to,
         registrar: server,
         credentials,
-        description: usize::try_from(messages.sdp.bytes()).unwrap_or(usize::MAX),
+        description: messages.sdp.to_usize(),
         text: messages.text.clone(),
         expires: u32::try_from(messages.expires.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX),
         timing: Timing::of(messages.t1, None, Timing::default().t4),

@@ -11,6 +11,16 @@ use netrig_sip_tester::conformance::TestedRole;
 
 use netrig_sip::load::ArrivalRate;
 
+use crate::choice::{Choice, choice};
+
+/// The roles of servers.
+const ROLES: &[Choice<TestedRole>] = &[
+    ("registrar", "It takes registrations", TestedRole::Registrar),
+    ("proxy", "It forwards requests", TestedRole::Proxy),
+    ("redirect", "It answers requests with other addresses", TestedRole::Redirect),
+    ("uas", "It answers calls", TestedRole::Uas),
+];
+
 /// `netrig sip conform`.
 #[derive(Debug, Args)]
 pub struct Conform {
@@ -18,8 +28,8 @@ pub struct Conform {
     #[arg(value_name = "TARGET", required_unless_present_any = ["list", "capability_template"])]
     pub target: Option<String>,
     /// The role that the server is tested in
-    #[arg(long, value_enum)]
-    pub role: RoleName,
+    #[arg(long, value_parser = choice(ROLES))]
+    pub role: TestedRole,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]
@@ -134,30 +144,6 @@ pub struct ConformNames {
     /// The domain of the hosts at which users are registered for these purposes
     #[arg(long, value_name = "NAME", default_value = "conform.test", requires = "dns_listen")]
     pub dns_domain: String,
-}
-
-/// A role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RoleName {
-    /// It takes registrations
-    Registrar,
-    /// It forwards requests
-    Proxy,
-    /// It answers requests with other addresses
-    Redirect,
-    /// It answers calls
-    Uas,
-}
-
-impl From<RoleName> for TestedRole {
-    fn from(typed: RoleName) -> Self {
-        match typed {
-            RoleName::Registrar => Self::Registrar,
-            RoleName::Proxy => Self::Proxy,
-            RoleName::Redirect => Self::Redirect,
-            RoleName::Uas => Self::Uas,
-        }
-    }
 }
 
 /// A set of test purposes.

@@ -2,18 +2,17 @@
 
 mod arguments;
 mod plan;
-mod show;
 
 use std::process::ExitCode;
 
 use netrig_runner::provenance;
 use netrig_sip_tester::conformance::{
-    CapabilityClaims, ConformanceDocument, PurposeResult, PurposeVerdict, write_evidence,
+    CapabilityClaims, ConformanceDocument, PurposeResult, PurposeVerdict, purposes_text, write_evidence,
 };
 
 use crate::build::BUILD;
 use crate::commands::sip::load;
-use crate::failure::{FAILED, Failure, INTERRUPTED, print};
+use crate::failure::{Failure, exit_code, print, print_report};
 use crate::interruption::until_interrupted;
 use crate::output;
 
@@ -22,12 +21,12 @@ pub use arguments::Conform;
 /// Holds a server against test purposes.
 pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
     if typed.capability_template {
-        print(CapabilityClaims::template(typed.role.into()).trim_end())?;
+        print(CapabilityClaims::template(typed.role).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let purposes = plan::purposes(typed)?;
     if typed.selection.list {
-        print(show::list(&purposes).trim_end())?;
+        print(purposes_text(&purposes).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let plan = plan::plan(typed, purposes)?;
@@ -36,7 +35,7 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
         if typed.json || typed.quiet {
             return;
         }
-        if let Some(line) = show::progress(result, output::terminal_width()) {
+        if let Some(line) = result.text(output::terminal_width()) {
             eprintln!("{line}");
         }
     };
@@ -57,18 +56,10 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
         write_evidence(&mut bytes, &result).map_err(Failure::failed)?;
         output::replace(out, &bytes)?;
     }
-    if typed.json {
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        print(show::report(&document, output::terminal_width()).trim_end())?;
-    }
+    print_report(typed.json, &document, || document.text(output::terminal_width()))?;
     let has_failed = document.with_verdict(PurposeVerdict::Fail).next().is_some()
         || document.false_claims().next().is_some();
-    Ok(match (document.interrupted, has_failed) {
-        (true, _) => ExitCode::from(INTERRUPTED),
-        (_, true) => ExitCode::from(FAILED),
-        _ => ExitCode::SUCCESS,
-    })
+    Ok(exit_code(document.interrupted, true, !has_failed))
 }
 
 /// System, kernel and processors.

@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_host::{random, user_file};
 use netrig_sip::{Host, Uri};
-use netrig_sip_net::EndAddress;
+use netrig_sip_net::{EndAddress, listed_users};
 use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
     TestUser, TestedRole, TesterNames, USERS_OF_A_CASE,
@@ -14,7 +13,7 @@ use netrig_sip_tester::conformance::{
 use super::arguments::{Conform, SetName};
 use crate::commands::sip::tested::TestedServer;
 use crate::failure::Failure;
-use netrig_sip_tester::request::listed_users;
+use crate::input::{password, random_seed, read};
 
 /// The purposes that were asked for.
 pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
@@ -25,7 +24,7 @@ pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
         only_basic: typed.selection.set == Some(SetName::BasicCall),
         without: typed.selection.without.clone(),
     };
-    let chosen = selection.of(typed.role.into());
+    let chosen = selection.of(typed.role);
     chosen.map_err(|error| Failure::request(format!("{error}; --list shows them all")))
 }
 
@@ -51,21 +50,13 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
     };
     let jobs = usize::from(typed.jobs);
     let background = typed.beside.map(|rate| BackgroundLoad { rate: rate.0, users: typed.beside_users });
-    let beside = background.map_or(0, |load| load.users_needed(typed.role.into()));
+    let beside = background.map_or(0, |load| load.users_needed(typed.role));
     let claims = match &typed.capabilities {
         None => CapabilityClaims::default(),
-        Some(file) => {
-            let text = user_file::read_text(file, user_file::LONGEST_SETTINGS);
-            let text =
-                text.map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))?;
-            CapabilityClaims::parse(&text)
-                .map_err(|error| Failure::request(format!("{}: {error}", file.display())))?
-        }
+        Some(file) => CapabilityClaims::parse(&read(file)?)
+            .map_err(|error| Failure::request(format!("{}: {error}", file.display())))?,
     };
-    let seed = match typed.seed {
-        Some(seed) => seed,
-        None => u64::from_le_bytes(random().map_err(Failure::failed)?),
-    };
+    let seed = typed.seed.map_or_else(random_seed, Ok)?;
     Ok(ConformancePlan {
         target: ConformanceTarget {
             address,
@@ -76,7 +67,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
             silence: typed.silence,
             names: names(typed, server.ip())?,
         },
-        role: typed.role.into(),
+        role: typed.role,
         purposes,
         users: users(typed, jobs * USERS_OF_A_CASE + beside)?,
         jobs,
@@ -89,7 +80,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
 /// The DNS server that the purposes of RFC 3263 need.
 fn names(typed: &Conform, server: IpAddr) -> Result<Option<Arc<TesterNames>>, Failure> {
     let Some(listen) = typed.names.dns_listen else { return Ok(None) };
-    if TestedRole::from(typed.role) != TestedRole::Proxy {
+    if typed.role != TestedRole::Proxy {
         return Err(Failure::request("--dns-listen is of the role proxy"));
     }
     let name = &typed.names.dns_domain;
@@ -112,15 +103,9 @@ fn domain(name: &str) -> Result<(Host, Option<u16>), Failure> {
 }
 
 fn users(typed: &Conform, needed: usize) -> Result<Vec<TestUser>, Failure> {
-    let common = match &typed.users.password_env {
-        None => None,
-        Some(name) => {
-            let found = std::env::var(name);
-            Some(found.map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))?)
-        }
-    };
+    let common = typed.users.password_env.as_deref().map(password).transpose()?;
     if let Some(file) = &typed.users.users_from {
-        let listed = listed_users(file).map_err(crate::commands::sip::refusal::refused)?.into_iter();
+        let listed = listed_users(file).map_err(Failure::request)?.into_iter();
         let users: Vec<_> = listed
             .map(|user| TestUser { name: user.name, password: user.password.or_else(|| common.clone()) })
             .collect();

@@ -1,25 +1,27 @@
 //! `netrig sip scenario`: files that say what a call does, looked at without a call.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
-use netrig_core::text::wrapped;
+use clap::{Args, Subcommand};
 use netrig_host::user_file;
 use netrig_sip_tester::ladder;
 use netrig_sip_tester::scenario::{
-    CallScript, CapturedSide, ScenarioWarning, ScriptWords, captured_scenario, read_scenario_form,
-    read_sipp_scenario, write_scenario_form,
+    CallScript, CapturedSide, captured_scenario, read_scenario, write_scenario_form,
 };
 use netrig_sip_tester::trace::SipTrace;
 
 use super::arguments::pair;
+use crate::choice::{Choice, choice};
 use crate::failure::{Failure, print};
+use crate::input::read_bytes;
 use crate::output::{replace, terminal_width};
 
-/// Bytes of a scenario at most: sixteen times what SIPp takes.
-const LONGEST_SCENARIO: u64 = 1 << 20;
+/// The sides of a call.
+const SIDES: &[Choice<CapturedSide>] = &[
+    ("caller", "Who sent its first message", CapturedSide::Caller),
+    ("callee", "Who received it", CapturedSide::Callee),
+];
 
 /// `netrig sip scenario`.
 #[derive(Debug, Args)]
@@ -75,20 +77,11 @@ pub struct FromArguments {
     #[arg(value_name = "CALL-ID")]
     pub call: Option<String>,
     /// Which side of the call the scenario is
-    #[arg(long, value_enum, default_value_t = SideName::Caller)]
-    pub side: SideName,
+    #[arg(long, value_parser = choice(SIDES), default_value = "caller")]
+    pub side: CapturedSide,
     /// Write it there instead of to the terminal
     #[arg(long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
-}
-
-/// A side of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SideName {
-    /// Who sent its first message
-    Caller,
-    /// Who received it
-    Callee,
 }
 
 /// Carries a verb out.
@@ -101,33 +94,13 @@ pub fn scenario(typed: &ScenarioArguments) -> Result<ExitCode, Failure> {
 }
 
 fn check(typed: &CheckArguments) -> Result<ExitCode, Failure> {
-    let (script, warnings) = read_script(&typed.file, &typed.key)?;
-    print(report(&script, &warnings, terminal_width()).trim_end())?;
+    let (script, warnings) = read_scenario(&typed.file, &typed.key).map_err(Failure::request)?;
+    print(script.text(&warnings, terminal_width()).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A scenario from its file.
-pub fn read_script(
-    path: &Path,
-    keys: &[(String, String)],
-) -> Result<(CallScript, Vec<ScenarioWarning>), Failure> {
-    let file = path.display();
-    let bytes = user_file::read(path, LONGEST_SCENARIO);
-    let bytes = bytes.map_err(|error| Failure::request(format!("cannot read {file}: {error}")))?;
-    // SIPp's own scenarios say ISO 8859-1, in which each byte is a character.
-    let text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect());
-    if path.extension().is_some_and(|ending| ending == "toml") {
-        let read = read_scenario_form(&text, ScriptWords { keys });
-        let script = read.map_err(|error| Failure::request(format!("{file}: {error}")))?;
-        return Ok((script, Vec::new()));
-    }
-    read_sipp_scenario(&text, ScriptWords { keys })
-        .map_err(|error| Failure::request(format!("{file}: {error}")))
-}
-
 fn convert(typed: &ConvertArguments) -> Result<ExitCode, Failure> {
-    let (script, warnings) = read_script(&typed.file, &typed.key)?;
+    let (script, warnings) = read_scenario(&typed.file, &typed.key).map_err(Failure::request)?;
     for warning in warnings {
         eprintln!("warning: {}: line {}: {}", typed.file.display(), warning.line, warning.what);
     }
@@ -137,8 +110,7 @@ fn convert(typed: &ConvertArguments) -> Result<ExitCode, Failure> {
 fn from_capture(typed: &FromArguments) -> Result<ExitCode, Failure> {
     let file = typed.file.display();
     let told = |why: String| Failure::request(format!("{file}: {why}"));
-    let bytes =
-        user_file::read(&typed.file, user_file::LONGEST_DATA).map_err(|error| told(error.to_string()))?;
+    let bytes = read_bytes(&typed.file, user_file::LONGEST_DATA)?;
     let trace = SipTrace::read(&bytes).map_err(|error| told(error.to_string()))?;
     let call = match &typed.call {
         Some(call) => call.clone(),
@@ -153,11 +125,7 @@ fn from_capture(typed: &FromArguments) -> Result<ExitCode, Failure> {
             call.call_id.clone()
         }
     };
-    let side = match typed.side {
-        SideName::Caller => CapturedSide::Caller,
-        SideName::Callee => CapturedSide::Callee,
-    };
-    let script = captured_scenario(&trace, &call, side).map_err(|error| told(error.to_string()))?;
+    let script = captured_scenario(&trace, &call, typed.side).map_err(|error| told(error.to_string()))?;
     written(&script, typed.out.as_deref())
 }
 
@@ -169,19 +137,4 @@ fn written(script: &CallScript, out: Option<&Path>) -> Result<ExitCode, Failure>
         None => print(text.trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn report(script: &CallScript, warnings: &[ScenarioWarning], width: usize) -> String {
-    let count = script.steps.len();
-    let steps = if count == 1 { "1 step" } else { &format!("{count} steps") };
-    let mut text = format!("{:?}: {steps}\n", script.name);
-    for (step, number) in script.steps.iter().zip(1..) {
-        let line = format!("{number:>4}  line {:<5} {}", step.line, step.words());
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "{}", wrapped(&line, width, 18));
-    }
-    for ScenarioWarning { line, what } in warnings {
-        let _ = writeln!(text, "{}", wrapped(&format!("warning: line {line}: {what}"), width, 4));
-    }
-    text
 }

@@ -4,41 +4,38 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use netrig_core::{Duration, SpanDistribution};
+use netrig_core::{Duration, Fraction, SpanDistribution};
 use netrig_host::host_of_target;
 use netrig_host::tls::{self, Identity};
 use netrig_sip::header::Transport;
-use netrig_sip::load::{Arrivals, Gaps, Pace};
+use netrig_sip::load::Pace;
 use netrig_sip::settings::Connections;
 use netrig_sip_net::load::{Carrier, LoadTls};
-use netrig_sip_net::{EndAddress, ListeningPoint, source_towards};
+use netrig_sip_net::{EndAddress, ListeningPoint};
+use netrig_sip_tester::keep::LoadEvidence;
+use netrig_sip_tester::media::{MediaOrder, MediaSource};
 use netrig_sip_tester::request::{LoadRequest, carrier, check_consent, server_address, split_server};
 use netrig_sip_tester::scenario::{
-    CallScript, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioLoadError, ScenarioOrder, ScenarioSecond,
-    ScenarioWatch, ScriptConnections, ScriptSide, ScriptWords, read_sipp_scenario, run_scenario,
+    CallScript, InjectionFile, LinkOrder, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioOrder,
+    ScenarioSecond, ScenarioWatch, ScriptConnections, ScriptSettings, ScriptSide, ScriptWords, read_scenario,
+    read_sipp_scenario, run_scenario,
 };
 
-use super::arguments::ServedScenario;
-use super::check::read_script;
-use super::order::{self, ScriptPlace};
-use super::show;
+use super::arguments::{ScriptArguments, ServedScenario};
 use crate::build::BUILD;
 use crate::commands::sip::keeping::evidence;
 use crate::commands::sip::load::Load;
 use crate::commands::sip::refusal::refused;
-use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
+use crate::failure::{Failure, exit_code, print_report};
+use crate::input::{password, random_seed};
 use crate::interruption::until_interrupted;
 use crate::output::terminal_width;
-use netrig_sip_tester::keep::LoadEvidence;
 
 /// How long calls begin if neither that is said nor what is offered has an end.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// What the kernel takes for a datagram of SIP in a socket, and for how many there is room, bytes.
-const ROOM: u32 = 8 << 20;
-
-/// Connections that peers may open to the tester.
-const MOST_ACCEPTED: usize = 10_000;
+/// The keyword of the own scenario that stands for the user who calls.
+const CALLER: &str = "caller";
 
 /// The scenario of a file, or the tester's own, with the name of the file.
 fn script_of(
@@ -47,7 +44,7 @@ fn script_of(
     keys: &[(String, String)],
 ) -> Result<(CallScript, PathBuf), Failure> {
     if let Some(file) = file {
-        let (script, warnings) = read_script(file, keys)?;
+        let (script, warnings) = read_scenario(file, keys).map_err(Failure::request)?;
         for warning in &warnings {
             eprintln!("warning: {}: line {}: {}", file.display(), warning.line, warning.what);
         }
@@ -62,15 +59,11 @@ fn script_of(
     Ok((script, PathBuf::from("netrig")))
 }
 
-/// The keyword of the own scenario that stands for the user who calls.
-const CALLER: &str = "caller";
-
 /// Puts calls of a scenario on a server.
 pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     let (script, file) =
         script_of(typed.script.scenario_file.as_deref(), OWN_CALL, &typed.script.script.key)?;
-    let side = ScriptSide::of(&script);
-    if side == ScriptSide::Callee {
+    if ScriptSide::of(&script) == ScriptSide::Callee {
         return Err(Failure::request(format!(
             "{}: the scenario begins with a message that is received: netrig sip serve scenario {} answers calls with it",
             file.display(),
@@ -86,46 +79,25 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         Carrier::Tls(_, LoadTls { client, name, .. }) => Some((client, name)),
         Carrier::Udp | Carrier::Tcp(_) => None,
     };
-    let local = match tester.local {
-        Some(local) => local.0,
-        None => source_towards(server).map_err(|error| Failure::request(format!("{host}: {error}")))?,
-    };
-    let address = EndAddress {
-        transport,
-        server,
-        local,
-        port: tester.local_port.unwrap_or(0),
-        tls,
-        server_tls: None,
-        room: ROOM,
-        most_accepted: MOST_ACCEPTED,
-        answers_strangers: false,
-    };
+    let address = EndAddress::towards(server, transport, tester.local.map(|local| local.0), tls)
+        .map_err(|error| Failure::request(format!("{host}: {error}")))?;
+    let address = EndAddress { port: tester.local_port.unwrap_or(0), ..address };
     let SpanDistribution::Constant(hold) = load.hold.0 else {
         return Err(Failure::request(
             "--hold: of a scenario's pauses that say no time, expected one time; <pause> can draw others",
         ));
     };
-    let place = ScriptPlace {
-        address: &address,
-        remote_host: host_of_target(host).to_owned(),
-        hold,
-        t2: load.t2.unwrap_or_else(|| Duration::from_secs(4).max(load.t1)),
-        users: load.users,
-        password_env: tester.password_env.as_deref(),
-    };
-    let script_typed = &typed.script.script;
     let pace = request.pace().map_err(refused)?;
     let own = if let Pace::Open(arrivals) = &pace { arrivals.lasts() } else { None };
-    let lasts = period.lasts.or(own).or_else(|| load.count.is_none().then_some(LASTS));
+    let usual = order(&typed.script.script, script, file, address, tester.password_env.as_deref())?;
     let order = ScenarioOrder {
-        settings: order::settings(script_typed, &place)?,
-        files: order::files(script_typed)?,
-        variables: script_typed.variable.clone(),
-        link: order::link(script_typed, &script)?,
-        script,
-        media: order::media(script_typed)?,
-        file,
+        settings: ScriptSettings {
+            remote_host: host_of_target(host).to_owned(),
+            pause: hold,
+            t2: load.t2.unwrap_or_else(|| Duration::from_secs(4).max(load.t1)),
+            users: load.users.unwrap_or(0),
+            ..usual.settings
+        },
         connections: match load.connections {
             Some(Connections::PerAttempt) => ScriptConnections::PerCall,
             Some(Connections::PerUser) => {
@@ -133,15 +105,14 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
             }
             _ => ScriptConnections::One,
         },
+        lasts: period.lasts.or(own).or_else(|| load.count.is_none().then_some(LASTS)),
         pace,
-        lasts,
         count: load.count,
         users: load.users,
         most_open: load.most_calls as usize,
         seed: tester.seed,
-        runs_programs: script_typed.allow_commands,
         may_test,
-        address,
+        ..usual
     };
     carry_out(order, evidence(&typed.keeping, &typed.records)?, typed.json)
 }
@@ -157,7 +128,7 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
         )));
     }
     let ListeningPoint { transport, address } = typed.listen;
-    if !address.ip().is_loopback() && !typed.open {
+    if typed.listen.is_open_to_network() && !typed.open {
         return Err(Failure::request(format!(
             "{} can be reached over a network, and a scenario does not authenticate callers: allow that with --open, or listen at \
              127.0.0.1",
@@ -173,45 +144,103 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
     } else {
         None
     };
-    let end = EndAddress {
-        transport,
-        server: address,
-        local: address.into(),
-        port: address.port(),
-        tls: None,
-        server_tls,
-        room: ROOM,
-        most_accepted: MOST_ACCEPTED,
-        answers_strangers: true,
-    };
-    let place = ScriptPlace {
-        address: &end,
-        remote_host: address.ip().to_string(),
-        hold: typed.hold,
-        t2: typed.t2,
-        users: typed.users,
-        password_env: typed.password_env.as_deref(),
-    };
+    let end = EndAddress::towards(address, transport, Some(address.into()), None).map_err(Failure::failed)?;
+    let end = EndAddress { port: address.port(), server_tls, answers_strangers: true, ..end };
+    let usual = order(&typed.script, script, path.clone(), end, typed.password_env.as_deref())?;
     let order = ScenarioOrder {
-        settings: order::settings(&typed.script, &place)?,
-        files: order::files(&typed.script)?,
-        variables: typed.script.variable.clone(),
-        link: order::link(&typed.script, &script)?,
-        script,
-        media: order::media(&typed.script)?,
-        file: path.clone(),
-        connections: ScriptConnections::One,
-        address: end,
-        pace: Pace::Open(Arrivals::at(0.0, Gaps::Constant)),
+        settings: ScriptSettings {
+            pause: typed.hold,
+            t2: typed.t2,
+            users: typed.users.unwrap_or(0),
+            ..usual.settings
+        },
         lasts: typed.lasts,
         count: typed.count,
         users: typed.users,
         most_open: typed.most_calls as usize,
         seed: typed.seed,
-        runs_programs: typed.script.allow_commands,
-        may_test: false,
+        ..usual
     };
     carry_out(order, evidence(&typed.keeping, &typed.records)?, typed.json)
+}
+
+/// A load by the flags of scenarios.
+fn order(
+    typed: &ScriptArguments,
+    script: CallScript,
+    file: PathBuf,
+    address: EndAddress,
+    password_env: Option<&str>,
+) -> Result<ScenarioOrder, Failure> {
+    let link = link(typed, &script)?;
+    let mut order = ScenarioOrder::new(script, address);
+    let settings = &mut order.settings;
+    if let Some(service) = &typed.service {
+        settings.service.clone_from(service);
+    }
+    settings.username = typed.auth_user.as_ref().unwrap_or(&settings.service).clone();
+    match (&typed.auth_password, password_env) {
+        (Some(password), _) => settings.password.clone_from(password),
+        (None, Some(name)) => settings.password = password(name)?,
+        (None, None) => {}
+    }
+    if let Some(port) = typed.media_port {
+        settings.media.set_port(port);
+    }
+    settings.codec = typed.media;
+    settings.patience = typed.message_timeout;
+    settings.ends_sessions = !typed.leave_sessions;
+    settings.answers_by_itself = typed.answer_requests;
+    // Tags and branches of two runs must not be the same: a server may know those of the first.
+    settings.run_number = (random_seed()? & 0x3FFF_FFFF) as u32;
+    settings.version.clone_from(&BUILD);
+    Ok(ScenarioOrder {
+        file,
+        files: files(typed)?,
+        variables: typed.variable.clone(),
+        link,
+        media: media(typed)?,
+        runs_programs: typed.allow_commands,
+        ..order
+    })
+}
+
+/// The media of sessions.
+fn media(typed: &ScriptArguments) -> Result<Option<MediaOrder>, Failure> {
+    let Some(codec) = typed.media else { return Ok(None) };
+    let source = typed.media_source.as_deref().map_or(Ok(MediaSource::Tone), MediaSource::read);
+    let source = source.map_err(|error| Failure::request(format!("--media-source: {error}")))?;
+    let share = typed.media_share.map_or(1.0, Fraction::get);
+    Ok(Some(MediaOrder { codec, source, share }))
+}
+
+/// Injection files by the names by which the scenario knows them.
+fn files(typed: &ScriptArguments) -> Result<Vec<(String, InjectionFile)>, Failure> {
+    let mut files = Vec::new();
+    for path in &typed.inject {
+        let mut file = InjectionFile::read(path).map_err(Failure::request)?;
+        let name = path.display().to_string();
+        if let Some((_, field)) = typed.inject_index.iter().find(|(own, _)| *own == name) {
+            file.index_by(*field);
+        }
+        files.push((name, file));
+    }
+    if let Some((name, _)) =
+        typed.inject_index.iter().find(|(own, _)| files.iter().all(|(name, _)| name != own))
+    {
+        return Err(Failure::request(format!("--inject-index {name}: there is no --inject {name}")));
+    }
+    Ok(files)
+}
+
+/// The other processes of the test.
+fn link(typed: &ScriptArguments, script: &CallScript) -> Result<Option<LinkOrder>, Failure> {
+    if let Some(address) = typed.third_party {
+        let listens = ScriptSide::of(script) == ScriptSide::Commanded;
+        return Ok(Some(LinkOrder::Pair { address, listens }));
+    }
+    let named = typed.process.as_ref().zip(typed.processes.as_ref());
+    named.map(|(own, path)| LinkOrder::read(path, own).map_err(Failure::request)).transpose()
 }
 
 fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<ExitCode, Failure> {
@@ -226,33 +255,15 @@ fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<
     };
     let mut second = |row: &ScenarioSecond| {
         if !is_served {
-            eprintln!("{}", show::second(row));
+            eprintln!("{}", row.text());
         }
     };
     let watch = ScenarioWatch { stop: &stop, taps: keeping.taps(), ready: &mut ready, second: &mut second };
     let document = run_scenario(order, watch, &BUILD);
     // Also what a load has sent that could not go on is evidence.
     let (messages, records) = keeping.finish();
-    let document = ScenarioDocument { messages, records, ..document.map_err(failure)? };
-    if json {
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        print(show::table(&document, terminal_width()).trim_end())?;
-    }
-    Ok(exit_code(&document))
-}
-
-fn exit_code(document: &ScenarioDocument) -> ExitCode {
-    match document {
-        ScenarioDocument { interrupted: true, .. } => ExitCode::from(INTERRUPTED),
-        ScenarioDocument { valid: false, .. } => ExitCode::from(TESTER),
-        ScenarioDocument { failed: 1.., .. } | ScenarioDocument { stopped: Some(_), .. } => {
-            ExitCode::from(FAILED)
-        }
-        _ => ExitCode::SUCCESS,
-    }
-}
-
-fn failure(error: ScenarioLoadError) -> Failure {
-    Failure::request(error)
+    let document = ScenarioDocument { messages, records, ..document.map_err(Failure::request)? };
+    print_report(json, &document, || document.text(terminal_width()))?;
+    let is_good = document.failed == 0 && document.stopped.is_none();
+    Ok(exit_code(document.interrupted, document.valid, is_good))
 }

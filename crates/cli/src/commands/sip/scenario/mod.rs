@@ -3,8 +3,6 @@
 mod arguments;
 mod check;
 mod load;
-mod order;
-mod show;
 mod spelling;
 
 pub use arguments::{LoadScriptArguments, ServedScenario};

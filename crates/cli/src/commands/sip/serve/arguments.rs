@@ -5,14 +5,22 @@ use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::choice::{Choice, choice};
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
 use crate::connection_limits::ConnectionLimits;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use netrig_core::{Duration, Fraction, SpanDistribution};
 use netrig_host::{HostAddress, HostAddressError};
+use netrig_sip::digest::Algorithm;
 use netrig_sip_net::ListeningPoint;
+
+/// The algorithms of digest authentication.
+const ALGORITHMS: &[Choice<Algorithm>] = &[
+    ("md5", "As RFC 3261 has it; all know it", Algorithm::MD5),
+    ("sha-256", "As RFC 8760 has it", Algorithm::SHA_256),
+];
 
 /// `netrig sip serve`.
 #[derive(Debug, Args)]
@@ -165,8 +173,8 @@ pub struct Users {
 #[derive(Debug, Args)]
 pub struct Digest {
     /// Ask users for their password, by this algorithm (RFC 8760)
-    #[arg(long, help_heading = "Users", value_enum)]
-    pub digest: Option<AlgorithmName>,
+    #[arg(long, help_heading = "Users", value_parser = choice(ALGORITHMS))]
+    pub digest: Option<Algorithm>,
     /// A variable of the environment with the password of each of `--users`
     #[arg(
         long,
@@ -182,16 +190,6 @@ pub struct Digest {
     /// For whom the passwords are; the first domain, or else address, if not given
     #[arg(long, help_heading = "Users", value_name = "TEXT", requires = "digest")]
     pub realm: Option<String>,
-}
-
-/// An algorithm of digest authentication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AlgorithmName {
-    /// As RFC 3261 has it; all know it
-    Md5,
-    /// As RFC 8760 has it
-    #[value(name = "sha-256")]
-    Sha256,
 }
 
 /// Where users are that have not registered.

@@ -2,8 +2,6 @@
 
 mod arguments;
 mod dns;
-mod show;
-pub mod users;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -15,30 +13,37 @@ use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::partitioning::Partitioning;
 use netrig_sip::sdp::DISCARD;
-use netrig_sip::server::{self, Answer, AnsweringPolicy, ProgressResponse, RoleError, ServerOrder};
+use netrig_sip::server::{self, Answer, AnsweringPolicy, ProgressResponse, RoleError, ServerOrder, User};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
 use netrig_sip_net::ListeningPoint;
-use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, SocketsOrder};
+use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, ServerDocument, SocketsOrder};
 use netrig_sip_net::tap::MessageTaps as _;
+use netrig_sip_net::users_of_server;
 use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
 use crate::commands::sip::scenario;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print_report};
+use crate::input;
 use crate::interruption::until_interrupted;
 use netrig_sip_tester::metrics::of_server;
 
 pub use arguments::Serve;
 use arguments::{
-    AlgorithmName, Contact, Delay, Digest, Ending, Place, Role, Server, Transactions, Uas, Users,
+    Contact, Delay, Digest, Ending, Place, Proxy, Redirect, Registrar, Role, Server, StatelessProxy,
+    Transactions, Uas, Users,
 };
+
+/// The most numbered users.
+const MOST_USERS: u32 = 1_000_000;
 
 /// What was typed, whichever server it is for.
 struct Typed<'a> {
     /// As the server is called.
     name: &'static str,
     role: server::Role,
+    listen: Vec<ListeningPoint>,
     place: &'a Place,
     ending: &'a Ending,
     users: Option<&'a Users>,
@@ -49,70 +54,43 @@ struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    fn new(role: &'a Role, listen: &[ListeningPoint]) -> Self {
-        let of = |name, role, place, ending| Self {
-            name,
-            role,
-            place,
-            ending,
-            users: None,
-            digest: None,
-            contact: None,
-            delay: None,
-            transactions: None,
+    fn new(typed: &'a Role) -> Self {
+        let (place, ending, users, digest, contact, delay, transactions) = match typed {
+            Role::Registrar(Registrar { place, ending, users, digest, delay, transactions }) => {
+                (place, ending, Some(users), Some(digest), None, Some(delay), Some(transactions))
+            }
+            Role::Proxy(Proxy { place, ending, users, digest, contact, transactions, .. }) => {
+                (place, ending, Some(users), Some(digest), Some(contact), None, Some(transactions))
+            }
+            Role::StatelessProxy(StatelessProxy { place, ending, users, contact }) => {
+                (place, ending, Some(users), None, Some(contact), None, None)
+            }
+            Role::Redirect(Redirect { place, ending, users, digest, contact, delay, transactions }) => {
+                (place, ending, Some(users), Some(digest), Some(contact), Some(delay), Some(transactions))
+            }
+            Role::Uas(Uas { place, ending, delay, transactions, .. }) => {
+                (place, ending, None, None, None, Some(delay), Some(transactions))
+            }
         };
-        match role {
-            Role::Registrar(typed) => Self {
-                users: Some(&typed.users),
-                digest: Some(&typed.digest),
-                delay: Some(&typed.delay),
-                transactions: Some(&typed.transactions),
-                ..of("registrar", server::Role::Registrar, &typed.place, &typed.ending)
-            },
-            Role::Proxy(typed) => Self {
-                users: Some(&typed.users),
-                digest: Some(&typed.digest),
-                contact: Some(&typed.contact),
-                transactions: Some(&typed.transactions),
-                ..of(
-                    "proxy",
-                    server::Role::Proxy { record_route: typed.record_route },
-                    &typed.place,
-                    &typed.ending,
-                )
-            },
-            Role::StatelessProxy(typed) => Self {
-                users: Some(&typed.users),
-                contact: Some(&typed.contact),
-                ..of("stateless-proxy", server::Role::StatelessProxy, &typed.place, &typed.ending)
-            },
-            Role::Redirect(typed) => Self {
-                users: Some(&typed.users),
-                digest: Some(&typed.digest),
-                contact: Some(&typed.contact),
-                delay: Some(&typed.delay),
-                transactions: Some(&typed.transactions),
-                ..of("redirect", server::Role::Redirect, &typed.place, &typed.ending)
-            },
-            Role::Uas(typed) => Self {
-                delay: Some(&typed.delay),
-                transactions: Some(&typed.transactions),
-                ..of("uas", server::Role::UserAgent(manners(typed, listen)), &typed.place, &typed.ending)
-            },
-        }
+        // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
+        let listen = ListeningPoint::or_usual(&place.listen, 5060);
+        let (name, role) = match typed {
+            Role::Registrar(_) => ("registrar", server::Role::Registrar),
+            Role::Proxy(typed) => ("proxy", server::Role::Proxy { record_route: typed.record_route }),
+            Role::StatelessProxy(_) => ("stateless-proxy", server::Role::StatelessProxy),
+            Role::Redirect(_) => ("redirect", server::Role::Redirect),
+            Role::Uas(typed) => ("uas", server::Role::UserAgent(manners(typed, &listen))),
+        };
+        Self { name, role, listen, place, ending, users, digest, contact, delay, transactions }
     }
 
     fn algorithm(&self) -> Option<Algorithm> {
-        self.digest?.digest.map(|name| match name {
-            AlgorithmName::Md5 => Algorithm::MD5,
-            AlgorithmName::Sha256 => Algorithm::SHA_256,
-        })
+        self.digest?.digest
     }
 
     /// A server that is reached over a network knows whom it serves, or is told to serve anybody.
-    fn check_openness(&self, listen: &[ListeningPoint]) -> Result<(), Failure> {
-        let outside = listen.iter().find(|point| !point.address.ip().is_loopback());
-        match outside {
+    fn check_openness(&self) -> Result<(), Failure> {
+        match self.listen.iter().find(|point| point.is_open_to_network()) {
             Some(point) if !self.place.open && self.algorithm().is_none() => {
                 let ask = if self.digest.is_some() {
                     "ask users who they are with --digest, or serve anybody with --open"
@@ -147,7 +125,7 @@ impl<'a> Typed<'a> {
         Ok(ServerOrder {
             role: self.role.clone(),
             domains: domains.iter().map(domain).collect::<Result<Vec<Host>, _>>()?,
-            users: self.users.map(|typed| users::read(typed, password)).transpose()?.flatten(),
+            users: self.users.map(|typed| users(typed, password)).transpose()?.flatten(),
             contact: self.contact.and_then(|contact| contact.contact.clone()),
             digest,
             realm: self.digest.and_then(|digest| digest.realm.clone()),
@@ -169,18 +147,17 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         Server::Scenario(typed) => return scenario::serve(typed),
         Server::Dns(typed) => return dns::serve(typed),
     };
-    let listen = points(place_of(role))?;
-    let typed = Typed::new(role, &listen);
-    typed.check_openness(&listen)?;
-    let seeds = Seeds::new(typed.ending.seed.map_or_else(drawn, Ok)?);
+    let typed = Typed::new(role);
+    typed.check_openness()?;
+    let seeds = Seeds::new(typed.ending.seed.map_or_else(input::random_seed, Ok)?);
     let order = typed.order(seeds.clone())?;
     let place = typed.place;
-    let (identity, is_own) = identity(place, &listen, &order.domains)?;
+    let (identity, is_own) = identity(place, &typed.listen, &order.domains)?;
     let shown = identity.as_ref().filter(|_| is_own).map(|own| fingerprint(own.certificate()));
     let authorities = |file: &Option<std::path::PathBuf>| file.as_deref().map(tls::authorities).transpose();
     let partitioning = Partitioning::new(&order.role, place.threads, &seeds);
     let sockets = SocketsOrder {
-        listen,
+        listen: typed.listen,
         identity,
         clients: authorities(&place.client_authorities).map_err(Failure::request)?,
         trust: authorities(&place.authorities).map_err(Failure::request)?.map(Trust::Authorities),
@@ -225,43 +202,17 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         metrics.show(of_server(name, &tally));
         typed.ending.metrics.write(&metrics.finish())?;
     }
-    if typed.ending.json {
-        let document = show::document(typed.name, &points, &tally, kept.as_ref());
-        print(serde_json::to_string_pretty(&document).map_err(Failure::failed)?)?;
-    } else {
-        let mut text = show::table(&tally);
-        for line in kept.iter().flat_map(netrig_sip_tester::keep::kept) {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        print(text.trim_end())?;
-    }
+    let document =
+        ServerDocument { server: typed.name, listens: &points, tally: &tally, messages: kept.as_ref() };
+    print_report(typed.ending.json, &document, || document.text())?;
     Ok(ExitCode::SUCCESS)
-}
-
-const fn place_of(role: &Role) -> &Place {
-    match role {
-        Role::Registrar(typed) => &typed.place,
-        Role::Proxy(typed) => &typed.place,
-        Role::StatelessProxy(typed) => &typed.place,
-        Role::Redirect(typed) => &typed.place,
-        Role::Uas(typed) => &typed.place,
-    }
-}
-
-/// Where to listen: over UDP and TCP, as every element of SIP does (RFC 3261 section 18), if nothing was said.
-fn points(place: &Place) -> Result<Vec<ListeningPoint>, Failure> {
-    if !place.listen.is_empty() {
-        return Ok(place.listen.clone());
-    }
-    let usual = |text: &str| text.parse().map_err(Failure::request);
-    ["udp:127.0.0.1:5060", "tcp:127.0.0.1:5060"].into_iter().map(usual).collect()
 }
 
 fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
     ListeningPoint { transport: *transport, address: *address }.to_string()
 }
 
+/// How calls are answered.
 fn manners(typed: &Uas, listen: &[ListeningPoint]) -> AnsweringPolicy {
     let first = listen.first().map(|point| (point.address.ip(), DISCARD).into());
     let media = typed.media.or(first).unwrap_or_else(|| ([127, 0, 0, 1], DISCARD).into());
@@ -309,12 +260,6 @@ fn names(place: &Place) -> Names {
     names
 }
 
-/// A seed that nobody can guess.
-fn drawn() -> Result<u64, Failure> {
-    let drawn = netrig_host::random().map(u64::from_le_bytes);
-    drawn.map_err(|error| Failure::failed(format!("cannot read /dev/urandom: {error}")))
-}
-
 fn of_order(error: RoleError) -> Failure {
     match error {
         RoleError::NoUsers => {
@@ -333,9 +278,21 @@ fn password(typed: &Digest) -> Result<Option<String>, Failure> {
         );
         return Ok(typed.password.clone());
     }
-    let Some(name) = &typed.password_env else { return Ok(None) };
-    let found = std::env::var(name);
-    found.map(Some).map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))
+    typed.password_env.as_deref().map(input::password).transpose()
+}
+
+/// The users; `None` is whoever comes. Numbered users have this password.
+fn users(typed: &Users, password: Option<&str>) -> Result<Option<Vec<User>>, Failure> {
+    if let Some(count) = typed.users {
+        if !(1..=MOST_USERS).contains(&count) {
+            return Err(Failure::request(format!("--users {count}: expected 1 to {MOST_USERS}")));
+        }
+        let password = password.unwrap_or_default().to_owned();
+        let named =
+            |number| User { name: format!("user{number:06}"), password: password.clone(), contact: None };
+        return Ok(Some((0..count).map(named).collect()));
+    }
+    typed.users_file.as_deref().map(users_of_server).transpose().map_err(Failure::request)
 }
 
 /// Sockets that cannot be had: the request's fault, or not.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use netrig_core::Duration;
-use netrig_sip::load::{Arrivals, Pace};
+use netrig_sip::load::{Arrivals, Gaps, Pace};
 use netrig_sip_net::EndAddress;
 
 use super::super::calls::ScriptSide;
@@ -65,7 +65,36 @@ pub struct ScenarioOrder {
     pub link: Option<LinkOrder>,
 }
 
+/// Connections that peers may open to the tester.
+const MOST_ACCEPTED: usize = 10_000;
+
+/// Room for datagrams of SIP in a socket, bytes.
+const ROOM: u32 = 8 << 20;
+
 impl ScenarioOrder {
+    /// A load by the usual settings, at the pace of the other side.
+    pub fn new(script: CallScript, address: EndAddress) -> Self {
+        Self {
+            script,
+            file: PathBuf::from("scenario"),
+            settings: ScriptSettings::new(&address),
+            files: Vec::new(),
+            variables: Vec::new(),
+            address: EndAddress { room: ROOM, most_accepted: MOST_ACCEPTED, ..address },
+            connections: ScriptConnections::One,
+            pace: Pace::Open(Arrivals::at(0.0, Gaps::Constant)),
+            lasts: None,
+            count: None,
+            users: None,
+            most_open: 1 << 17,
+            seed: 1,
+            runs_programs: false,
+            may_test: false,
+            media: None,
+            link: None,
+        }
+    }
+
     /// Whether no call could begin.
     pub(super) fn pace_is_empty(&self, side: ScriptSide) -> bool {
         let is_still = match &self.pace {

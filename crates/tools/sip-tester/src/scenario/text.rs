@@ -1,79 +1,79 @@
-//! A load of scenarios as people read it.
+//! Scenarios and their loads as text.
 
 use std::fmt::Write as _;
 
-use netrig_core::number::counted;
-use netrig_core::number::{percent, plain};
-use netrig_core::text::wrapped;
+use netrig_core::number::{counted, micros, percent, plain};
+use netrig_core::text::{AlignedTable, wrapped};
 use netrig_sip_net::load::DelayRow;
-use netrig_sip_tester::media::{MediaReport, MediaShare};
-use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};
+use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
-use netrig_core::number::micros;
-use netrig_core::text::AlignedTable;
-use netrig_sip_tester::keep::{kept, written};
-use netrig_sip_tester::load_text::tester;
+use super::{CallScript, ScenarioDocument, ScenarioSecond, ScenarioWarning, ScriptFailureRow, StepRow};
+use crate::load_text::tester;
+use crate::media::{MediaReport, MediaShare};
 
-/// A second, in a line.
-pub fn second(second: &ScenarioSecond) -> String {
-    let ScenarioSecond { second: number, begun, succeeded, failed, open, again, faults } = second;
-    let mut text =
-        format!("{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed, {open} open", number + 1);
-    if *again > 0 {
-        let _ = write!(text, ", {} repeated", counted(*again, "message", "messages"));
+impl ScenarioSecond {
+    /// The second in a line.
+    pub fn text(&self) -> String {
+        let Self { second: number, begun, succeeded, failed, open, again, faults } = self;
+        let mut text = format!(
+            "{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed, {open} open",
+            number + 1
+        );
+        if *again > 0 {
+            let _ = write!(text, ", {} repeated", counted(*again, "message", "messages"));
+        }
+        if !faults.is_empty() {
+            let _ = write!(text, "; INVALID: {}", faults.join("; "));
+        }
+        text
     }
-    if !faults.is_empty() {
-        let _ = write!(text, "; INVALID: {}", faults.join("; "));
-    }
-    text
 }
 
-/// All that a document says.
-pub fn table(document: &ScenarioDocument, width: usize) -> String {
-    let mut text = String::new();
-    let verdict = match document {
-        ScenarioDocument { valid: false, .. } => "INVALID, the tester was the limit".to_owned(),
-        ScenarioDocument { stopped: Some(why), .. } => format!("STOPPED by the scenario: {why}"),
-        ScenarioDocument { begun: 0, .. } => "no call".to_owned(),
-        ScenarioDocument { failed: 0, succeeded, .. } => {
-            format!(
-                "{} succeeded",
-                if *succeeded == 1 { "the call".to_owned() } else { format!("all {succeeded} calls") }
-            )
+impl ScenarioDocument {
+    /// The document as tables in lines of at most `width` characters.
+    pub fn text(&self, width: usize) -> String {
+        let mut text = String::new();
+        let verdict = match self {
+            Self { valid: false, .. } => "INVALID, the tester was the limit".to_owned(),
+            Self { stopped: Some(why), .. } => format!("STOPPED by the scenario: {why}"),
+            Self { begun: 0, .. } => "no call".to_owned(),
+            Self { failed: 0, succeeded, .. } => {
+                format!(
+                    "{} succeeded",
+                    if *succeeded == 1 { "the call".to_owned() } else { format!("all {succeeded} calls") }
+                )
+            }
+            Self { failed, begun, .. } => format!("{failed} of {begun} calls FAILED"),
+        };
+        let name =
+            if self.name.is_empty() { self.file.clone() } else { format!("{} ({})", self.name, self.file) };
+        let place = self
+            .target
+            .as_ref()
+            .map_or_else(|| format!("at {}", self.local), |target| format!("to {target}"));
+        line(&mut text, &format!("{name}, {} {place}: {verdict}", self.transport), width, 2);
+        for fault in &self.faults {
+            line(&mut text, &format!("  invalid: {fault}"), width, 4);
         }
-        ScenarioDocument { failed, begun, .. } => format!("{failed} of {begun} calls FAILED"),
-    };
-    let name = if document.name.is_empty() {
-        document.file.clone()
-    } else {
-        format!("{} ({})", document.name, document.file)
-    };
-    let place = document
-        .target
-        .as_ref()
-        .map_or_else(|| format!("at {}", document.local), |target| format!("to {target}"));
-    line(&mut text, &format!("{name}, {} {place}: {verdict}", document.transport), width, 2);
-    for fault in &document.faults {
-        line(&mut text, &format!("  invalid: {fault}"), width, 4);
+        if self.interrupted {
+            text.push_str("  interrupted: what had been measured until then\n");
+        }
+        if self.open > 0 {
+            let open = counted(self.open, "call was", "calls were");
+            line(&mut text, &format!("  {open} not over when the load ended, and then ended"), width, 4);
+        }
+        let _ = writeln!(
+            text,
+            "{} per second succeeded in {} s",
+            plain(self.per_second),
+            plain((self.took_s * 10.0).round() / 10.0)
+        );
+        failures(self, width, &mut text);
+        steps(self, width, &mut text);
+        delays(self, &mut text);
+        rest(self, width, &mut text);
+        text
     }
-    if document.interrupted {
-        text.push_str("  interrupted: what had been measured until then\n");
-    }
-    if document.open > 0 {
-        let open = counted(document.open, "call was", "calls were");
-        line(&mut text, &format!("  {open} not over when the load ended, and then ended"), width, 4);
-    }
-    let _ = writeln!(
-        text,
-        "{} per second succeeded in {} s",
-        plain(document.per_second),
-        plain((document.took_s * 10.0).round() / 10.0)
-    );
-    failures(document, width, &mut text);
-    steps(document, width, &mut text);
-    delays(document, &mut text);
-    rest(document, width, &mut text);
-    text
 }
 
 fn line(text: &mut String, words: &str, width: usize, indent: usize) {
@@ -151,17 +151,16 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
         let _ = writeln!(text, "  {name:<26}{}", value.unwrap_or_else(|| "–".to_owned()));
     }
     if voice.mos.is_some() && voice.round_trip_s.is_none() {
-        let note =
-            "  no report came back that tells the round trip: the score is without the network's delay";
+        let note = "  no RTCP report gave the round trip: the score is without the network's delay";
         line(text, note, width, 4);
     }
     let packets = format!(
-        "  packets: {} sent, {} of {} received; {} came twice, {} out of order",
+        "  packets: {} sent, {} of {} received; {} duplicated, {} out of order",
         voice.sent, voice.received, voice.expected, voice.copies, voice.reordered
     );
     line(text, &packets, width, 4);
     let counts = [
-        (voice.silent_calls, "to which nothing came"),
+        (voice.silent_calls, "that received nothing"),
         (
             voice.unknown_calls,
             "of them that are in no figure: the other side did not say how many packets it sent",
@@ -224,7 +223,30 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
     let mut record = String::new();
     tester(&document.tester_record, &mut record);
     line(text, &format!("\n{}", record.trim()), width, 2);
-    for words in document.messages.iter().flat_map(kept).chain(document.records.iter().flat_map(written)) {
+    for words in document
+        .messages
+        .iter()
+        .flat_map(KeptMessages::lines)
+        .chain(document.records.iter().flat_map(KeptRecords::lines))
+    {
         line(text, &words, width, 2);
+    }
+}
+
+impl CallScript {
+    /// The steps, and what is doubtful in the scenario.
+    pub fn text(&self, warnings: &[ScenarioWarning], width: usize) -> String {
+        let count = self.steps.len();
+        let steps = if count == 1 { "1 step" } else { &format!("{count} steps") };
+        let mut text = format!("{:?}: {steps}\n", self.name);
+        for (step, number) in self.steps.iter().zip(1..) {
+            let line = format!("{number:>4}  line {:<5} {}", step.line, step.words());
+            // Writing to a text does not fail.
+            let _ = writeln!(text, "{}", wrapped(&line, width, 18));
+        }
+        for ScenarioWarning { line, what } in warnings {
+            let _ = writeln!(text, "{}", wrapped(&format!("warning: line {line}: {what}"), width, 4));
+        }
+        text
     }
 }

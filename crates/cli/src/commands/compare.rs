@@ -1,24 +1,20 @@
 //! `netrig compare`.
 
-mod origin;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
-use netrig_core::number::Unit;
 use netrig_experiment::{Agreement, Design, Point, PointRuns, Results, constant_level, differing_constants};
+use netrig_report::{agreement_line, differences};
 use netrig_runner::{StoredResults, recorded};
-use netrig_store::Store;
+use netrig_store::{Provenances, RunOrigin, Store};
 
 use crate::arguments::{Compare, STORE};
 use crate::build::BUILD;
 use crate::commands::version::{self, Version};
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
 use crate::request::ExperimentRequest;
-
-use origin::{Change, Fact, Origin, Provenances};
 
 /// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
 /// was not the same when their runs were made.
@@ -43,7 +39,7 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
         let entries: Result<Vec<_>, _> =
             results.agreement.iter().map(|entry| document(entry, [&first, &second])).collect();
         let entries = entries.map_err(Failure::failed)?;
-        print(serde_json::to_string_pretty(&entries).map_err(Failure::failed)?)?;
+        print_json(&entries)?;
         return Ok(ExitCode::SUCCESS);
     }
     let names = [&arguments.store, &arguments.with].map(|path| path.display());
@@ -53,7 +49,7 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
         print("the two stores have no point in common")?;
     }
     for agreement in &results.agreement {
-        print(line(agreement))?;
+        print(agreement_line(agreement))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -196,59 +192,10 @@ impl Side {
     }
 
     /// Where, when and with what its runs were made, at one point or at all.
-    fn origin(&self, point: Option<&Point>) -> Origin {
+    fn origin(&self, point: Option<&Point>) -> RunOrigin {
         let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
         self.provenances.origin(&self.digest, &self.constants, here)
     }
-}
-
-/// What was not the same when the runs were made, and what was.
-fn differences(first: &Origin, second: &Origin) -> String {
-    let changes = first.changes(second);
-    let mut out = String::new();
-    if changes.is_empty() {
-        out += "nothing was different when they were made";
-    } else {
-        out += "what was different when they were made:";
-        let written = |fact: &Option<Fact>| fact.as_ref().map_or_else(|| "–".to_owned(), Fact::to_string);
-        let rows = changes
-            .iter()
-            .map(|Change { what, first, second }| [what.clone(), written(first), written(second)]);
-        let rows = Vec::from_iter(rows);
-        let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let (before, value) = (widest(0), widest(1));
-        for [what, first, second] in &rows {
-            out += &format!("\n  {what:<before$}  {first:<value$}  {second}");
-        }
-    }
-    let common = first.common(second);
-    if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }
-}
-
-fn line(agreement: &Agreement) -> String {
-    let at =
-        if agreement.factors.0.is_empty() { "all points".to_owned() } else { agreement.factors.to_string() };
-    let ratio = agreement.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.4}"));
-    let interval = match (agreement.low, agreement.high) {
-        (Some(low), Some(high)) => format!("[{low:.4}, {high:.4}]"),
-        _ => "[no interval]".to_owned(),
-    };
-    let (accord, within) = match &agreement.asked {
-        Some(asked) => (asked.verdict.name(), asked.within.written(&agreement.unit)),
-        None => ("", "nothing asked".to_owned()),
-    };
-    let Agreement { response, unit, n: [first, second], pairs, .. } = agreement;
-    let difference = netrig_report::estimate::of_difference(agreement).map_or_else(
-        || "–".to_owned(),
-        |difference| {
-            let unit = Unit::fitting(unit, [difference.value]).of_difference();
-            unit.behind(&difference.written(&unit).to_string())
-        },
-    );
-    format!(
-        "{response:<20} {ratio} {interval}  {accord:<12}  n = {first} and {second}, {pairs} pairs  {at}  \
-         (second − first = {difference}; {within})"
-    )
 }
 
 /// The entry of a report's document, with what was not the same when its runs were made; over all

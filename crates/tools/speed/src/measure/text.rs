@@ -1,53 +1,56 @@
-//! What was measured, as a table for people.
+//! The report as a table for people.
 
 use std::fmt::Write as _;
 
-use netrig_core::number::{Unit, plain};
-use netrig_speed::measure::{LineCapacity, PhaseReport, SpeedReport};
-use netrig_speed::meter::{Delays, OneWay, Throughput, TooShort};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Datagrams};
-use netrig_speed::responsiveness::{ProbeTimes, Responsiveness};
+use netrig_core::number::fitted;
 
-/// All that a report says.
-pub fn table(report: &SpeedReport) -> String {
-    let mut text = String::new();
-    let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
-    line(&format!("speed to {}", report.server));
-    if report.partial {
-        let why = report.broken.as_deref().unwrap_or("interrupted");
-        line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
-    }
-    let quiet =
-        [("idle before", &report.idle, &report.idle_ways), ("idle after", &report.after, &report.after_ways)];
-    for (when, told, ways) in quiet {
-        if let Some(told) = told {
-            line(&format!("  {when:<12}{}", delays(told)));
+use super::{LineCapacity, PhaseReport, SpeedReport};
+use crate::meter::{Delays, OneWay, Throughput, TooShort};
+use crate::protocol::{Carrier, DataDirection, DatagramLoad, Datagrams};
+use crate::responsiveness::{ProbeTimes, Responsiveness};
+
+impl SpeedReport {
+    /// The report as a table.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
+        line(&format!("speed to {}", self.server));
+        if self.partial {
+            let why = self.broken.as_deref().unwrap_or("interrupted");
+            line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
         }
-        one_way(ways.as_ref()).iter().for_each(|words| line(&format!("  {words}")));
-    }
-    if let Some(why) = report.no_ways {
-        line(&format!("  one way     not to be told: {why}"));
-    }
-    if let Some(most) = report.held_to {
-        line(&format!("  server      lets a session have {} of payload each way", rate(most)));
-    }
-    for phase in &report.phases {
-        line("");
-        line(&format!("{}, {}", way(phase.way), by(phase)));
-        for words in lines(phase) {
-            line(&format!("  {words}"));
+        let quiet =
+            [("idle before", &self.idle, &self.idle_ways), ("idle after", &self.after, &self.after_ways)];
+        for (when, measured, ways) in quiet {
+            if let Some(measured) = measured {
+                line(&format!("  {when:<12}{}", delays(measured)));
+            }
+            one_way(ways.as_ref()).iter().for_each(|words| line(&format!("  {words}")));
         }
-    }
-    for verdict in &report.verdicts {
-        line("");
-        let mut sentence = verdict.sentence.chars();
-        let first = sentence.next().into_iter().flat_map(char::to_uppercase);
-        line(&format!("{}: {}.", first.chain(sentence).collect::<String>(), verdict.proof));
-        if let Some(advice) = &verdict.advice {
-            line(&format!("  To mend it: {advice}."));
+        if let Some(why) = self.no_ways {
+            line(&format!("  one way     unknown: {why}"));
         }
+        if let Some(most) = self.held_to {
+            line(&format!("  server      lets a session have {} of payload each way", rate(most)));
+        }
+        for phase in &self.phases {
+            line("");
+            line(&format!("{}, {}", phase.way.text(), by(phase)));
+            for words in lines(phase) {
+                line(&format!("  {words}"));
+            }
+        }
+        for verdict in &self.verdicts {
+            line("");
+            let mut sentence = verdict.sentence.chars();
+            let first = sentence.next().into_iter().flat_map(char::to_uppercase);
+            line(&format!("{}: {}.", first.chain(sentence).collect::<String>(), verdict.proof));
+            if let Some(advice) = &verdict.advice {
+                line(&format!("  To mend it: {advice}."));
+            }
+        }
+        text
     }
-    text
 }
 
 /// What carried a phase.
@@ -73,9 +76,9 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         (None, Some(throughput)) => throughput_lines(phase, throughput),
         (None, None) => vec!["next to nothing arrived".to_owned()],
     };
-    if let Some(told) = &phase.connections {
-        lines.extend(told.sent_again.map(|share| format!("sent again  {:.3} %", share * 100.0)));
-        lines.extend(told.window_limited.zip(told.buffer_limited).map(|(window, buffer)| {
+    if let Some(measured) = &phase.connections {
+        lines.extend(measured.sent_again.map(|share| format!("sent again  {:.3} %", share * 100.0)));
+        lines.extend(measured.window_limited.zip(measured.buffer_limited).map(|(window, buffer)| {
             format!(
                 "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
                 window * 100.0,
@@ -83,35 +86,39 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
             )
         }));
     }
-    if let Some(told) = &phase.transfer {
-        let ratio = told.transfer_time_ratio.map(|ratio| format!("transfer time ratio {ratio:.2}, "));
-        let delay = told.buffer_delay.map(|delay| format!(", buffer delay {:.0} %", delay * 100.0));
-        let efficiency = format!("efficiency {:.2} %", told.efficiency * 100.0);
+    if let Some(measured) = &phase.transfer {
+        let ratio = measured.transfer_time_ratio.map(|ratio| format!("transfer time ratio {ratio:.2}, "));
+        let delay = measured.buffer_delay.map(|delay| format!(", buffer delay {:.0} %", delay * 100.0));
+        let efficiency = format!("efficiency {:.2} %", measured.efficiency * 100.0);
         let words = [ratio.unwrap_or_default(), efficiency, delay.unwrap_or_default()].concat();
         lines.push(format!("RFC 6349    {words}"));
-        lines.extend(told.fault().map(|fault| format!("            {fault}")));
+        lines.extend(measured.fault().map(|fault| format!("            {fault}")));
     }
-    if let (Some(sent), Some(came), None) =
+    if let (Some(sent), Some(received), None) =
         (phase.sender.datagrams, phase.receiver.datagrams, &phase.capacity)
     {
-        lines.push(lost(&sent, &came));
+        lines.push(lost(&sent, &received));
     }
-    let set = phase.receiver.datagrams.and_then(|came| came.clock_set_s);
+    let set = phase.receiver.datagrams.and_then(|received| received.clock_set_s);
     lines.extend(set.map(|set| {
-        format!("clock       the receiver's was set, by up to {set:.3} s: delays of that moment are not told")
+        format!(
+            "clock       the receiver's was set, by up to {set:.3} s: the delays of that moment are left out"
+        )
     }));
-    lines.extend(phase.added_delay.map(|told| {
-        let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
+    lines.extend(phase.added_delay.map(|measured| {
+        let [least, mean, most] =
+            [measured.least_s, measured.mean_s, measured.most_s].map(|value| fitted(value, "s"));
         format!("added delay {mean} (mean), {least} at least, {most} at most, above the shortest datagram's")
     }));
-    lines.extend(phase.loaded.map(|told| {
-        let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(|value| seconds(Some(value)));
+    lines.extend(phase.loaded.map(|measured| {
+        let [p50, p95, p99] =
+            [measured.p50_s, measured.p95_s, measured.p99_s].map(|value| fitted(value, "s"));
         format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
     }));
-    lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
+    lines.extend(phase.delays.as_ref().map(|measured| format!("round trip  {}", delays(measured))));
     lines.extend(one_way(phase.ways.as_ref()));
     lines.extend(phase.responsiveness.as_ref().map(responsiveness).into_iter().flatten());
-    lines.extend(phase.no_responsiveness.map(|why| format!("responsive  not to be told: {why}")));
+    lines.extend(phase.no_responsiveness.map(|why| format!("responsive  unknown: {why}")));
     lines.extend(phase.too_short.as_ref().map(too_short));
     for (end, report) in [("sender", &phase.sender), ("receiver", &phase.receiver)] {
         lines.extend(report.faults.iter().map(|fault| format!("{end:<12}{fault}")));
@@ -151,7 +158,7 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
     let mut lines = vec![if layers.payload > 0.0 {
         format!("capacity    {least}{} IP ({payload} of payload, {ethernet} as Ethernet)", rate(layers.ip))
     } else {
-        "capacity    not to be told: too little arrived".to_owned()
+        "capacity    unknown: too little arrived".to_owned()
     }];
     if capacity.by_hosts {
         lines.push("hosts       one of them was the limit, and not the line".to_owned());
@@ -170,98 +177,92 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
     lines
 }
 
-fn lost(sent: &Datagrams, came: &Datagrams) -> String {
-    let share = 100.0 * came.lost as f64 / (sent.sent.max(1)) as f64;
-    // iperf3's servers tell how many, and not how they lie.
-    let periods = came
+fn lost(sent: &Datagrams, received: &Datagrams) -> String {
+    let share = 100.0 * received.lost as f64 / (sent.sent.max(1)) as f64;
+    // The servers of iperf3 report the number of lost datagrams and not their pattern.
+    let periods = received
         .loss_periods
-        .map(|told| format!(" in {} periods, {} at most in a row", told.periods, told.longest));
-    // Nor, of what they receive, what came late or twice.
-    let order = came.reordered.zip(came.duplicated);
+        .map(|measured| format!(" in {} periods, {} at most in a row", measured.periods, measured.longest));
+    // They do not report reordered and duplicated datagrams either.
+    let order = received.reordered.zip(received.duplicated);
     let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
-    let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", seconds(Some(jitter))));
+    let jitter = received.jitter_s.map(|jitter| format!("; jitter {}", fitted(jitter, "s")));
     let more = [periods, order, jitter].map(Option::unwrap_or_default).concat();
-    format!("lost        {} of {} ({share:.3} %){more}", came.lost, sent.sent)
+    format!("lost        {} of {} ({share:.3} %){more}", received.lost, sent.sent)
 }
 
-/// Both directions in a line.
-fn one_way(told: Option<&OneWay>) -> Option<String> {
-    let told = told?;
-    let bound = if told.bound_s > 0.0 {
-        format!("; each may be wrong by {}", seconds(Some(told.bound_s)))
+/// One-way delays of both directions in a line.
+fn one_way(measured: Option<&OneWay>) -> Option<String> {
+    let measured = measured?;
+    let bound = if measured.bound_s > 0.0 {
+        format!("; each may be wrong by {}", fitted(measured.bound_s, "s"))
     } else {
         String::new()
     };
     let way = |of: &Delays| [of.p50_s, of.p95_s, of.p99_s].map(seconds).join(", ");
-    let (up, down) = (way(&told.up), way(&told.down));
+    let (up, down) = (way(&measured.up), way(&measured.down));
     Some(format!("one way     up {up}; down {down} (p50, p95, p99){bound}"))
 }
 
-/// Round trips per minute: the draft's number, and of what it is made.
-fn responsiveness(told: &Responsiveness) -> Vec<String> {
+/// Round trips per minute, and the medians from which they are computed.
+fn responsiveness(measured: &Responsiveness) -> Vec<String> {
     let rpm = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), |rpm| format!("{rpm:.0}"));
     let median = |trips: &ProbeTimes| seconds(trips.delays.p50_s);
-    let all = told.connect.delays;
+    let all = measured.connect.delays;
     let mut lines = vec![format!(
         "responsive  {} RPM ({} on new connections, {} on loaded ones); {} of medians, {} of p95",
-        rpm(told.rpm.both),
-        rpm(told.rpm.foreign),
-        rpm(told.rpm.loaded),
-        rpm(told.rpm_p50.both),
-        rpm(told.rpm_p95.both)
+        rpm(measured.rpm.both),
+        rpm(measured.rpm.foreign),
+        rpm(measured.rpm.loaded),
+        rpm(measured.rpm_p50.both),
+        rpm(measured.rpm_p95.both)
     )];
-    let loaded = told.loaded.as_ref().map_or_else(|| "undefined".to_owned(), median);
+    let loaded = measured.loaded.as_ref().map_or_else(|| "undefined".to_owned(), median);
     lines.push(format!(
         "            medians: TCP {}, TLS {}, answer {}; loaded {loaded}; {} of {} probes without end",
-        median(&told.connect),
-        median(&told.secure),
-        median(&told.answer),
+        median(&measured.connect),
+        median(&measured.secure),
+        median(&measured.answer),
         all.lost,
         all.sent
     ));
     lines
 }
 
-/// That a phase was too short for its line, and why.
-fn too_short(told: &TooShort) -> String {
-    let why = match (told.unacknowledged, told.round_trip_s) {
+/// Why a phase was too short for its line.
+fn too_short(measured: &TooShort) -> String {
+    let why = match (measured.unacknowledged, measured.round_trip_s) {
         (0, Some(round_trip_s)) => {
-            format!("a round trip under load took up to {}", seconds(Some(round_trip_s)))
+            format!("a round trip under load took up to {}", fitted(round_trip_s, "s"))
         }
-        (some, _) => format!("no data was acknowledged of {some} of {} connections", told.connections),
+        (some, _) => format!("no data was acknowledged of {some} of {} connections", measured.connections),
     };
     format!(
-        "too short   in {} {why}: this tells how connections begin, not what they do under load; take --time {}s",
-        seconds(Some(told.lasted_s)),
-        told.enough_s
+        "too short   in {} {why}: the result shows how connections begin, and not how they behave under load; take --time {}s",
+        fitted(measured.lasted_s, "s"),
+        measured.enough_s
     )
 }
 
-/// A time in the unit that suits it; that of a lost packet has no end.
+/// A time in the unit that suits it. A lost packet has none.
 fn seconds(value: Option<f64>) -> String {
-    match value {
-        Some(value) => {
-            let unit = Unit::fitting("s", [value]);
-            format!("{} {}", plain(unit.convert(value)), unit.name())
-        }
-        None => "lost".to_owned(),
-    }
+    value.map_or_else(|| "lost".to_owned(), |value| fitted(value, "s"))
 }
 
 /// Round trips in a line.
-fn delays(told: &Delays) -> String {
+fn delays(measured: &Delays) -> String {
     format!(
         "{} (p50), {} (p95), {} (p99), {} at least; {} of {} lost",
-        seconds(told.p50_s),
-        seconds(told.p95_s),
-        seconds(told.p99_s),
-        seconds(told.least_s),
-        told.lost,
-        told.sent
+        seconds(measured.p50_s),
+        seconds(measured.p95_s),
+        seconds(measured.p99_s),
+        seconds(measured.least_s),
+        measured.lost,
+        measured.sent
     )
 }
 
-/// Bits per second in the unit that suits it.
+/// Bits per second with two decimals, in the unit that suits them.
 pub fn rate(bits_per_s: f64) -> String {
     let (size, unit) = match bits_per_s {
         rate if rate >= 1e9 => (1e9, "Gbit/s"),
@@ -272,12 +273,14 @@ pub fn rate(bits_per_s: f64) -> String {
     format!("{:.2} {unit}", bits_per_s / size)
 }
 
-/// Which way, in a word.
-pub const fn way(way: DataDirection) -> &'static str {
-    match way {
-        DataDirection::Up => "upload",
-        DataDirection::Down => "download",
-        DataDirection::Both => "both ways",
+impl DataDirection {
+    /// The direction in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Up => "upload",
+            Self::Down => "download",
+            Self::Both => "both ways",
+        }
     }
 }
 

@@ -1,27 +1,28 @@
-//! Where, when and with what runs were made.
+//! The origin of runs: where, when and with what they were made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use netrig_experiment::{Level, Point};
-use netrig_store::{Provenance, ProvenanceId, Replication, Store, StoreError};
 use serde::{Serialize, Serializer};
 
-/// What may explain the numbers of some runs, each with its name: build, file, seeds, machine.
+use crate::{Provenance, ProvenanceId, Replication, Store, StoreError};
+
+/// Facts that may explain the numbers of some runs, by name: build, file, seeds, machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Origin(BTreeMap<String, Fact>);
+pub struct RunOrigin(BTreeMap<String, OriginFact>);
 
-/// What one of them is.
+/// A fact about an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fact {
-    /// What a machine, a build or a file says of itself.
+pub enum OriginFact {
+    /// A property of a machine, a build or a file.
     Text(String),
     /// A factor that has one level at all points.
     Level(Level),
 }
 
-impl fmt::Display for Fact {
+impl fmt::Display for OriginFact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.pad(text),
@@ -30,7 +31,7 @@ impl fmt::Display for Fact {
     }
 }
 
-impl Serialize for Fact {
+impl Serialize for OriginFact {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => text.serialize(serializer),
@@ -39,18 +40,18 @@ impl Serialize for Fact {
     }
 }
 
-/// Something that is not the same for the first and the second runs.
+/// A fact that differs between the first and the second runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// What it is.
+pub struct OriginChange {
+    /// Name of the fact.
     pub what: String,
-    /// How it was for the first, if that is known.
-    pub first: Option<Fact>,
-    /// How it was for the second, if that is known.
-    pub second: Option<Fact>,
+    /// Its value for the first runs, if it is known.
+    pub first: Option<OriginFact>,
+    /// Its value for the second runs, if it is known.
+    pub second: Option<OriginFact>,
 }
 
-/// The names of what every run has, in the order of their weight; what else there is follows.
+/// The names of the facts of every run, in the order of their weight. Others follow.
 const ORDER: [&str; 10] =
     ["build", "substrate", "file", "seeds", "kernel", "system", "machine", "processor", "processors", "made"];
 
@@ -60,11 +61,14 @@ const FILE: usize = 2;
 /// Before the name of a factor.
 const FACTOR: &str = "factor ";
 
-/// Everything that the runs of one store were made with.
+/// The builds and machines of the runs of one store.
 pub struct Provenances(BTreeMap<ProvenanceId, Provenance>);
 
 impl Provenances {
     /// Of these runs of a store.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
     pub fn of(store: &Store, runs: &[Replication]) -> Result<Self, StoreError> {
         let ids: BTreeSet<ProvenanceId> = runs.iter().map(|run| run.run.provenance).collect();
         ids.into_iter().map(|id| Ok((id, store.provenance(id)?))).collect::<Result<_, _>>().map(Self)
@@ -77,7 +81,7 @@ impl Provenances {
         digest: &str,
         constants: &Point,
         runs: impl Iterator<Item = &'a Replication>,
-    ) -> Origin {
+    ) -> RunOrigin {
         let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut seeds = BTreeSet::new();
         let mut moments = BTreeSet::new();
@@ -108,17 +112,19 @@ impl Provenances {
         texts.insert("made".into(), span(first.unwrap_or_default(), last.unwrap_or_default()));
         // What a machine did not say is no difference.
         texts.retain(|_, text| !text.is_empty());
-        let texts = texts.into_iter().map(|(what, text)| (what, Fact::Text(text)));
-        let levels =
-            constants.0.iter().map(|(name, level)| (format!("{FACTOR}{name}"), Fact::Level(level.clone())));
-        Origin(texts.chain(levels).collect())
+        let texts = texts.into_iter().map(|(what, text)| (what, OriginFact::Text(text)));
+        let levels = constants
+            .0
+            .iter()
+            .map(|(name, level)| (format!("{FACTOR}{name}"), OriginFact::Level(level.clone())));
+        RunOrigin(texts.chain(levels).collect())
     }
 }
 
-impl Origin {
-    /// What is not the same for both, the weightiest first.
-    pub fn changes(&self, second: &Self) -> Vec<Change> {
-        let change = |what: &str| Change {
+impl RunOrigin {
+    /// The facts that differ, the weightiest first.
+    pub fn changes(&self, second: &Self) -> Vec<OriginChange> {
+        let change = |what: &str| OriginChange {
             what: what.to_owned(),
             first: self.0.get(what).cloned(),
             second: second.0.get(what).cloned(),
@@ -126,7 +132,7 @@ impl Origin {
         self.names(second).into_iter().map(change).filter(|change| change.first != change.second).collect()
     }
 
-    /// What is the same for both: `substrate sim`.
+    /// The facts that are the same for both: `substrate sim`.
     pub fn common(&self, second: &Self) -> Vec<String> {
         let same = |what: &&str| self.0.get(*what).is_some_and(|value| second.0.get(*what) == Some(value));
         self.names(second).into_iter().filter(same).map(|what| format!("{what} {}", self.0[what])).collect()
@@ -136,7 +142,7 @@ impl Origin {
         let known: BTreeSet<&str> = self.0.keys().chain(other.0.keys()).map(String::as_str).collect();
         let place = |name: &&str| {
             let place = ORDER.iter().position(|known| known == name);
-            // Factors belong to the file; what nobody knows comes last.
+            // Factors belong to the file; unknown names come last.
             place.unwrap_or(if name.starts_with(FACTOR) { FILE } else { ORDER.len() })
         };
         let mut names = Vec::from_iter(known);
@@ -168,12 +174,12 @@ fn span(first: &str, last: &str) -> String {
 mod tests {
     use super::*;
 
-    fn origin(facts: &[(&str, &str)]) -> Origin {
+    fn origin(facts: &[(&str, &str)]) -> RunOrigin {
         let fact = |what: &str, value: &str| match what.strip_prefix(FACTOR) {
-            Some(_) => Fact::Level(Level(value.to_owned())),
-            None => Fact::Text(value.to_owned()),
+            Some(_) => OriginFact::Level(Level(value.to_owned())),
+            None => OriginFact::Text(value.to_owned()),
         };
-        Origin(facts.iter().map(|(what, value)| ((*what).to_owned(), fact(what, value))).collect())
+        RunOrigin(facts.iter().map(|(what, value)| ((*what).to_owned(), fact(what, value))).collect())
     }
 
     #[test]

@@ -4,18 +4,22 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use netrig_core::number::counted;
-use netrig_sip_tester::ladder::TracedCall;
-use netrig_sip_tester::trace::SipTrace;
-
-use crate::output;
 use netrig_core::text::AlignedTable;
 
-/// The calls that were chosen, with their numbers among all.
-pub fn calls(file: &Path, trace: &SipTrace, all: &[TracedCall], chosen: &[&TracedCall]) -> String {
+use super::TracedCall;
+use crate::trace::SipTrace;
+
+/// The calls that were chosen, with their numbers among all, in lines of at most `width` characters if they fit.
+pub fn calls_text(
+    file: &Path,
+    trace: &SipTrace,
+    all: &[TracedCall],
+    chosen: &[&TracedCall],
+    width: usize,
+) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", summary(file, chosen));
     let with_ids = table(all, chosen, true);
-    let width = output::terminal_width();
     let fits = with_ids.lines().all(|line| line.chars().count() <= width);
     text += &if fits { with_ids } else { table(all, chosen, false) };
     let shown: usize = chosen.iter().map(|call| call.messages.len()).sum();

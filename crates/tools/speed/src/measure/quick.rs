@@ -1,4 +1,4 @@
-//! What a path needs: its round trip, and its rate by a short test.
+//! The round-trip time of a path, and its rate by a short test.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -7,13 +7,9 @@ use std::time::Instant;
 
 use netrig_core::{Duration, Rate};
 use netrig_probe::{Gaps, PingOrder, ProbePlan, ping};
-use netrig_speed::measure::{PhaseOrder, SpeedCall};
-use netrig_speed::protocol::{Carrier, DataDirection};
 
-use super::super::arguments::Tune;
-use super::super::measure::{call_order, failure};
-use crate::failure::Failure;
-use crate::interruption::until_interrupted;
+use super::{CallOrder, PhaseOrder, SpeedCall, SpeedError};
+use crate::protocol::{Carrier, DataDirection};
 
 /// Echoes by which a round trip is found.
 const ECHOES: u32 = 5;
@@ -24,15 +20,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long data goes each way.
 const LASTS: Duration = Duration::from_secs(3);
 
-/// What a short test has found.
-pub(super) struct Measured {
+/// The results of a short test.
+pub struct QuickMeasurement {
+    /// The round-trip time of the idle path.
     pub round_trip: Option<Duration>,
+    /// The rate of the faster direction.
     pub rate: Option<Rate>,
 }
 
-/// The least round trip of some echoes or, where none may be sent or none comes back, of opening a connection: who refuses it
-/// has answered.
-pub(super) fn round_trip(server: SocketAddr) -> Result<Duration, String> {
+/// The least round trip of some echoes or, where none may be sent or none comes back, of opening a connection: a refusal
+/// is an answer.
+///
+/// # Errors
+/// If the server does not answer either.
+pub fn quick_round_trip(server: SocketAddr) -> Result<Duration, String> {
     let plan =
         ProbePlan { count: ECHOES, gaps: Gaps::Periodic(Duration::from_millis(50)), wait: PATIENCE, seed: 0 };
     let order = PingOrder { target: server, plan, size: 56, dscp: 0 };
@@ -54,22 +55,23 @@ fn opening(server: SocketAddr) -> Result<Duration, String> {
 }
 
 /// Some connections each way for a short time: the faster way is what the settings must be enough for.
-pub(super) fn measure(target: &str, server: SocketAddr, arguments: &Tune) -> Result<Measured, Failure> {
-    let cancel = until_interrupted()?;
-    let order = call_order(target, server, &arguments.key, None, None)?;
-    let mut call = SpeedCall::connect(order, &cancel, &mut |_, _| {}).map_err(failure)?;
+///
+/// # Errors
+/// If the server refuses, or the test is interrupted.
+pub fn measure_quickly(order: CallOrder, cancel: &AtomicBool) -> Result<QuickMeasurement, SpeedError> {
+    let mut call = SpeedCall::connect(order, cancel, &mut |_, _| {})?;
     let mut fastest: Option<f64> = None;
     for way in [DataDirection::Down, DataDirection::Up] {
         let carrier = Carrier::Tcp { way, streams: 4, congestion: None };
         let phase = PhaseOrder { carrier, lasts: LASTS, every: Duration::from_millis(100) };
-        let carriage = call.carry(phase, &cancel, &mut |_| {}).map_err(failure)?;
+        let carriage = call.carry(phase, cancel, &mut |_| {})?;
         if carriage.cut_short {
-            return Err(Failure::Interrupted);
+            return Err(SpeedError::Interrupted);
         }
         let told = carriage.course(way).throughput();
         fastest = told.map(|told| told.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
     }
     let round_trip = call.round_trip();
     call.hang_up();
-    Ok(Measured { round_trip, rate: fastest.map(|rate| Rate::from_bits_per_s(rate as u64)) })
+    Ok(QuickMeasurement { round_trip, rate: fastest.map(|rate| Rate::from_bits_per_s(rate as u64)) })
 }

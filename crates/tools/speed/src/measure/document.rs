@@ -1,19 +1,29 @@
-//! How the document of a measurement is written.
+//! The report as a JSON document.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde::ser::Error as _;
 use serde_json::Serializer;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-use crate::failure::Failure;
+use super::SpeedReport;
 
-/// As JSON whose objects are indented and whose lists are not: a column of readings stands in a line.
-pub(super) fn json(document: &impl Serialize) -> Result<String, Failure> {
+impl SpeedReport {
+    /// The report as JSON. Objects are indented and lists are not: a column of readings is one line.
+    ///
+    /// # Errors
+    /// If the report cannot be serialised.
+    pub fn json(&self) -> serde_json::Result<String> {
+        json(self)
+    }
+}
+
+fn json(document: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
     let form = ListsInLine(PrettyFormatter::new());
-    document.serialize(&mut Serializer::with_formatter(&mut text, form)).map_err(Failure::failed)?;
-    String::from_utf8(text).map_err(Failure::failed)
+    document.serialize(&mut Serializer::with_formatter(&mut text, form))?;
+    String::from_utf8(text).map_err(serde_json::Error::custom)
 }
 
 struct ListsInLine(PrettyFormatter<'static>);

@@ -1,10 +1,13 @@
-//! Arguments that several probes have in common.
+//! What several probes have in common: arguments, and how errors end them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use netrig_host::user_file::read_secret;
 use netrig_host::{IpFamily, TargetError, resolve_target};
+use netrig_probe::ProbeError;
+use netrig_probe::stamp::HmacKey;
 
 use crate::failure::Failure;
 
@@ -56,4 +59,43 @@ pub struct KeyPlace {
     /// A variable of the environment with the key
     #[arg(long, help_heading = "Key", value_name = "NAME")]
     pub key_env: Option<String>,
+}
+
+impl KeyPlace {
+    /// The key, if one was named.
+    pub fn read(&self) -> Result<Option<HmacKey>, Failure> {
+        let (whence, octets) = match (&self.key, &self.key_env) {
+            (Some(file), _) => {
+                let octets = read_secret(file).map_err(|error| {
+                    Failure::request(format!("cannot read the key {}: {error}", file.display()))
+                })?;
+                (format!("the file {}", file.display()), octets)
+            }
+            (None, Some(name)) => {
+                let text = std::env::var(name).map_err(|_| {
+                    Failure::request(format!("there is no variable {name} with a key in the environment"))
+                })?;
+                (format!("the variable {name}"), text.into_bytes())
+            }
+            (None, None) => return Ok(None),
+        };
+        let key = octets.trim_ascii();
+        let made = HmacKey::new(key).ok_or_else(|| {
+        let (len, least) = (key.len(), HmacKey::LEAST);
+        Failure::request(format!(
+            "the key in {whence} has {len} bytes: expected at least {least}; `openssl rand -hex 32` makes one"
+        ))
+    });
+        made.map(Some)
+    }
+}
+
+/// A probe that could not measure: the request's fault, or not.
+pub fn failure(error: ProbeError) -> Failure {
+    match error {
+        ProbeError::Request(why) => Failure::Request(why),
+        ProbeError::Clip(_) => Failure::request(error),
+        ProbeError::Interrupted => Failure::Interrupted,
+        other => Failure::failed(other),
+    }
 }

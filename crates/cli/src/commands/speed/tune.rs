@@ -1,17 +1,17 @@
 //! `netrig speed tune`: what this terminal is set to, beside what a path needs. It sets nothing.
 
-mod path;
-mod show;
-
 use std::process::ExitCode;
 
 use netrig_host::HostSettings;
+use netrig_speed::measure::{measure_quickly, quick_round_trip};
 use netrig_speed::protocol::PORT;
 use netrig_speed::tune::{RateFrom, SYSCTLS, TunedPath, Tuning};
 
 use super::arguments::Tune;
+use super::measure::{call_order, failure};
 use crate::commands::probe::Target;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print_report};
+use crate::interruption::until_interrupted;
 
 pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let (ipv4, ipv6) = (arguments.ipv4, arguments.ipv6);
@@ -23,12 +23,13 @@ pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let mut unread = Vec::new();
     if let Some((target, server)) = target.zip(server) {
         if arguments.measure {
-            let measured = path::measure(&target.target, server, arguments)?;
+            let order = call_order(&target.target, server, &arguments.key, None, None)?;
+            let measured = measure_quickly(order, &*until_interrupted()?).map_err(failure)?;
             path.round_trip = path.round_trip.or(measured.round_trip);
             path.rate = path.rate.or(measured.rate.map(|rate| (rate, RateFrom::Measured)));
         }
         if path.round_trip.is_none() {
-            match path::round_trip(server) {
+            match quick_round_trip(server) {
                 Ok(round_trip) => path.round_trip = Some(round_trip),
                 Err(why) => unread.push(format!("the round trip to {}: {why}", server.ip())),
             }
@@ -37,10 +38,6 @@ pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let mut read = HostSettings::read(&SYSCTLS, path.host);
     read.unread.extend(unread);
     let tuning = Tuning::of(&read, path);
-    if arguments.json {
-        print(serde_json::to_string_pretty(&tuning).map_err(Failure::failed)?)?;
-    } else {
-        print(show::table(&tuning).trim_end())?;
-    }
+    print_report(arguments.json, &tuning, || tuning.text())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,131 @@
+//! `netrig sip show`: the calls of a capture or message log, and the ladder diagram of each.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use netrig_sip_tester::keep::sip_capture;
+use netrig_sip_tester::ladder::{
+    CallFilter, Ladder, LadderTimes, Mask, TraceDocument, calls, calls_text, difference, printable,
+};
+use netrig_sip_tester::trace::SipTrace;
+
+use crate::choice::{Choice, choice};
+use crate::failure::{Failure, print, print_json};
+use crate::input::read_bytes;
+use crate::output;
+
+/// The longest file that is read, bytes. It is held in memory.
+const LONGEST_FILE: u64 = 4 << 30;
+
+/// How times are shown.
+const TIMES: &[Choice<LadderTimes>] = &[
+    ("since-first", "Since the first message", LadderTimes::SinceFirst),
+    ("since-previous", "Since the message before", LadderTimes::SincePrevious),
+    ("absolute", "Time of day, UTC", LadderTimes::Absolute),
+];
+
+/// `netrig sip show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// A capture (pcap, pcapng) or a message log
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only calls with this Call-ID, or a part of it; several are drawn in one ladder
+    #[arg(value_name = "CALL-ID")]
+    pub call_ids: Vec<String>,
+    /// The call with this number in the list
+    #[arg(long, value_name = "NUMBER", conflicts_with = "call_ids")]
+    pub call: Vec<usize>,
+    /// Only calls with this text in the user of From or To
+    #[arg(long, value_name = "TEXT")]
+    pub user: Option<String>,
+    /// Only calls with a response of this status
+    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..700))]
+    pub status: Option<u16>,
+    /// Only calls with this text in any message, in either case
+    #[arg(long, value_name = "TEXT")]
+    pub text: Option<String>,
+    /// Draw all calls that were found in one ladder
+    #[arg(long)]
+    pub together: bool,
+    /// Hide the transactions of a method
+    #[arg(long, value_name = "METHOD")]
+    pub hide: Vec<String>,
+    /// How times are shown
+    #[arg(long, value_parser = choice(TIMES), default_value = "since-first")]
+    pub times: LadderTimes,
+    /// Print one message whole, by its number in the ladder
+    #[arg(long, value_name = "NUMBER")]
+    pub message: Option<usize>,
+    /// Compare two messages by their numbers in the ladder
+    #[arg(long, value_names = ["NUMBER", "NUMBER"], num_args = 2, conflicts_with = "message")]
+    pub compare: Option<Vec<usize>>,
+    /// Replace addresses, hosts and users by names that say nothing
+    #[arg(long)]
+    pub mask: bool,
+    /// Write the ladder as a picture (SVG), or the messages as a capture for Wireshark (pcapng)
+    #[arg(long, value_name = "FILE.svg|FILE.pcapng")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON document: the calls and their messages
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Shows the calls of a file.
+pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
+    let trace = read(typed)?;
+    let all = calls(&trace);
+    let filter = CallFilter {
+        numbers: typed.call.clone(),
+        call_ids: typed.call_ids.clone(),
+        user: typed.user.clone(),
+        status: typed.status,
+        text: typed.text.clone(),
+    };
+    let chosen = filter.choose(&trace, &all).map_err(Failure::request)?;
+    let is_one = chosen.len() == 1 || typed.together || !typed.call_ids.is_empty() || !typed.call.is_empty();
+    // Of a file with many calls it takes long: a list needs none.
+    let ladder = || Ladder::of(&trace, &chosen, &typed.hide);
+    if typed.json {
+        let document = TraceDocument::of(&trace, &chosen, &ladder());
+        print_json(&document)?;
+    } else if let Some(number) = typed.message {
+        print(printable(ladder().message(&trace, number).map_err(Failure::request)?))?;
+    } else if let Some([first, second]) = typed.compare.as_deref() {
+        let ladder = ladder();
+        let message = |number| ladder.message(&trace, number).map_err(Failure::request);
+        let lines = difference(message(*first)?, message(*second)?);
+        print(lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    } else if is_one {
+        print(ladder().to_text(output::terminal_width(), typed.times).trim_end())?;
+    } else {
+        print(calls_text(&typed.file, &trace, &all, &chosen, output::terminal_width()).trim_end())?;
+    }
+    let is_capture = |out: &PathBuf| out.extension().is_some_and(|ending| ending == "pcapng");
+    if let Some(out) = typed.out.as_ref().filter(|out| is_capture(out)) {
+        let mut places: Vec<usize> = chosen.iter().flat_map(|call| call.messages.iter().copied()).collect();
+        places.sort_unstable();
+        let messages = places.iter().filter_map(|place| trace.messages.get(*place));
+        output::replace(out, &sip_capture(messages))?;
+    } else if let Some(out) = &typed.out {
+        let title = format!("SIP messages of {}", typed.file.display());
+        output::replace(out, ladder().to_svg(&title, typed.times).as_bytes())?;
+    }
+    for warning in trace.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(typed: &Show) -> Result<SipTrace, Failure> {
+    let file = typed.file.display();
+    let trace = SipTrace::read(&read_bytes(&typed.file, LONGEST_FILE)?)
+        .map_err(|error| Failure::request(format!("{file}: {error}")))?;
+    if trace.messages.is_empty() {
+        return Err(Failure::request(format!(
+            "{file} has no SIP message: over TLS a capture has none without the keys, and netrig does not decrypt it"
+        )));
+    }
+    Ok(if typed.mask { Mask::default().trace(&trace) } else { trace })
+}

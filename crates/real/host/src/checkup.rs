@@ -1,0 +1,245 @@
+//! What this machine can do, and what would spoil a measurement on it.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use rustix::thread::{CapabilitySet, capabilities};
+use serde::Serialize;
+
+use crate::wall_clock_is_synchronised;
+
+/// Congestion controls that experiments name most.
+const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
+
+/// A property of this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostFinding {
+    /// Its state.
+    pub is: String,
+    /// The remedy, if it would spoil a measurement.
+    pub mend: Option<String>,
+    /// Its name.
+    pub what: &'static str,
+}
+
+impl HostFinding {
+    /// A property that spoils no measurement.
+    pub fn fine(what: &'static str, is: impl Into<String>) -> Self {
+        Self { what, is: is.into(), mend: None }
+    }
+
+    /// A property that spoils measurements, and its remedy.
+    pub fn lacking(what: &'static str, is: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { what, is: is.into(), mend: Some(mend.into()) }
+    }
+
+    /// The finding in one line, and the remedy in a second one.
+    pub fn text(&self) -> String {
+        let Self { what, is, mend } = self;
+        let mend = mend.as_ref().map(|mend| format!("\n{:<14} -> {mend}", ""));
+        format!("{what:<14} {is}{}", mend.unwrap_or_default())
+    }
+}
+
+/// Processors, memory, clock and permissions.
+pub fn machine_findings() -> Vec<HostFinding> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let is_root = rustix::process::getuid().is_root();
+    vec![
+        HostFinding::fine("processors", format!("{cores}; so many runs go on at the same time")),
+        load(cores),
+        governor(),
+        clock(),
+        memory(),
+        folder(),
+        HostFinding::fine("root", if is_root { "yes" } else { "no; sim needs none" }),
+    ]
+}
+
+/// Protocols and facilities of the kernel, and programs that measurements use.
+pub fn facility_findings() -> Vec<HostFinding> {
+    let programs = [
+        ("vsftpd", "flows of `ftp` on netns", "apt-get install vsftpd"),
+        ("ffmpeg", "video: clips are coded and pictures compared by it", "apt-get install ffmpeg"),
+    ];
+    let qemu = program("qemu-system-x86_64");
+    let kernel = [
+        sctp(),
+        netem(),
+        HostFinding::fine("qemu", qemu.map_or("not installed".to_owned(), |file| file.display().to_string())),
+        mptcp(),
+        congestion(),
+        wake_ups(),
+        precedence(),
+        wall_clock(),
+    ];
+    let programs = programs.map(|(name, purpose, mend)| match program(name) {
+        Some(file) => HostFinding::fine(name, format!("{}; for {purpose}", file.display())),
+        None => HostFinding::lacking(name, format!("not installed; for {purpose}"), mend),
+    });
+    kernel.into_iter().chain(programs).collect()
+}
+
+fn load(cores: usize) -> HostFinding {
+    let load = file("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    let Some(load) = load else { return HostFinding::fine("load", "not known on this system") };
+    let is = format!("{load:.2} over the last minute");
+    if load > 0.5 * cores as f64 {
+        let mend =
+            "other programs are busy: a measurement in real time would measure them too; wait, or end them";
+        return HostFinding::lacking("load", is, mend);
+    }
+    HostFinding::fine("load", is)
+}
+
+fn governor() -> HostFinding {
+    match file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+        None => HostFinding::fine("frequency", "not ours to know (a virtual machine, or no governor)"),
+        Some(governor) if governor == "performance" => HostFinding::fine("frequency", governor),
+        Some(governor) => HostFinding::lacking(
+            "frequency",
+            format!("governor {governor}"),
+            "real time: cpupower frequency-set -g performance",
+        ),
+    }
+}
+
+fn clock() -> HostFinding {
+    match file("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
+        None => HostFinding::fine("clock", "not known on this system"),
+        Some(source) if source == "tsc" || source == "kvm-clock" => HostFinding::fine("clock", source),
+        Some(source) => HostFinding::lacking(
+            "clock",
+            format!("{source}: reading it is slow"),
+            "real time: echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
+    }
+}
+
+fn memory() -> HostFinding {
+    let available = file("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    });
+    let Some(kib) = available else { return HostFinding::fine("memory", "not known on this system") };
+    let is = format!("{:.1} GiB available", kib as f64 / 1048576.0);
+    if kib < 500_000 {
+        let mend = "less than 500 MB are free: large sweeps may be killed";
+        return HostFinding::lacking("memory", is, mend);
+    }
+    HostFinding::fine("memory", is)
+}
+
+fn folder() -> HostFinding {
+    // Permissions alone are not enough: the disk may be mounted read-only.
+    let probe = PathBuf::from(format!(".netrig-probe-{}", std::process::id()));
+    match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
+        Ok(()) => HostFinding::fine("folder", "can be written; the store and the report go here"),
+        Err(error) => HostFinding::lacking(
+            "folder",
+            format!("cannot be written: {error}"),
+            "run elsewhere, or name a store with --store",
+        ),
+    }
+}
+
+fn sctp() -> HostFinding {
+    let protocols = file("/proc/net/protocols").unwrap_or_default();
+    let has = protocols.lines().any(|line| line.starts_with("SCTP"));
+    HostFinding::fine("kernel SCTP", if has { "yes" } else { "no; sim has its own" })
+}
+
+fn netem() -> HostFinding {
+    let release = file("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let lists = ["builtin", "dep"].map(|list| format!("/lib/modules/{release}/modules.{list}"));
+    let is_listed = |list: &String| file(list).is_some_and(|text| text.contains("sch_netem"));
+    let has = Path::new("/sys/module/sch_netem").exists() || lists.iter().any(is_listed);
+    HostFinding::fine("kernel netem", if has { "yes" } else { "no; sim has its own impairments" })
+}
+
+fn mptcp() -> HostFinding {
+    match file("/proc/sys/net/mptcp/enabled").as_deref() {
+        Some("1") => HostFinding::fine("kernel MPTCP", "yes; transports of the kind `mptcp` on netns"),
+        Some(_) => HostFinding::lacking(
+            "kernel MPTCP",
+            "switched off; transports of the kind `mptcp` on netns need it",
+            "sysctl -w net.mptcp.enabled=1",
+        ),
+        None => HostFinding::lacking(
+            "kernel MPTCP",
+            "no; transports of the kind `mptcp` on netns need it",
+            "another kernel: apt-get install linux-image-amd64",
+        ),
+    }
+}
+
+fn congestion() -> HostFinding {
+    let Some(there) = file("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
+        return HostFinding::fine("congestion", "not known on this system; sim has its own");
+    };
+    let is = format!("{there}; for TCP on netns, sim has its own");
+    match CONTROLS.into_iter().find(|name| !there.split_whitespace().any(|known| known == *name)) {
+        None => HostFinding::fine("congestion", is),
+        Some(absent) => HostFinding::lacking(
+            "congestion",
+            is,
+            format!("modprobe tcp_{absent}, from the kernel's modules: apt-get install linux-image-amd64"),
+        ),
+    }
+}
+
+fn wake_ups() -> HostFinding {
+    const LIMIT: &str = "/dev/cpu_dma_latency";
+    match std::fs::OpenOptions::new().write(true).open(LIMIT) {
+        Ok(_) => HostFinding::fine(
+            "wake-ups",
+            format!("{LIMIT} can be had: idle processors stay awake while a run in real time lasts"),
+        ),
+        Err(error) => HostFinding::lacking(
+            "wake-ups",
+            format!(
+                "{LIMIT} cannot be had ({error}): processors that halt wake up late, and runs in real time with them"
+            ),
+            "run as root, in a container with --device=/dev/cpu_dma_latency",
+        ),
+    }
+}
+
+fn precedence() -> HostFinding {
+    match capabilities(None) {
+        Ok(own) if own.effective.contains(CapabilitySet::SYS_NICE) => {
+            HostFinding::fine("precedence", "CAP_SYS_NICE: the router and sources run before other programs")
+        }
+        _ => HostFinding::lacking(
+            "precedence",
+            "no CAP_SYS_NICE: other programs make the router and sources of runs in real time late",
+            "run as root, in a container with --cap-add=SYS_NICE",
+        ),
+    }
+}
+
+fn wall_clock() -> HostFinding {
+    if wall_clock_is_synchronised() {
+        return HostFinding::fine(
+            "wall clock",
+            "kept by NTP or PTP; one-way delays between machines need it",
+        );
+    }
+    HostFinding::lacking(
+        "wall clock",
+        "no NTP or PTP keeps it: one-way delays between machines have its error; netns needs only that it is not stepped",
+        "apt-get install chrony",
+    )
+}
+
+/// A file of the kernel.
+fn file(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The place of a program. Servers are in folders that not every `PATH` has.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).map(|folder| folder.join(name)).find(|file| file.is_file())
+}

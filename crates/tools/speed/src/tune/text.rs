@@ -1,0 +1,79 @@
+//! The findings as a table for people.
+
+use super::{RateFrom, SettingFinding, SettingVerdict, Tuning};
+use crate::measure::rate;
+
+impl Tuning {
+    /// The path, each setting, and at the end the recommendations.
+    pub fn text(&self) -> String {
+        let mut text = heading(self);
+        let widest = |of: fn(&SettingFinding) -> &str| {
+            self.settings.iter().map(|finding| of(finding).chars().count()).max().unwrap_or(0)
+        };
+        let (name, now) = (widest(|finding| &finding.name), widest(|finding| now_text(finding)));
+        text += &format!("\n{:<name$}  {:<now$}  {:<9}  needs\n", "setting", "now", "verdict");
+        for finding in &self.settings {
+            let needs = finding.needs.as_deref().unwrap_or_default();
+            let row = format!(
+                "{:<name$}  {:<now$}  {:<9}  {needs}",
+                finding.name,
+                now_text(finding),
+                verdict(finding.verdict)
+            );
+            text += &format!("{}\n", row.trim_end());
+        }
+        text += &format!("\n{}\n", self.found);
+        for finding in self.settings.iter().filter(|finding| finding.mend.is_some()) {
+            let mend = finding.mend.as_deref().unwrap_or_default();
+            text += &format!("\n{}: {}\n  {mend}\n", finding.name, finding.why);
+        }
+        let unknown =
+            |finding: &&SettingFinding| finding.verdict == SettingVerdict::Unknown && finding.now.is_some();
+        if self.settings.iter().any(|finding| unknown(&finding)) {
+            text += "\nunknown for this path:\n";
+        }
+        for finding in self.settings.iter().filter(unknown) {
+            text += &format!("  {}: {}\n", finding.name, finding.why);
+        }
+        if !self.unread.is_empty() {
+            text += "\nnot readable here:\n";
+            self.unread.iter().for_each(|words| text += &format!("  {words}\n"));
+        }
+        text
+    }
+}
+
+fn heading(tuning: &Tuning) -> String {
+    let to = tuning.host.map_or_else(|| "no path named".to_owned(), |host| format!("the path to {host}"));
+    let by = tuning.interface.as_ref().map_or_else(String::new, |name| format!(" by {name}"));
+    let round_trip = tuning.round_trip_s.map_or_else(
+        || "round trip not known".to_owned(),
+        |seconds| format!("round trip {:.3} ms", seconds * 1e3),
+    );
+    let rate = tuning.rate_bits_per_s.map_or_else(
+        || "rate not known: --rate, or --measure".to_owned(),
+        |bits_per_s| {
+            let source = match tuning.rate_from {
+                Some(RateFrom::Told) => "as told",
+                Some(RateFrom::Measured) => "as measured",
+                _ => "at most, which is the interface's own: --rate or --measure tells more",
+            };
+            format!("rate {} {source}", rate(bits_per_s as f64))
+        },
+    );
+    let window = tuning.window_bytes.map_or_else(String::new, |bytes| format!("; window {bytes} B"));
+    format!("{to}{by}: {round_trip}; {rate}{window}\n")
+}
+
+fn now_text(finding: &SettingFinding) -> &str {
+    finding.now.as_deref().unwrap_or("?")
+}
+
+const fn verdict(verdict: SettingVerdict) -> &'static str {
+    match verdict {
+        SettingVerdict::Fits => "fits",
+        SettingVerdict::TooSmall => "too small",
+        SettingVerdict::Unfit => "unfit",
+        SettingVerdict::Unknown => "unknown",
+    }
+}
