@@ -22,6 +22,7 @@ mod data;
 mod distribution;
 mod dscp;
 mod endpoint;
+mod flow_meter;
 mod frame;
 mod ip;
 mod link;
@@ -43,6 +44,7 @@ pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use distribution::{DistributionError, ParseDistributionError, SpanDistribution};
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, EndpointOutput, drain};
+pub use flow_meter::FlowMeter;
 pub use frame::{Frame, Heading};
 pub use ip::{IpHeader, is_of_a_link};
 pub use link::{

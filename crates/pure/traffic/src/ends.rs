@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use netrig_core::{Instant, Seeds, Stream};
+use serde::{Deserialize, Serialize};
 
 use crate::Application;
 
@@ -31,6 +32,27 @@ impl FlowContext {
     /// The flow's random stream for one `purpose`.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
         self.seeds.stream(&format!("flow/{}/{purpose}", self.name))
+    }
+}
+
+/// Which end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowSide {
+    /// The flow's `from`: opens connections or sends datagrams.
+    Client,
+    /// The flow's `to`: listens.
+    Server,
+}
+
+impl FlowSide {
+    /// Both sides.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+
+    /// The random stream of this end of flow `name` for one `purpose`.
+    pub fn stream(self, seeds: &Seeds, name: &str, purpose: &str) -> Stream {
+        let side = if self == Self::Client { "client" } else { "server" };
+        seeds.stream(&format!("flow/{name}/{side}/{purpose}"))
     }
 }
 

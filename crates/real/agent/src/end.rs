@@ -8,16 +8,16 @@ mod report;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, DatagramId, Duration, Instant, Note, Sample, Subject, quantity};
-use netrig_traffic::{AppAction, AppEvent, Application, Reads, react};
+use netrig_core::{
+    ConnectionEvent, Data, DatagramId, Duration, FlowMeter, Instant, Note, Sample, Subject, quantity,
+};
+use netrig_traffic::{AppAction, AppEvent, Application, FlowSide, Reads, react};
 use netrig_transport::Counters;
 
 pub use self::report::{EndRemark, EndReport};
 use crate::AgentError;
-use crate::meter::{EndCount, EndMeter, Samples};
 use crate::order::{CarrierOptions, EndOrder};
 use crate::sctp::SctpEnd;
-use crate::side::FlowSide;
 use crate::tcp::{PathInfo, TcpEnd};
 use crate::udp::{ReceivedDatagram, UdpEnd};
 use netrig_host::Interruptions;
@@ -37,6 +37,9 @@ const READ: usize = 1 << 18;
 /// [`METERED`] datagrams.
 const QUIET: Duration = Duration::from_micros(8);
 const METERED: usize = 8;
+
+/// Samples in the order of their creation.
+pub type Samples = Vec<(Subject, Sample)>;
 
 /// The clocks, the poller and the output of samples that the ends of a loop share.
 pub(crate) struct EndContext<'a> {
@@ -60,7 +63,7 @@ pub(crate) struct FlowEnd {
     /// The end of the run: later arrivals do not count.
     until: Instant,
     sockets: CarrierSockets,
-    meter: EndMeter,
+    meter: FlowMeter,
     actions: Vec<AppAction>,
     /// Positions of the connections that are due a turn.
     turns: VecDeque<u32>,
@@ -125,7 +128,7 @@ impl FlowEnd {
         place: u32,
         seed: u64,
         until: Instant,
-        meter: EndMeter,
+        meter: FlowMeter,
     ) -> Result<Self, AgentError> {
         let wrong = |why: String| AgentError::Order { flow: order.name.clone(), why };
         order.application.check().map_err(|error| wrong(error.to_string()))?;
@@ -320,7 +323,7 @@ impl FlowEnd {
         udp.flush(around.clock).map_err(AgentError::kernel("sendmmsg"))?;
         // Answers do not count as data of the flow.
         if self.order.sends_data() {
-            self.meter.count(EndCount::DatagramsSent, udp.outbox.sent() - before);
+            self.meter.datagrams_sent(udp.outbox.sent() - before);
         }
         Ok(())
     }
@@ -351,9 +354,8 @@ impl FlowEnd {
             }
             if !self.order.sends_data() {
                 let headers = if from.is_ipv4() { 28 } else { 48 };
-                self.meter.count(EndCount::ReceivedBytes, data.size());
-                self.meter.count(EndCount::WireBytes, data.size() + headers);
-                self.meter.count(EndCount::DataPacketsReceived, 1);
+                self.meter.received(data.size());
+                self.meter.packet_arrived(data.size() + headers);
                 self.meter.data_arrived(at, around.samples);
             }
             let event = match answers {
@@ -397,7 +399,7 @@ impl FlowEnd {
                 AppAction::Open { conn, to } => self.connect(conn, to, around)?,
                 AppAction::Send { conn, stream, data } => {
                     if self.order.sends_data() {
-                        self.meter.count(EndCount::OfferedBytes, data.size());
+                        self.meter.offered(data.size());
                     }
                     self.send(conn, stream, data, around)?;
                 }
@@ -421,7 +423,7 @@ impl FlowEnd {
             .push(intended, to, answers, data)
             .map_err(|why| AgentError::Order { flow: self.order.name.clone(), why })?;
         if self.order.sends_data() {
-            self.meter.count(EndCount::OfferedBytes, size);
+            self.meter.offered(size);
         }
         Ok(())
     }
@@ -433,7 +435,9 @@ impl FlowEnd {
 
     /// Reports the counts since the last tick, and the current levels.
     pub fn tick(&mut self, at: Instant, out: &mut Samples) -> Result<(), AgentError> {
-        self.meter.tick(at, out);
+        for (quantity, count) in self.meter.take_counts().filter(|(_, count)| *count > 0) {
+            self.meter.mark(at, quantity, count as f64, out);
+        }
         match &mut self.sockets {
             CarrierSockets::Udp(udp) => {
                 let counts = udp.take_counts().map_err(AgentError::kernel("SO_MEMINFO"))?;

@@ -2,18 +2,17 @@
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use netrig_core::{Duration, Instant, Note, Sample, Subject, quantity};
+use netrig_core::{Duration, FlowMeter, Instant, Note, Sample, Subject, quantity};
 
 use crate::AgentError;
-use crate::end::{EndContext, EndReport, FlowEnd};
-use crate::meter::{EndMeter, Samples};
+use crate::end::{EndContext, EndReport, FlowEnd, Samples};
 use crate::order::{EndOrder, RunOrder};
-use crate::side::FlowSide;
 use netrig_host::Precedence;
 use netrig_host::RealtimeOffset;
 use netrig_host::SPIN;
 use netrig_host::{Clock, CpuLatencyLimit, Pacer, RunSignals};
 use netrig_host::{InterruptionCounts, Interruptions};
+use netrig_traffic::FlowSide;
 
 /// Some ends of a run, driven by one thread.
 pub(crate) struct EventLoop {
@@ -92,7 +91,7 @@ impl EventLoop {
             _ => None,
         };
         let open = |(order, place): (EndOrder, u32)| {
-            let meter = EndMeter::new(order.flow, sample_every);
+            let meter = FlowMeter::new(order.flow, sample_every);
             FlowEnd::open(order, place, run.seed, until, meter)
         };
         let ends = orders.into_iter().zip(0..).map(open).collect::<Result<_, _>>()?;

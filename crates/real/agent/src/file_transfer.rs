@@ -3,14 +3,13 @@
 use std::sync::mpsc::SyncSender;
 
 use netrig_core::{Duration, Instant, Note, Quantity, Sample, Subject, quantity};
-use netrig_traffic::{Ftp, Settings};
+use netrig_traffic::{FlowSide, Ftp, Settings};
 
 use crate::AgentError;
 use crate::end::EndReport;
+use crate::end::Samples;
 use crate::event_loop::Progress;
-use crate::meter::Samples;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
-use crate::side::FlowSide;
 use netrig_host::Precedence;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals, TcpCounts};

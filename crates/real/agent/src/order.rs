@@ -3,11 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Instant, Seeds, SpanDistribution};
-use netrig_traffic::{Application, FlowContext, Reads, Settings};
+use netrig_traffic::{Application, FlowContext, FlowSide, Reads, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::SctpOptions;
-use crate::side::FlowSide;
 use netrig_host::RequestedGaps;
 use netrig_host::socket::{TcpOptions, UdpOptions};
 use netrig_sip_net::KeepOrder;

@@ -15,7 +15,6 @@ use crate::AgentError;
 use crate::end::{EndRemark, EndReport};
 use crate::event_loop::Progress;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
-use crate::side::FlowSide;
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::tls::{self, Identity, Trust};
@@ -28,6 +27,7 @@ use netrig_sip_net::server::{Limits, Names, Sockets, SocketsOrder};
 use netrig_sip_net::tap::MessageTaps;
 use netrig_sip_net::{FlowTester, MessageKeeper, RuleReport, ScenarioCalls, TesterFault};
 use netrig_sip_net::{ListeningPoint, server_name};
+use netrig_traffic::FlowSide;
 
 /// Interval between two checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netrig_core::{Data, DatagramId, Duration, Instant};
+use netrig_traffic::FlowSide;
 use rustix::net::{SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 
 use crate::order::EndOrder;
 use crate::rtp::RtpStream;
-use crate::side::FlowSide;
 use netrig_host::Clock;
 use netrig_host::Outbox;
 use netrig_host::RealtimeOffset;

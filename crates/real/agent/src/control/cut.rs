@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netrig_core::{Note, Quantity, Sample, Subject};
 
 use super::{Column, ControlReply, ControlRequest, NoteLine};
-use crate::meter::Samples;
+use crate::end::Samples;
 use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
 
 /// A frame is complete once it has this many bytes.
@@ -123,13 +123,13 @@ pub fn note_frames(notes: &[Note]) -> impl Iterator<Item = ControlReply> {
 #[cfg(test)]
 mod tests {
     use netrig_core::{Direction, Duration, Instant, Size, quantity as shared};
-    use netrig_traffic::{Settings, Trace};
+    use netrig_traffic::{FlowSide, Settings, Trace};
     use netrig_transport::sctp::Config as SctpConfig;
     use netrig_transport::{Control, PathId, Profile};
 
     use super::*;
     use crate::control::tests::framed;
-    use crate::{EndReport, FlowSide, SctpOptions};
+    use crate::{EndReport, SctpOptions};
     use netrig_host::frames::{MAX_FRAME, read_frame};
     use netrig_host::socket::UdpOptions;
     use netrig_host::{RequestedGaps, SourceMeter};

@@ -5,7 +5,7 @@ use netrig_transport::{Counters, Incident, PathId, ReportingEnds};
 
 use super::{CarrierSockets, EndContext, FlowEnd};
 use crate::AgentError;
-use crate::meter::{EndCount, Samples};
+use crate::end::Samples;
 use crate::order::CarrierOptions;
 use crate::sctp::HandledPacket;
 
@@ -20,8 +20,7 @@ impl FlowEnd {
             let handled = sctp.handle_next(around.clock, around.offset)?;
             let Some(HandledPacket { at, data, is_new, place }) = handled else { break };
             if let Some(ip_len) = data.filter(|_| !self.order.sends_data()) {
-                self.meter.count(EndCount::WireBytes, ip_len.into());
-                self.meter.count(EndCount::DataPacketsReceived, 1);
+                self.meter.packet_arrived(ip_len.into());
                 if is_new {
                     self.meter.data_arrived(at, around.samples);
                 }

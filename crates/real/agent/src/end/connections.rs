@@ -7,7 +7,6 @@ use netrig_traffic::{AppEvent, ConnId, ReadSchedule};
 
 use super::{CarrierSockets, EndContext, FlowEnd};
 use crate::AgentError;
-use crate::meter::EndCount;
 use netrig_bulk::tcp_connection::{self, TurnOutcome};
 use netrig_host::Watch;
 
@@ -108,7 +107,7 @@ impl FlowEnd {
                 self.meter.mark(now, &quantity::ESTABLISHED, 0.0, around.samples);
             }
             ConnectionEvent::Received { data, .. } if !sends => {
-                self.meter.count(EndCount::ReceivedBytes, data.size());
+                self.meter.received(data.size());
                 // The packets of an association are counted where they arrive.
                 if matches!(self.sockets, CarrierSockets::Tcp(_)) {
                     self.meter.data_arrived(now, around.samples);

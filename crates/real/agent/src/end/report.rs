@@ -1,10 +1,10 @@
 //! The report of an end of a flow after a run.
 
+use netrig_traffic::FlowSide;
 use serde::{Deserialize, Serialize};
 
 use crate::order::EndOrder;
 use crate::sctp::SctpReport;
-use crate::side::FlowSide;
 use crate::udp::{SocketPassage, UdpReport};
 use netrig_host::Interruptions;
 use netrig_host::Lateness;

@@ -14,7 +14,7 @@ use netrig_core::{
     CLIENT_PORT, CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Quantity, Seeds, Stream,
     StreamId,
 };
-use netrig_traffic::{ConnId, ReadSchedule, Reads};
+use netrig_traffic::{ConnId, FlowSide, ReadSchedule, Reads};
 use netrig_transport::sctp::{
     Association, Config, Endpoints, Listener, ListenerResponse, PathAddresses, out_of_the_blue,
 };
@@ -25,7 +25,6 @@ pub use self::options::{SctpOptions, SctpPath, TimedControl};
 use crate::AgentError;
 use crate::order::EndOrder;
 use crate::roster::{Named, Roster};
-use crate::side::FlowSide;
 use netrig_bulk::sctp_socket::ReceivedPacket;
 pub(crate) use netrig_bulk::sctp_socket::{PacketOutcome, PathSocket};
 use netrig_host::RealtimeOffset;
@@ -201,8 +200,7 @@ impl SctpEnd {
 
     /// The random stream of this end for one purpose, as in the simulator.
     fn stream(&self, purpose: &str) -> Stream {
-        let side = if self.side == FlowSide::Client { "client" } else { "server" };
-        self.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.name))
+        self.side.stream(&self.seeds, &self.name, purpose)
     }
 
     fn enrol(

@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 use netrig_agent::control::{ControlError, ControlReply, ControlRequest, Epoch, VERSION, order_frames};
-use netrig_agent::{Agent, CarrierOptions, EndOrder, FlowSide, RunOrder, Samples};
+use netrig_agent::{Agent, CarrierOptions, EndOrder, RunOrder, Samples};
 use netrig_host::frames::{FrameError, read_frame, write_frame};
+use netrig_traffic::FlowSide;
 
 /// A controller's end of the stream, and the agent at the other end.
 struct Controller {

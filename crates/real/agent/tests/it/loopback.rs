@@ -9,11 +9,11 @@
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
-use netrig_agent::{CarrierOptions, EndOrder, EndReport, FlowSide, PreparedRun, Progress, RunOrder, Samples};
+use netrig_agent::{CarrierOptions, EndOrder, EndReport, PreparedRun, Progress, RunOrder, Samples};
 use netrig_core::{Duration, Instant, Quantity, Rate, Size, Subject, quantity};
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, DatagramStamp, PayloadKind, RunSignals};
-use netrig_traffic::{AppAction, AppEvent, Clip, ReadSteps, Reads, Settings, react};
+use netrig_traffic::{AppAction, AppEvent, Clip, FlowSide, ReadSteps, Reads, Settings, react};
 
 const SEED: u64 = 11;
 

@@ -10,11 +10,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    CarrierOptions, EndOrder, EndReport, FlowSide, PreparedRun, Progress, RunOrder, Samples, SctpOptions,
-    SctpPath, TimedControl,
+    CarrierOptions, EndOrder, EndReport, PreparedRun, Progress, RunOrder, Samples, SctpOptions, SctpPath,
+    TimedControl,
 };
 use netrig_core::{Dscp, Duration, Endpoint as _, Instant, Quantity, Seeds, Subject, quantity};
 use netrig_host::{Clock, RunSignals};
+use netrig_traffic::FlowSide;
 use netrig_transport::sctp::{Association, Config, Encapsulation, Endpoints, LocalDrop, PathAddresses, wire};
 use netrig_transport::{Connection as _, Control, PathId, Payload, Profile};
 
