@@ -2,8 +2,6 @@
 
 mod associations;
 mod connections;
-mod faults;
-mod report;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,9 +12,10 @@ use netrig_core::{
 use netrig_traffic::{AppAction, AppEvent, Application, FlowSide, Reads, react};
 use netrig_transport::Counters;
 
-pub use self::report::{EndRemark, EndReport};
 use crate::AgentError;
+use crate::faults;
 use crate::order::{CarrierOptions, EndOrder};
+use crate::report::EndReport;
 use crate::sctp::SctpEnd;
 use crate::tcp::{PathInfo, TcpEnd};
 use crate::udp::{ReceivedDatagram, UdpEnd};

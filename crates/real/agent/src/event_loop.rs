@@ -5,8 +5,9 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use netrig_core::{Duration, FlowMeter, Instant, Note, Sample, Subject, quantity};
 
 use crate::AgentError;
-use crate::end::{EndContext, EndReport, FlowEnd, Samples};
+use crate::end::{EndContext, FlowEnd, Samples};
 use crate::order::{EndOrder, RunOrder};
+use crate::report::EndReport;
 use netrig_host::Precedence;
 use netrig_host::RealtimeOffset;
 use netrig_host::SPIN;

@@ -6,10 +6,10 @@ use netrig_core::{Duration, Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_traffic::{FlowSide, Ftp, Settings};
 
 use crate::AgentError;
-use crate::end::EndReport;
 use crate::end::Samples;
 use crate::event_loop::Progress;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
+use crate::report::EndReport;
 use netrig_host::Precedence;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals, TcpCounts};

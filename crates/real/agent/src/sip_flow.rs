@@ -12,9 +12,9 @@ use netrig_sip::server::Server;
 use netrig_sip::settings::{Connections, LoadSettings, LookupSettings, ServerSettings};
 
 use crate::AgentError;
-use crate::end::{EndRemark, EndReport};
 use crate::event_loop::Progress;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
+use crate::report::{EndRemark, EndReport};
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::tls::{self, Identity, Trust};

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use netrig_core::{Data, DatagramId, Duration, Instant};
 use netrig_traffic::FlowSide;
 use rustix::net::{SocketType, ipproto};
-use serde::{Deserialize, Serialize};
 
 use crate::order::EndOrder;
+use crate::report::{SocketPassage, UdpReport};
 use crate::rtp::RtpStream;
 use netrig_host::Clock;
 use netrig_host::Outbox;
@@ -74,38 +74,6 @@ pub(crate) struct ReceivedDatagram {
     /// The datagram that it answers, if any.
     pub answers: Option<DatagramId>,
     pub data: Data,
-}
-
-/// Counts of the datagrams that a UDP socket received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UdpReport {
-    /// The flow's datagrams.
-    pub arrivals: ArrivalCounts,
-    /// Datagrams that reached the host, but for which the receive buffer had no room.
-    pub socket_dropped: u32,
-    /// Datagrams of other flows, or with numbers that the flow cannot have.
-    pub foreign: u64,
-    /// Datagrams without the kernel's stamp. Their arrival time is the time of reading.
-    pub unstamped: u64,
-    /// Size of the socket's receive buffer as it reads back, bytes, including the kernel's overhead.
-    pub receive_buffer: u32,
-}
-
-/// Counts of a UDP socket. A datagram that was on a wire and is missing here was lost in a kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SocketPassage {
-    /// Datagrams that were passed to the socket and left it.
-    pub sent: u64,
-    /// Datagrams that were due, but were not passed to the socket before the run was over.
-    #[serde(default)]
-    pub unsent: u64,
-    /// Datagrams that were passed to the socket, but were too long to be sent unfragmented.
-    #[serde(default)]
-    pub refused: u64,
-    /// Datagrams that were read from the socket, of any sender.
-    pub received: u64,
-    /// Datagrams that reached the socket, but for which it had no room.
-    pub dropped: u64,
 }
 
 /// Counts since the last call, for samples.

@@ -1,24 +1,12 @@
 //! Assessment of an end with SCTP associations: whether the end itself limited them.
 
 use netrig_core::Duration;
-use serde::{Deserialize, Serialize};
 
-use netrig_host::Lateness;
+use crate::report::SctpReport;
 
 /// The kernel's own SCTP handles a packet as it arrives. If an end handles 1 in 100 packets later than this, it adds to the
 /// round-trip time what is not the network's.
 const TOO_LATE: Duration = Duration::from_millis(1);
-
-/// Drops and lateness of an end with SCTP associations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SctpReport {
-    /// Received packets that the receive buffers had no room for.
-    pub socket_dropped: u32,
-    /// Packets that the send buffers had no room for.
-    pub no_room: u64,
-    /// Time from the kernel's arrival stamp of a packet until the endpoint handled it.
-    pub lateness: Lateness,
-}
 
 impl SctpReport {
     /// The faults: each is the rest of a sentence that begins with the flow.

@@ -20,10 +20,10 @@ use netrig_transport::sctp::{
 };
 use netrig_transport::{Connection, Counters, Incident, Packet, PathId, PathStatus, Payload};
 
-pub use self::faults::SctpReport;
 pub use self::options::{SctpOptions, SctpPath, TimedControl};
 use crate::AgentError;
 use crate::order::EndOrder;
+use crate::report::SctpReport;
 use crate::roster::{Named, Roster};
 use netrig_bulk::sctp_socket::ReceivedPacket;
 pub(crate) use netrig_bulk::sctp_socket::{PacketOutcome, PathSocket};

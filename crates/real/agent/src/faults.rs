@@ -2,10 +2,8 @@
 
 use netrig_core::Duration;
 
-use super::EndReport;
-use crate::SocketPassage;
 use crate::order::{CarrierOptions, EndOrder};
-use crate::sctp::SctpReport;
+use crate::report::{EndReport, SctpReport, SocketPassage};
 use netrig_host::Lateness;
 use netrig_host::SourceReport;
 use netrig_host::socket::UdpOptions;
@@ -19,14 +17,14 @@ const TOO_LATE: Duration = Duration::from_millis(1);
 const FEWEST: u64 = 100;
 
 /// The assessment of an end: sentences that begin with the flow.
-pub(super) struct EndAssessment {
+pub(crate) struct EndAssessment {
     pub faults: Vec<String>,
     pub strains: Vec<String>,
     pub notes: Vec<String>,
 }
 
 /// The faults of the run, the effects of the end's host, and the effects of the end's settings.
-pub(super) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
+pub(crate) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
     let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
         let switches = report.interruptions.switches;
         if switches == 0 {
