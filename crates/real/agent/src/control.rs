@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cut::PendingEnds;
 pub use self::cut::{note_frames, order_frames, sample_frames};
-use crate::end::Samples;
+use crate::carrier::Samples;
 use crate::{EndOrder, EndReport, RunOrder, TimedControl};
 use netrig_host::frames::FrameError;
 use netrig_host::quantity;

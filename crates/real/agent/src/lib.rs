@@ -23,6 +23,7 @@
 )]
 
 mod agent;
+mod carrier;
 pub mod control;
 mod end;
 mod error;
@@ -40,7 +41,7 @@ mod tcp;
 mod udp;
 
 pub use agent::Agent;
-pub use end::Samples;
+pub use carrier::Samples;
 pub use error::{AgentError, MOST_TRANSFERS};
 pub use event_loop::Progress;
 pub use file_transfer::SERVED_FILE;

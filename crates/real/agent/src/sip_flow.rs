@@ -72,29 +72,29 @@ impl SipEnd {
         order: EndOrder,
         tester: Option<&'static dyn FlowTester>,
     ) -> Result<Self, AgentError> {
-        let wrong = |why: String| AgentError::Order { flow: order.name.clone(), why };
         let Some(settings) = order.application.sip() else {
-            return Err(wrong("its application is not SIP".to_owned()));
+            return Err(order.wrong("its application is not SIP"));
         };
-        let needed =
-            |what: &str| tester.ok_or_else(|| wrong(format!("{what}, and this agent has no tester for it")));
+        let needed = |what: &str| {
+            tester.ok_or_else(|| order.wrong(format!("{what}, and this agent has no tester for it")))
+        };
         let seeds = Seeds::new(run.seed);
         let plan = settings.plan(&order.name, &seeds, order.stop().since(order.start()));
-        let plan = plan.map_err(|error| wrong(error.to_string()))?;
+        let plan = plan.map_err(|error| order.wrong(error))?;
         let names = order.names.as_ref().filter(|names| names.serves);
         let mut keeper = None;
         let role = match (order.side, settings.server.own()) {
-            (FlowSide::Server, _) if names.is_some() => {
-                SipEndRole::Names(Box::new(name_server(settings, &order, seeds.clone()).map_err(wrong)?))
-            }
+            (FlowSide::Server, _) if names.is_some() => SipEndRole::Names(Box::new(
+                name_server(settings, &order, seeds.clone()).map_err(|why| order.wrong(why))?,
+            )),
             (FlowSide::Client, _) => {
-                let carrier = carrier(settings, &order).map_err(wrong)?;
-                let others = settings.others().map_err(|error| wrong(error.to_string()))?;
+                let carrier = carrier(settings, &order).map_err(|why| order.wrong(why))?;
+                let others = settings.others().map_err(|error| order.wrong(error))?;
                 let own = LoadOrder::new(order.server, plan);
-                let location = location(settings, &order).map_err(wrong)?;
+                let location = location(settings, &order).map_err(|why| order.wrong(why))?;
                 let local = Some(order.client.into());
                 let load = LoadOrder { carrier, local, location, others, shards: settings.threads, ..own };
-                let tester_fault = |fault: TesterFault| wrong(fault.to_string());
+                let tester_fault = |fault: TesterFault| order.wrong(fault);
                 if let Some(keep) = &order.keep {
                     keeper = Some(needed("its messages are to be kept")?.keep(keep).map_err(tester_fault)?);
                 }
@@ -104,17 +104,18 @@ impl SipEnd {
                 } else {
                     let rules =
                         settings.conform.then(|| needed("its server is to be tested before the load"));
-                    let load = OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?;
+                    let load = OpenLoad::open(load).map_err(|error| order.wrong(error))?;
                     SipEndRole::Users(Box::new(load), rules.transpose()?)
                 }
             }
             (FlowSide::Server, Some(own)) => {
-                let sockets = sockets(settings, own, &order, seeds.clone()).map_err(wrong)?;
+                let sockets =
+                    sockets(settings, own, &order, seeds.clone()).map_err(|why| order.wrong(why))?;
                 let server = own.order(&plan, order.server.ip(), seeds).server(sockets.listens());
-                SipEndRole::Server(Box::new(sockets), server.map_err(|error| wrong(error.to_string()))?)
+                SipEndRole::Server(Box::new(sockets), server.map_err(|error| order.wrong(error))?)
             }
             (FlowSide::Server, None) => {
-                return Err(wrong("its server is an external program, not an agent".to_owned()));
+                return Err(order.wrong("its server is an external program, not an agent"));
             }
         };
         Ok(Self { until: Instant::from_nanos(run.duration_ns), order, role, keeper })
@@ -153,7 +154,7 @@ impl SipEnd {
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
         // Interruptions of a server are part of what is measured.
         let watched = if order.side == FlowSide::Client { interruptions.fault() } else { None };
-        let watched = watched.map(|why| format!("flow `{}`: {why}", order.name));
+        let watched = watched.map(|why| order.of_flow(why));
         let faults = faults.into_iter().chain(watched).collect();
         Ok(vec![EndReport { faults, remarks, kept, ..EndReport::empty(&order, interruptions) }])
     }
@@ -191,17 +192,9 @@ impl RunningFlow<'_> {
         })
     }
 
-    fn wrong(&self, why: impl ToString) -> AgentError {
-        AgentError::Order { flow: self.order.name.clone(), why: why.to_string() }
-    }
-
-    fn of_flow(&self, why: &str) -> String {
-        format!("flow `{}`: {why}", self.order.name)
-    }
-
     /// Sends notes about the whole flow. A closed receiver means that the run has been aborted, which is no error.
     fn send_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
-        let notes = texts.into_iter().map(|text| note(self.order, self.of_flow(text)));
+        let notes = texts.into_iter().map(|text| note(self.order, self.order.of_flow(text)));
         let _ = self.progress.send(Progress::Notes(notes.collect()));
     }
 
@@ -230,13 +223,13 @@ impl RunningFlow<'_> {
                 let failures: Vec<String> = report.failures.iter().map(failure).collect();
                 self.send_notes(failures.iter().map(String::as_str));
                 Ok(EndFindings {
-                    faults: report.faults.iter().map(|why| self.of_flow(why)).collect(),
+                    faults: report.faults.iter().map(|why| self.order.of_flow(why)).collect(),
                     remarks,
                 })
             }
             // The run was aborted before it started.
             Err(_) if self.signals.has_ended() => Ok(EndFindings::default()),
-            Err(error) => Err(self.wrong(error)),
+            Err(error) => Err(self.order.wrong(error)),
         }
     }
 
@@ -247,10 +240,10 @@ impl RunningFlow<'_> {
         if self.signals.has_ended() {
             return Ok(None);
         }
-        let report = tested.map_err(|fault| self.wrong(fault))?;
+        let report = tested.map_err(|fault| self.order.wrong(fault))?;
         let at = self.clock.now();
         if at >= start {
-            return Err(self.wrong(
+            return Err(self.order.wrong(
                 "the test of its server (`conform`) had not ended when the flow was to start: a later `start` gives it more time",
             ));
         }
@@ -261,9 +254,9 @@ impl RunningFlow<'_> {
             count(&quantity::SIP_CONFORMANCE_FAILED, failed.len() as u64),
         ]);
         let subject = Subject::Flow(self.order.flow);
-        let notes = lines.iter().map(|line| Note { at, subject, text: self.of_flow(line) });
+        let notes = lines.iter().map(|line| Note { at, subject, text: self.order.of_flow(line) });
         let _ = self.progress.send(Progress::Notes(notes.collect()));
-        Ok(report.remark().map(|text| EndRemark { text: self.of_flow(&text), details: report.lines }))
+        Ok(report.remark().map(|text| EndRemark { text: self.order.of_flow(&text), details: report.lines }))
     }
 
     /// Runs the calls of the flow's own scenario.
@@ -276,10 +269,10 @@ impl RunningFlow<'_> {
             self.send_samples(samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
         };
         let record = calls.carry_out(clock, stop, self.taps, &mut send);
-        let record = record.map_err(|fault| self.wrong(fault))?;
+        let record = record.map_err(|fault| self.order.wrong(fault))?;
         self.send_notes(record.notes.iter().map(String::as_str));
         Ok(EndFindings {
-            faults: record.faults.iter().map(|why| self.of_flow(why)).collect(),
+            faults: record.faults.iter().map(|why| self.order.of_flow(why)).collect(),
             remarks: Vec::new(),
         })
     }
@@ -293,9 +286,7 @@ fn serve(
     stop: &AtomicBool,
     progress: &SyncSender<Progress>,
 ) -> Result<EndFindings, AgentError> {
-    let tally = sockets.serve(server, None, stop);
-    let tally =
-        tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
+    let tally = sockets.serve(server, None, stop).map_err(|error| order.wrong(error))?;
     if tally.socket_drops > 0 {
         let text = format!("the server's sockets had no room for {} datagrams", tally.socket_drops);
         let _ = progress.send(Progress::Notes(vec![note(order, text)]));
@@ -310,9 +301,7 @@ fn serve_names(
     stop: &AtomicBool,
     progress: &SyncSender<Progress>,
 ) -> Result<EndFindings, AgentError> {
-    let tally = server.serve(None, stop);
-    let tally =
-        tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
+    let tally = server.serve(None, stop).map_err(|error| order.wrong(error))?;
     let text = format!(
         "the DNS server received {} queries over UDP and {} over TCP; it sent {} responses and dropped {} by configuration",
         tally.over_udp, tally.over_tcp, tally.answered, tally.lost

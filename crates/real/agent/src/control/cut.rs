@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netrig_core::{Note, Quantity, Sample, Subject};
 
 use super::{Column, ControlReply, ControlRequest, NoteLine};
-use crate::end::Samples;
+use crate::carrier::Samples;
 use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
 
 /// A frame is complete once it has this many bytes.
