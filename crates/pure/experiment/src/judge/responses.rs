@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_stats::interval::{self, Bootstrap};
-use netrig_stats::{Interval, StatsError};
+use netrig_stats::{Interval, StatsError, summary};
 
 use super::{Design, PointRuns, RunRecord};
 use crate::claim::vary;
@@ -88,10 +88,7 @@ fn mean(values: &[f64], method: IntervalMethod, confidence: f64, seed: u64) -> R
                 ..of_logarithms
             })
         }
-        IntervalMethod::Bootstrap => {
-            let mean = |sample: &[f64]| sample.iter().sum::<f64>() / sample.len() as f64;
-            Bootstrap::new(seed).bca(values, confidence, mean)
-        }
+        IntervalMethod::Bootstrap => Bootstrap::new(seed).bca(values, confidence, summary::mean),
     }
 }
 
