@@ -49,3 +49,10 @@ pub use order::{CarrierOptions, EndOrder, NamesOrder, RunOrder};
 pub use report::{EndRemark, EndReport, SctpReport, SocketPassage, UdpReport};
 pub use run::PreparedRun;
 pub use sctp::{SctpOptions, SctpPath, TimedControl};
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_agent;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;
