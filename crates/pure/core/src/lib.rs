@@ -27,6 +27,7 @@ mod frame;
 mod ip;
 mod link;
 pub mod number;
+mod packed_bytes;
 mod packet;
 mod packet_event;
 pub mod pcapng;
@@ -51,6 +52,7 @@ pub use link::{
     Backlog, Delivery, Dequeue, Direction, DropReason, InFlight, Lane, Link, LinkEvent, LinkObserver,
     Observer, QueueDiscipline, Waiting,
 };
+pub use packed_bytes::PackedBytes;
 pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, HOP_LIMIT, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use prefix::{Prefix, PrefixError};
