@@ -176,23 +176,12 @@ impl Application for BulkSink {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::{Settings, react};
 
     /// Streams and sizes of the messages sent at the start.
     fn given(bulk: Bulk) -> Vec<(u16, u64)> {
-        let flow = FlowContext {
-            name: "file".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 5001).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext::of_test("file", 1);
         let mut source = Settings::Bulk(bulk).ends(&flow).client;
         let mut given = Vec::new();
         react(&mut *source, Instant::ZERO, AppEvent::Started, |action| {

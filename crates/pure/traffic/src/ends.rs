@@ -35,6 +35,23 @@ impl FlowContext {
     }
 }
 
+#[cfg(test)]
+impl FlowContext {
+    /// A flow that starts at 0 and does not stop.
+    pub(crate) fn of_test(name: &str, seed: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            seeds: Seeds::new(seed),
+            client: ([10, 0, 0, 1], 49_152).into(),
+            server: ([10, 0, 0, 2], 5001).into(),
+            start: Instant::ZERO,
+            stop: Instant::NEVER,
+            datagram_headers: crate::UDP_IPV4_HEADERS,
+            streams: 1,
+        }
+    }
+}
+
 /// Which end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -147,7 +147,7 @@ impl Application for FtpServer {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Data, Duration, Seeds};
+    use netrig_core::{Data, Duration};
 
     use super::*;
     use crate::{Settings, react};
@@ -155,16 +155,7 @@ mod tests {
     fn ends(direction: FtpDirection) -> Ends {
         let settings = Settings::Ftp(Ftp { size: "1000 B".parse().unwrap(), direction });
         settings.check().unwrap();
-        settings.ends(&FlowContext {
-            name: "file".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 21).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        })
+        settings.ends(&FlowContext::of_test("file", 1))
     }
 
     fn at(ms: u64) -> Instant {

@@ -159,8 +159,6 @@ impl Application for EchoResponder {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::react;
 
@@ -179,18 +177,7 @@ mod tests {
     }
 
     fn ends(settings: &Ping) -> Ends {
-        let server = ([10, 0, 0, 2], 5001).into();
-        let (name, seeds) = ("ping".into(), Seeds::new(1));
-        settings.ends(&FlowContext {
-            name,
-            seeds,
-            server,
-            start: Instant::ZERO,
-            datagram_headers: 28,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        })
+        settings.ends(&FlowContext::of_test("ping", 1))
     }
 
     /// Pings every 10 ms for 100 ms. `answer` returns the milliseconds to the answer of the n-th ping, if it is

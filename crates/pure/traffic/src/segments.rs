@@ -171,7 +171,7 @@ impl Application for SegmentServer {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Data, Seeds};
+    use netrig_core::Data;
 
     use super::*;
     use crate::react;
@@ -188,16 +188,7 @@ mod tests {
 
     /// Request times of the first segments, if each takes the given seconds to arrive.
     fn asked(settings: &Segments, takes: &[u64]) -> Vec<u64> {
-        let flow = FlowContext {
-            name: "video".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 5001).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext::of_test("video", 1);
         let Ends { client: mut player, mut server } = settings.ends(&flow);
         let mut asked = vec![0];
         react(&mut *player, Instant::ZERO, AppEvent::Started, |_| {});

@@ -118,24 +118,13 @@ impl Application for ClipSender {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::{Settings, react};
 
     /// The datagrams have the lengths of the clip's packets, 40 ms from picture to picture, also in the next round.
     #[test]
     fn pictures_are_sent_when_they_are_due() {
-        let flow = FlowContext {
-            name: "video".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 5004).into(),
-            start: Instant::from_nanos(7),
-            datagram_headers: 28,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext { start: Instant::from_nanos(7), ..FlowContext::of_test("video", 1) };
         let video = Video { clip: ClipName::Moving, playout: playout() };
         let mut player = Settings::Video(video).ends(&flow).client;
         let mut sent = vec![];

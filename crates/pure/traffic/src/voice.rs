@@ -205,8 +205,6 @@ impl Application for VoiceSender {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::{Settings, react};
 
@@ -221,16 +219,7 @@ mod tests {
 
     /// Times and lengths of the first `n` datagrams.
     fn sent(voice: Voice, n: usize) -> Vec<(Instant, u64)> {
-        let flow = FlowContext {
-            name: "call".into(),
-            seeds: Seeds::new(5),
-            server: ([10, 0, 0, 2], 4000).into(),
-            start: Instant::ZERO,
-            datagram_headers: UDP_IPV4_HEADERS,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext::of_test("call", 5);
         let mut speaker = Settings::Voice(voice).ends(&flow).client;
         let mut out = vec![];
         let mut next = react(&mut *speaker, Instant::ZERO, AppEvent::Started, |_| {});

@@ -493,7 +493,7 @@ impl Application for Responder {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Duration, Sample, Seeds, Size};
+    use netrig_core::{Duration, Sample, Size};
 
     use super::*;
     use crate::{Settings, react};
@@ -510,16 +510,7 @@ mod tests {
     }
 
     fn flow(streams: u16) -> FlowContext {
-        FlowContext {
-            name: "web".into(),
-            seeds: Seeds::new(9),
-            server: ([10, 0, 0, 2], 80).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams,
-        }
+        FlowContext { streams, ..FlowContext::of_test("web", 9) }
     }
 
     /// Runs both ends for ten seconds over a perfect network with a fixed delay in each direction, and returns the
