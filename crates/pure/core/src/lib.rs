@@ -40,7 +40,7 @@ mod time;
 pub mod units;
 pub mod xml;
 
-pub use checksum::internet_checksum;
+pub use checksum::{fnv1a, internet_checksum};
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use distribution::{DistributionError, ParseDistributionError, SpanDistribution};
 pub use dscp::{Colour, DscpError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use netrig_core::{Duration, Instant, PackedBytes};
+use netrig_core::{Duration, Instant, PackedBytes, fnv1a};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Owner, Record, Scan, Side, Token};
 use netrig_sip_net::tap::{MessageTap, PassedMessage};
@@ -40,19 +40,14 @@ pub(super) struct MessageEvent {
 pub(super) struct AttemptKey(u64);
 
 impl AttemptKey {
-    fn of_bytes(bytes: impl IntoIterator<Item = u8>) -> Self {
-        let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        Self(bytes.into_iter().fold(0xCBF2_9CE4_8422_2325, fnv))
-    }
-
     pub fn of_token(token: Token) -> Self {
-        Self::of_bytes(token.digits())
+        Self(fnv1a(token.digits()))
     }
 
     /// `///` in a Call-ID stands before the part that names the call.
     fn of_call_id(call_id: &[u8]) -> Self {
         let place = call_id.windows(3).rposition(|window| window == b"///").map_or(0, |place| place + 3);
-        Self::of_bytes(call_id[place..].iter().copied())
+        Self(fnv1a(call_id[place..].iter().copied()))
     }
 
     /// Whether it is one of this share of all.
