@@ -41,13 +41,8 @@ pub struct SipEnd {
     keeper: Option<Box<dyn MessageKeeper>>,
 }
 
-enum SipEndRole {
-    Users(Box<OpenLoad>, Option<&'static dyn FlowTester>),
-    /// Users whose calls follow a scenario of the experiment file.
-    Script(Box<dyn ScenarioCalls>),
-    Server(Box<Sockets>, Box<dyn Server>),
-    Names(Box<NameServer>),
-}
+/// What an end does in a run until the flag is set: users that make calls, a server, or the DNS server of the users.
+type SipEndRole = Box<dyn FnOnce(&RunningFlow<'_>, &AtomicBool) -> Result<EndFindings, AgentError> + Send>;
 
 /// The findings of an end of a SIP flow.
 #[derive(Default)]
@@ -83,10 +78,11 @@ impl SipEnd {
         let plan = plan.map_err(|error| order.wrong(error))?;
         let names = order.names.as_ref().filter(|names| names.serves);
         let mut keeper = None;
-        let role = match (order.side, settings.server.own()) {
-            (FlowSide::Server, _) if names.is_some() => SipEndRole::Names(Box::new(
-                name_server(settings, &order, seeds.clone()).map_err(|why| order.wrong(why))?,
-            )),
+        let role: SipEndRole = match (order.side, settings.server.own()) {
+            (FlowSide::Server, _) if names.is_some() => {
+                let server = name_server(settings, &order, seeds.clone()).map_err(|why| order.wrong(why))?;
+                Box::new(move |flow, stop| flow.serve_names(server, stop))
+            }
             (FlowSide::Client, _) => {
                 let carrier = carrier(settings, &order).map_err(|why| order.wrong(why))?;
                 let others = settings.others().map_err(|error| order.wrong(error))?;
@@ -100,19 +96,22 @@ impl SipEnd {
                 }
                 if settings.script().is_some() {
                     let tester = needed("its calls follow a scenario of the file's own")?;
-                    SipEndRole::Script(tester.scenario(&load, settings).map_err(tester_fault)?)
+                    let calls = tester.scenario(&load, settings).map_err(tester_fault)?;
+                    Box::new(move |flow, stop| flow.script(calls, stop))
                 } else {
                     let rules =
                         settings.conform.then(|| needed("its server is to be tested before the load"));
                     let load = OpenLoad::open(load).map_err(|error| order.wrong(error))?;
-                    SipEndRole::Users(Box::new(load), rules.transpose()?)
+                    let rules = rules.transpose()?;
+                    Box::new(move |flow, stop| flow.users(load, rules, stop))
                 }
             }
             (FlowSide::Server, Some(own)) => {
                 let sockets =
                     sockets(settings, own, &order, seeds.clone()).map_err(|why| order.wrong(why))?;
                 let server = own.order(&plan, order.server.ip(), seeds).server(sockets.listens());
-                SipEndRole::Server(Box::new(sockets), server.map_err(|error| order.wrong(error))?)
+                let mut server = server.map_err(|error| order.wrong(error))?;
+                Box::new(move |flow, stop| flow.serve(sockets, server.as_mut(), stop))
             }
             (FlowSide::Server, None) => {
                 return Err(order.wrong("its server is an external program, not an agent"));
@@ -136,14 +135,7 @@ impl SipEnd {
         let before = InterruptionCounts::read();
         let taps = keeper.as_deref().map(|keeper| keeper as &dyn MessageTaps);
         let flow = RunningFlow { order: &order, clock, until, signals, progress, taps };
-        let result = flow.stopped_at(until, |stop| match role {
-            SipEndRole::Users(load, tester) => flow.users(*load, tester, stop),
-            SipEndRole::Script(calls) => flow.script(calls, stop),
-            SipEndRole::Server(sockets, mut server) => {
-                serve(*sockets, server.as_mut(), &order, stop, progress)
-            }
-            SipEndRole::Names(server) => serve_names(*server, &order, stop, progress),
-        });
+        let result = flow.stopped_at(until, |stop| role(&flow, stop));
         // The messages of a load that failed are evidence too.
         let kept = keeper.map(MessageKeeper::finish);
         if order.names.as_ref().is_some_and(|names| names.serves) {
@@ -194,8 +186,13 @@ impl RunningFlow<'_> {
 
     /// Sends notes about the whole flow. A closed receiver means that the run has been aborted, which is no error.
     fn send_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
-        let notes = texts.into_iter().map(|text| note(self.order, self.order.of_flow(text)));
-        let _ = self.progress.send(Progress::Notes(notes.collect()));
+        texts.into_iter().for_each(|text| self.send_note(self.order.of_flow(text)));
+    }
+
+    /// Sends a note at the end of the flow.
+    fn send_note(&self, text: String) {
+        let note = Note { at: self.order.stop(), subject: Subject::Flow(self.order.flow), text };
+        let _ = self.progress.send(Progress::Notes(vec![note]));
     }
 
     fn send_samples(&self, samples: impl IntoIterator<Item = Sample>) {
@@ -276,38 +273,31 @@ impl RunningFlow<'_> {
             remarks: Vec::new(),
         })
     }
-}
 
-/// Runs the server until the end of the run. It has no faults of its own.
-fn serve(
-    sockets: Sockets,
-    server: &mut dyn Server,
-    order: &EndOrder,
-    stop: &AtomicBool,
-    progress: &SyncSender<Progress>,
-) -> Result<EndFindings, AgentError> {
-    let tally = sockets.serve(server, None, stop).map_err(|error| order.wrong(error))?;
-    if tally.socket_drops > 0 {
-        let text = format!("the server's sockets had no room for {} datagrams", tally.socket_drops);
-        let _ = progress.send(Progress::Notes(vec![note(order, text)]));
+    /// Runs the server until the end of the run. It has no faults of its own.
+    fn serve(
+        &self,
+        sockets: Sockets,
+        server: &mut dyn Server,
+        stop: &AtomicBool,
+    ) -> Result<EndFindings, AgentError> {
+        let tally = sockets.serve(server, None, stop).map_err(|error| self.order.wrong(error))?;
+        if tally.socket_drops > 0 {
+            let drops = tally.socket_drops;
+            self.send_note(format!("the server's sockets had no room for {drops} datagrams"));
+        }
+        Ok(EndFindings::default())
     }
-    Ok(EndFindings::default())
-}
 
-/// Runs the DNS server until the end of the run. It has no faults of its own.
-fn serve_names(
-    server: NameServer,
-    order: &EndOrder,
-    stop: &AtomicBool,
-    progress: &SyncSender<Progress>,
-) -> Result<EndFindings, AgentError> {
-    let tally = server.serve(None, stop).map_err(|error| order.wrong(error))?;
-    let text = format!(
-        "the DNS server received {} queries over UDP and {} over TCP; it sent {} responses and dropped {} by configuration",
-        tally.over_udp, tally.over_tcp, tally.answered, tally.lost
-    );
-    let _ = progress.send(Progress::Notes(vec![note(order, text)]));
-    Ok(EndFindings::default())
+    /// Runs the DNS server until the end of the run. It has no faults of its own.
+    fn serve_names(&self, server: NameServer, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
+        let tally = server.serve(None, stop).map_err(|error| self.order.wrong(error))?;
+        self.send_note(format!(
+            "the DNS server received {} queries over UDP and {} over TCP; it sent {} responses and dropped {} by configuration",
+            tally.over_udp, tally.over_tcp, tally.answered, tally.lost
+        ));
+        Ok(EndFindings::default())
+    }
 }
 
 /// How the users find their server, if they look it up by name.
@@ -348,11 +338,6 @@ fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Resul
         seeds,
     });
     server.map_err(|error| error.to_string())
-}
-
-/// A note at the end of the flow.
-fn note(order: &EndOrder, text: String) -> Note {
-    Note { at: order.stop(), subject: Subject::Flow(order.flow), text }
 }
 
 /// The transport of requests.
