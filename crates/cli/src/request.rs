@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use netrig_core::fnv1a;
 use netrig_experiment::{
     Assignment, Experiment, LONGEST_FILE, Paper, Point, Replications, Scenario, ScenarioFault, ScenarioText,
     SetError, Substrate, with_captures, with_files, with_moments, with_scenarios,
@@ -157,10 +158,8 @@ fn stem(name: &str, changed: &[String]) -> String {
     let words: String = changed.join("-").chars().map(plain).collect();
     let mut words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
     if words.chars().count() > LONGEST_CHANGE {
-        let digest = changed.join(",").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            // FNV-1a: it only has to tell the names of files apart.
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
+        // It only has to tell the names of files apart.
+        let digest = fnv1a(changed.join(",").bytes());
         words = format!("{}-{digest:016x}", words.chars().take(LONGEST_CHANGE).collect::<String>());
     }
     let name = name.replace('/', "-");

@@ -1,4 +1,4 @@
-//! The Internet checksum.
+//! Checksums.
 
 /// The checksum over the parts in sequence (RFC 1071): the complement of the one's complement sum of their 16-bit words.
 /// A part of odd length is padded with a zero byte, so in a packet only the last part may have an odd length.
@@ -18,6 +18,12 @@ fn sum_of(bytes: &[u8]) -> u64 {
     let mut pairs = bytes.chunks_exact(2);
     let sum: u64 = pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     sum + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
+}
+
+/// The 64-bit hash FNV-1a: the same on every machine, not secure against collisions made on purpose.
+pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]

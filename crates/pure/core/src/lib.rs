@@ -22,10 +22,12 @@ mod data;
 mod distribution;
 mod dscp;
 mod endpoint;
+mod flow_meter;
 mod frame;
 mod ip;
 mod link;
 pub mod number;
+mod packed_bytes;
 mod packet;
 mod packet_event;
 pub mod pcapng;
@@ -39,17 +41,19 @@ mod time;
 pub mod units;
 pub mod xml;
 
-pub use checksum::internet_checksum;
+pub use checksum::{fnv1a, internet_checksum};
 pub use data::{CloseReason, ConnectionEvent, Data, DatagramId, StreamId};
 pub use distribution::{DistributionError, ParseDistributionError, SpanDistribution};
 pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, EndpointOutput, drain};
+pub use flow_meter::FlowMeter;
 pub use frame::{Frame, Heading};
 pub use ip::{IpHeader, is_of_a_link};
 pub use link::{
     Backlog, Delivery, Dequeue, Direction, DropReason, InFlight, Lane, Link, LinkEvent, LinkObserver,
     Observer, QueueDiscipline, Waiting,
 };
+pub use packed_bytes::PackedBytes;
 pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, HOP_LIMIT, Header, PacketMeta, protocol};
 pub use packet_event::{PacketEvent, Step};
 pub use prefix::{Prefix, PrefixError};

@@ -135,6 +135,13 @@ pub trait Sink {
     }
 }
 
+/// Keeps all samples, in the order of their creation.
+impl Sink for Vec<(Subject, Sample)> {
+    fn sample(&mut self, subject: Subject, sample: Sample) {
+        self.push((subject, sample));
+    }
+}
+
 /// Writes lines to a run's time line if the sink wants notes. It asks the sink only once.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeline {

@@ -1,5 +1,7 @@
 //! The actors that the agenda wakes.
 
+use netrig_traffic::FlowSide;
+
 /// The actor to wake. The numbers are indices into the tables of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
@@ -56,13 +58,4 @@ impl EndId {
     pub const fn flow(self) -> usize {
         self.0 as usize / 2
     }
-}
-
-/// A side of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlowSide {
-    /// The flow's `from`.
-    Client,
-    /// The flow's `to`.
-    Server,
 }

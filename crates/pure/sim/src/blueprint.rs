@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use netrig_core::{Dscp, FiveTuple, Seeds, Size};
 use netrig_experiment::{Carrier, Host};
-use netrig_traffic::{Application, Reads};
+use netrig_traffic::{Application, FlowSide, Reads};
 use netrig_transport::sctp::{Listener, PathAddresses};
 use netrig_transport::{PathId, tcp};
 
-use crate::actor::{EndId, FlowSide};
+use crate::actor::EndId;
 
 /// IPv4 and TCP headers without options, bytes.
 const HEADERS: u64 = 20 + 20;

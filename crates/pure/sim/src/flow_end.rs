@@ -7,13 +7,13 @@ use netrig_core::{
     Subject, Timeline, protocol,
 };
 use netrig_experiment::Carrier;
-use netrig_traffic::{AppAction, AppEvent, ConnId, ReadSchedule, react};
+use netrig_traffic::{AppAction, AppEvent, ConnId, FlowSide, ReadSchedule, react};
 use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Payload};
 
-use crate::actor::{Actor, EndId, FlowSide};
+use crate::actor::{Actor, EndId};
 use crate::agenda::{Agenda, Appointment};
 use crate::blueprint::{Blueprint, FlowPath, name_of, way_of};
-use crate::flow_meter::FlowMeter;
+use crate::flow_record::FlowRecord;
 use crate::network::Network;
 use crate::parcel::Carriage;
 use crate::transport_endpoint::TransportEndpoint;
@@ -21,7 +21,7 @@ use crate::transport_endpoint::TransportEndpoint;
 /// The parts of the simulation that an end may use.
 pub(crate) struct World<'a> {
     pub network: &'a mut Network,
-    pub meter: &'a mut FlowMeter,
+    pub record: &'a mut FlowRecord,
     pub timers: &'a mut Vec<TimerOwner>,
     pub timeline: &'a Timeline,
     /// The reason to give up the run, once there is one.
@@ -166,7 +166,7 @@ impl FlowEnd {
         plan.application.offer(now, &mut |at, action| match action {
             AppAction::Send { conn, stream, data } => {
                 if sends_data {
-                    world.meter.offered(data.size());
+                    world.record.meter.offered(data.size());
                 }
                 if let Some(Some(FlowConnection { endpoint, .. })) =
                     conns.get_mut(number_at(side, conn) as usize)
@@ -265,7 +265,7 @@ impl FlowEnd {
     #[inline(always)]
     pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, world: &mut World) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
-            world.meter.packet_arrived(carriage.packet.header.ip_len);
+            world.record.meter.packet_arrived(carriage.packet.header.ip_len.into());
         }
         // Only datagrams have no connection.
         let Some(conn) = carriage.conn else { return self.take_datagram(now, carriage.packet.take(), world) };
@@ -285,15 +285,15 @@ impl FlowEnd {
             return;
         };
         let first = if self.plan.sends_data {
-            world.meter.answer_arrived(now, number)
+            world.record.answer_arrived(now, number)
         } else {
-            world.meter.datagram_arrived(now, number, data.size())
+            world.record.datagram_arrived(now, number, data.size())
         };
         if !first {
             return;
         }
         if !self.plan.sends_data {
-            world.meter.data_arrived(now, world.sink);
+            world.record.meter.data_arrived(now, world.sink);
         }
         let from = SocketAddr::new(header.flow.src, header.flow.src_port);
         let event = match answers {
@@ -318,7 +318,7 @@ impl FlowEnd {
         let arrived = (!self.plan.sends_data).then(|| connection.endpoint.arrived());
         connection.endpoint.take_packet(now, packet);
         if arrived.is_some_and(|arrived| connection.endpoint.arrived() != arrived) {
-            world.meter.data_arrived(now, world.sink);
+            world.record.meter.data_arrived(now, world.sink);
         }
         if self.is_behind {
             self.feed(now, conn, world);
@@ -391,7 +391,7 @@ impl FlowEnd {
             if let ConnectionEvent::Received { data, .. } = &event
                 && !self.plan.sends_data
             {
-                world.meter.received(data.size());
+                world.record.meter.received(data.size());
             }
             self.notify(now, AppEvent::Connection { conn: id, event }, world);
         }
@@ -408,7 +408,7 @@ impl FlowEnd {
                 AppAction::Open { conn, .. } => self.open(now, conn, world),
                 AppAction::Send { conn, stream, data } => {
                     if self.plan.sends_data {
-                        world.meter.offered(data.size());
+                        world.record.meter.offered(data.size());
                     }
                     self.mutate(now, conn, |endpoint| endpoint.send(now, stream, data), world);
                 }
@@ -470,9 +470,9 @@ impl FlowEnd {
         // No datagram of an experiment is longer than 4 GB.
         let ip_len = data.size() as u32 + overhead;
         if self.plan.sends_data {
-            world.meter.datagram_sent(now, data.size());
+            world.record.datagram_sent(now, data.size());
         } else {
-            world.meter.answer_sent(now);
+            world.record.answer_sent(now);
         }
         self.gone.packets_sent += 1;
         self.gone.data_packets_sent += 1;
@@ -493,8 +493,7 @@ impl FlowEnd {
 
     /// The random stream of the flow for one purpose at this end.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
-        let side = if self.plan.side == FlowSide::Client { "client" } else { "server" };
-        self.plan.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.plan.name))
+        self.plan.side.stream(&self.plan.seeds, &self.plan.name, purpose)
     }
 
     /// A count over all connections of this end.
@@ -547,7 +546,7 @@ impl FlowConnection {
     ) -> Option<ConnectionEvent> {
         transmit(now, conn, &mut self.endpoint, &plan.paths, world, |_| true);
         if !plan.sends_data {
-            world.meter.received(self.endpoint.take_ignored());
+            world.record.meter.received(self.endpoint.take_ignored());
         }
         self.endpoint.poll_event()
     }

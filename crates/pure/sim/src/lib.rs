@@ -16,7 +16,7 @@ mod blueprint;
 mod cables;
 mod datagrams;
 mod flow_end;
-mod flow_meter;
+mod flow_record;
 mod host;
 mod merge;
 mod network;

@@ -2,11 +2,11 @@
 
 use netrig_core::{Instant, protocol};
 use netrig_experiment::Carrier;
-use netrig_traffic::{ConnId, ReadSchedule};
+use netrig_traffic::{ConnId, FlowSide, ReadSchedule};
 use netrig_transport::sctp::{Association, Endpoints, ListenerResponse};
 use netrig_transport::{Packet, Payload, Serial, tcp};
 
-use crate::actor::{Actor, FlowSide};
+use crate::actor::Actor;
 use crate::agenda::Appointment;
 use crate::blueprint::{ConnectionAcceptor, pairs, way_of};
 use crate::flow_end::{FlowConnection, FlowEnd, TimerOwner, World};

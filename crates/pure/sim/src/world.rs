@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{CLIENT_PORT, Duration, Instant, Quantity, Seeds, Sink, Size, Subject, Timeline, quantity};
 use netrig_experiment::{Action, Flow, Route, Run, RunError, RunOutcome, Scenario, TimedEvent};
 use netrig_link::wire::words;
-use netrig_traffic::{AppEvent, Application, FlowContext};
+use netrig_traffic::{AppEvent, Application, FlowContext, FlowSide};
 use netrig_transport::ReportingEnds;
 
-use crate::actor::{Actor, EndId, FlowSide, PacketHolder};
+use crate::actor::{Actor, EndId, PacketHolder};
 use crate::blueprint::{Blueprint, FlowPath, acceptor, carrier_at};
 use crate::flow_end::{FlowEnd, TimerOwner, World};
-use crate::flow_meter::FlowMeter;
+use crate::flow_record::FlowRecord;
 use crate::network::Network;
 
 /// Events between two checks of the cancel flag: a few milliseconds.
@@ -27,7 +27,7 @@ pub(crate) struct Simulation<'a> {
     network: Network,
     /// By [`EndId::index`].
     ends: Vec<FlowEnd>,
-    meters: Vec<FlowMeter>,
+    records: Vec<FlowRecord>,
     timers: Vec<TimerOwner>,
     timeline: Timeline,
     /// The end of the run: after its duration, or earlier, when the flows of `ends_with` are done.
@@ -48,16 +48,16 @@ impl<'a> Simulation<'a> {
         let seeds = Seeds::new(run.seed);
         let mut network = Network::new(scenario, &seeds, sink)?;
         let mut ends = Vec::with_capacity(2 * scenario.flows.len());
-        let mut meters = Vec::with_capacity(scenario.flows.len());
+        let mut records = Vec::with_capacity(scenario.flows.len());
         for (flow, number) in scenario.flows.iter().zip(0..) {
             ends.extend(ends_of(flow, number, scenario, &seeds, sink, &mut network)?);
-            meters.push(FlowMeter::new(number, scenario.sample_every, sink));
+            records.push(FlowRecord::new(number, scenario.sample_every, sink));
         }
         network.chain();
         let end = Instant::ZERO + scenario.duration;
         let timeline = Timeline::new(sink);
         let (timers, given_up) = (Vec::new(), None);
-        Ok(Self { scenario, seeds, network, ends, meters, timers, timeline, end, given_up, most_memory })
+        Ok(Self { scenario, seeds, network, ends, records, timers, timeline, end, given_up, most_memory })
     }
 
     /// Runs until the end of the run.
@@ -89,8 +89,8 @@ impl<'a> Simulation<'a> {
             }
         }
         self.tick(self.end, sink);
-        for meter in &self.meters {
-            meter.finish(self.end, sink);
+        for record in &self.records {
+            record.finish(self.end, sink);
         }
         self.check_memory(self.end, sink)?;
         self.check_bytes()?;
@@ -182,7 +182,7 @@ impl<'a> Simulation<'a> {
     fn at_end(&mut self, end: EndId, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
         let mut world = World {
             network: &mut self.network,
-            meter: &mut self.meters[end.flow()],
+            record: &mut self.records[end.flow()],
             timers: &mut self.timers,
             timeline: &self.timeline,
             given_up: &mut self.given_up,
@@ -213,8 +213,8 @@ impl<'a> Simulation<'a> {
 
     /// Checks that all bytes of a flow have arrived if all its connections report this.
     fn check_bytes(&self) -> Result<(), RunError> {
-        for ((meter, ends), flow) in self.meters.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
-            let missing = meter.outstanding();
+        for ((record, ends), flow) in self.records.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
+            let missing = record.meter.outstanding();
             if missing != 0 && ends.iter().all(FlowEnd::has_delivered) {
                 return Err(RunError::Failed(format!(
                     "the bytes of flow `{}` do not balance: its connections report that all data was delivered, and {missing} B \
@@ -265,16 +265,16 @@ impl<'a> Simulation<'a> {
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
         self.network.tick(now, &self.timeline, sink);
         for number in 0..self.scenario.flows.len() as u32 {
-            for end in [FlowSide::Client, FlowSide::Server].map(|side| EndId::of(number, side)) {
+            for end in FlowSide::BOTH.map(|side| EndId::of(number, side)) {
                 self.at_end(end, sink, |end, world| end.offer_until(now, world));
             }
         }
-        for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
+        for (record, ends) in self.records.iter_mut().zip(self.ends.chunks(2)) {
             let counted = |whose, of| {
                 let counts = |end: &&FlowEnd| whose == ReportingEnds::Both || end.plan.sends_data;
                 ends.iter().filter(counts).map(|end| end.counted(of)).sum()
             };
-            meter.tick(now, counted, sink);
+            record.tick(now, counted, sink);
         }
     }
 }

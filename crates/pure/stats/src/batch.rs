@@ -3,6 +3,7 @@
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_open_unit, check_pairs, check_positive, check_sample};
 use crate::interval::{self, EstimationMethod, Interval};
+use crate::summary::{mean, mean_and_squares};
 
 /// The least number of batches of [`BatchMeans::choose`]. Schmeiser (1982), *Batch size effects in the
 /// analysis of simulation output*, finds 10 to 30 enough for any run length.
@@ -41,7 +42,6 @@ impl BatchMeans {
         check_sample(values, batches)?;
         let batch_size = values.len() / batches;
         let used = batch_size * batches;
-        let mean = |batch: &[f64]| batch.iter().sum::<f64>() / batch_size as f64;
         let means: Vec<f64> = values[..used].chunks_exact(batch_size).map(mean).collect();
         let (lag1, p_value) = von_neumann(&means);
         Ok(Self { means, batch_size, left_over: values.len() - used, lag1, p_value })
@@ -123,8 +123,7 @@ impl BatchMeans {
 /// not correlated.
 fn von_neumann(means: &[f64]) -> (f64, f64) {
     let k = means.len() as f64;
-    let mean = means.iter().sum::<f64>() / k;
-    let squares: f64 = means.iter().map(|m| (m - mean) * (m - mean)).sum();
+    let (mean, squares) = mean_and_squares(means);
     if squares == 0.0 {
         return (0.0, 1.0);
     }

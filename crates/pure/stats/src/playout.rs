@@ -1,7 +1,8 @@
 //! A play-out buffer: which packets a receiver of voice or video plays, and when.
 //!
 //! Packets arrive with varying delays. The buffer holds each packet until its play-out time; a packet that arrives later
-//! is as good as lost. [`played`] simulates a buffer over the packets of a run, [`LossBursts`] counts the missing packets.
+//! is as good as lost. [`played`] simulates a buffer over the packets of a run, and
+//! [`LossPattern`](crate::path::LossPattern) describes the missing packets.
 
 use crate::StatsError;
 
@@ -104,46 +105,5 @@ impl PlayoutClock {
             self.deviation_s = WEIGHT * self.deviation_s + (1.0 - WEIGHT) * off;
         }
         self.wait_s
-    }
-}
-
-/// Lost packets and bursts of loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LossBursts {
-    /// All packets.
-    pub packets: u64,
-    /// Missing packets.
-    pub lost: u64,
-    /// Runs of consecutive missing packets.
-    pub bursts: u64,
-}
-
-impl LossBursts {
-    /// Counts packets; `missing` is true for each missing packet.
-    #[must_use]
-    pub fn of(missing: &[bool]) -> Self {
-        let starts = missing.iter().enumerate().filter(|(at, lost)| **lost && (*at == 0 || !missing[at - 1]));
-        Self {
-            packets: missing.len() as u64,
-            lost: missing.iter().filter(|lost| **lost).count() as u64,
-            bursts: starts.count() as u64,
-        }
-    }
-
-    /// The share of packets that are missing; `None` without packets.
-    #[must_use]
-    pub fn share(&self) -> Option<f64> {
-        (self.packets > 0).then(|| self.lost as f64 / self.packets as f64)
-    }
-
-    /// Burst ratio, BurstR (G.107 section 7.5): the mean length of the bursts over that of independent losses of the same
-    /// share, 1 / (1 - share). It is 1 if no packet is lost or all are.
-    #[must_use]
-    pub fn burst_ratio(&self) -> f64 {
-        if self.lost == 0 || self.lost == self.packets {
-            return 1.0;
-        }
-        let mean_burst = self.lost as f64 / self.bursts as f64;
-        mean_burst * (self.packets - self.lost) as f64 / self.packets as f64
     }
 }

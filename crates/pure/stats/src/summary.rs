@@ -125,6 +125,19 @@ impl Extend<f64> for Summary {
     }
 }
 
+/// The arithmetic mean of values; not a number without values.
+#[must_use]
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The mean of values, and the sum of their squared deviations from it.
+#[must_use]
+pub fn mean_and_squares(values: &[f64]) -> (f64, f64) {
+    let mean = mean(values);
+    (mean, values.iter().map(|value| (value - mean) * (value - mean)).sum())
+}
+
 /// The time average of a value that is constant between changes, such as a queue length.
 ///
 /// Times are in seconds and must not run backwards.

@@ -1,6 +1,7 @@
 //! Warm-up: the part of a run's start to discard, so that the empty system does not bias the mean.
 
 use crate::error::{StatsError, check_sample};
+use crate::summary::mean;
 
 /// Values per batch in MSER-5.
 const BATCH: usize = 5;
@@ -50,8 +51,7 @@ impl Warmup {
     /// Fewer than 50 values (ten batches), or a value that is not finite.
     pub fn mser5(values: &[f64]) -> Result<Self, StatsError> {
         check_sample(values, 2 * KEPT_BATCHES * BATCH)?;
-        let batches: Vec<f64> =
-            values.chunks_exact(BATCH).map(|b| b.iter().sum::<f64>() / BATCH as f64).collect();
+        let batches: Vec<f64> = values.chunks_exact(BATCH).map(mean).collect();
         let cut = smallest_error(&batches);
         Ok(Self { discard: cut * BATCH, verdict: verdict(cut, batches.len()) })
     }

@@ -101,13 +101,24 @@ pub enum AppAction {
     },
 }
 
+impl AppAction {
+    /// Reports a value measured at `at`.
+    pub(crate) const fn record(at: Instant, quantity: &'static Quantity, value: f64) -> Self {
+        Self::Record(Sample { at, quantity, value })
+    }
+
+    /// Sends `size` bytes without content on a connection.
+    pub(crate) const fn fill(conn: ConnId, stream: StreamId, size: u64) -> Self {
+        Self::Send { conn, stream, data: Data::Fill(size) }
+    }
+}
+
 /// The traffic model at one end of a flow.
 ///
-/// It is called per message, not per packet, so `dyn` is cheap enough. After every [`Application::handle`] the carrier
-/// takes all actions ([`react`] does it).
+/// It is called per message, not per packet, so `dyn` is cheap enough.
 pub trait Application: Send {
-    /// Handles an event.
-    fn handle(&mut self, now: Instant, event: AppEvent);
+    /// Handles an event, and passes the resulting actions to `act` in their order.
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction));
 
     /// Whether it ignores received data without content. The carrier asks once per connection.
     fn ignores_data(&self) -> bool {
@@ -132,34 +143,26 @@ pub trait Application: Send {
     /// only while the application [only offers](Application::only_offers).
     fn offer(&mut self, until: Instant, carry: &mut dyn FnMut(Instant, AppAction)) {
         while let Some(at) = self.poll_timeout().filter(|at| *at <= until) {
-            self.handle(at, AppEvent::Timeout);
-            while let Some(action) = self.poll_action(at) {
-                carry(at, action);
-            }
+            self.handle(at, AppEvent::Timeout, &mut |action| carry(at, action));
         }
     }
 
     /// Time of the next [`AppEvent::Timeout`]. Invalid after any call that takes `&mut self`. It may lie before the
     /// start of the flow, for an application that has to prepare.
     #[must_use]
-    fn poll_timeout(&self) -> Option<Instant>;
-
-    /// The next action, until `None`.
-    #[must_use]
-    fn poll_action(&mut self, now: Instant) -> Option<AppAction>;
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Passes one event to the application and all its actions to `carry`. Returns the new deadline. Every carrier drives
-/// applications by this function.
+/// applications by this function. `carry` must not call the application.
 pub fn react(
     application: &mut dyn Application,
     now: Instant,
     event: AppEvent,
     mut carry: impl FnMut(AppAction),
 ) -> Option<Instant> {
-    application.handle(now, event);
-    while let Some(action) = application.poll_action(now) {
-        carry(action);
-    }
+    application.handle(now, event, &mut carry);
     application.poll_timeout()
 }

@@ -1,8 +1,6 @@
 //! Bulk transfer: as much data as the transport takes.
 
-use std::collections::VecDeque;
-
-use netrig_core::{ConnectionEvent, Data, Duration, Instant, Sample, Size, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Duration, Instant, Size, StreamId, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -78,9 +76,8 @@ impl ApplicationSettings for Bulk {
             streams: self.streams,
             next_stream: 0,
             closed: false,
-            actions: VecDeque::new(),
         };
-        let sink = BulkSink { started: flow.start, left, actions: VecDeque::new() };
+        let sink = BulkSink { started: flow.start, left };
         Ends { client: Box::new(source), server: Box::new(sink) }
     }
 }
@@ -94,14 +91,13 @@ struct BulkSource {
     streams: u16,
     next_stream: u16,
     closed: bool,
-    actions: VecDeque<AppAction>,
 }
 
 const CONN: ConnId = ConnId::Opened(0);
 
 impl BulkSource {
     /// Sends about one block on each stream, message by message in turn.
-    fn give(&mut self) {
+    fn give(&mut self, act: &mut dyn FnMut(AppAction)) {
         let rounds = BLOCK.div_ceil(self.message);
         for _ in 0..rounds * u64::from(self.streams) {
             let size = self.left.min(self.message);
@@ -111,35 +107,35 @@ impl BulkSource {
             let stream = StreamId(self.next_stream);
             self.next_stream = (self.next_stream + 1) % self.streams;
             self.left -= size;
-            self.actions.push_back(AppAction::Send { conn: CONN, stream, data: Data::Fill(size) });
+            act(AppAction::fill(CONN, stream, size));
         }
         if self.left == 0 {
-            self.close();
+            self.close(act);
         }
     }
 
-    fn close(&mut self) {
+    fn close(&mut self, act: &mut dyn FnMut(AppAction)) {
         if !self.closed {
             self.closed = true;
-            self.actions.push_back(AppAction::Close { conn: CONN });
+            act(AppAction::Close { conn: CONN });
         }
     }
 }
 
 impl Application for BulkSource {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Started => {
-                self.actions.push_back(AppAction::Open { conn: CONN, to: self.server });
-                self.give();
+                act(AppAction::Open { conn: CONN, to: self.server });
+                self.give(act);
             }
-            AppEvent::Connection { event: ConnectionEvent::Writable, .. } => self.give(),
+            AppEvent::Connection { event: ConnectionEvent::Writable, .. } => self.give(act),
             AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => self.closed = true,
             AppEvent::Timeout if self.until.is_some_and(|until| until <= now) => {
                 self.until = None;
-                self.close();
+                self.close(act);
             }
-            AppEvent::Stopped => self.close(),
+            AppEvent::Stopped => self.close(act),
             _ => {}
         }
     }
@@ -147,17 +143,12 @@ impl Application for BulkSource {
     fn poll_timeout(&self) -> Option<Instant> {
         self.until.filter(|_| !self.closed)
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
-    }
 }
 
 /// Receives, and records when all data has arrived.
 struct BulkSink {
     started: Instant,
     left: Option<u64>,
-    actions: VecDeque<AppAction>,
 }
 
 impl Application for BulkSink {
@@ -165,7 +156,7 @@ impl Application for BulkSink {
         self.left.is_none()
     }
 
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         let AppEvent::Connection { conn, event } = event else { return };
         match (event, &mut self.left) {
             (ConnectionEvent::Received { data, .. }, Some(left)) => {
@@ -173,46 +164,24 @@ impl Application for BulkSink {
                 if *left == 0 {
                     self.left = None;
                     let value = now.since(self.started).as_secs_f64();
-                    for (quantity, value) in
-                        [(&quantity::OBJECT_TIME, value), (&quantity::OBJECTS_RECEIVED, 1.0)]
-                    {
-                        self.actions.push_back(AppAction::Record(Sample { at: now, quantity, value }));
-                    }
+                    act(AppAction::record(now, &quantity::OBJECT_TIME, value));
+                    act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
                 }
             }
-            (ConnectionEvent::PeerFinished, _) => self.actions.push_back(AppAction::Close { conn }),
+            (ConnectionEvent::PeerFinished, _) => act(AppAction::Close { conn }),
             _ => {}
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::{Settings, react};
 
     /// Streams and sizes of the messages sent at the start.
     fn given(bulk: Bulk) -> Vec<(u16, u64)> {
-        let flow = FlowContext {
-            name: "file".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 5001).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext::of_test("file", 1);
         let mut source = Settings::Bulk(bulk).ends(&flow).client;
         let mut given = Vec::new();
         react(&mut *source, Instant::ZERO, AppEvent::Started, |action| {

@@ -267,22 +267,13 @@ fn gap_at(rate: Option<Rate>, payload: f64, flow: &FlowContext) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Instant, Seeds};
+    use netrig_core::Instant;
 
     use super::*;
     use crate::{AppAction, AppEvent, Genome, Settings, react};
 
     fn flow() -> FlowContext {
-        FlowContext {
-            name: "background".into(),
-            seeds: Seeds::new(3),
-            server: ([10, 0, 0, 2], 5001).into(),
-            start: Instant::ZERO,
-            datagram_headers: UDP_IPV4_HEADERS,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        }
+        FlowContext::of_test("background", 3)
     }
 
     /// Send times and sizes of the first `n` datagrams.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use netrig_core::{Instant, Seeds, Stream};
+use serde::{Deserialize, Serialize};
 
 use crate::Application;
 
@@ -31,6 +32,44 @@ impl FlowContext {
     /// The flow's random stream for one `purpose`.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
         self.seeds.stream(&format!("flow/{}/{purpose}", self.name))
+    }
+}
+
+#[cfg(test)]
+impl FlowContext {
+    /// A flow that starts at 0 and does not stop.
+    pub(crate) fn of_test(name: &str, seed: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            seeds: Seeds::new(seed),
+            client: ([10, 0, 0, 1], 49_152).into(),
+            server: ([10, 0, 0, 2], 5001).into(),
+            start: Instant::ZERO,
+            stop: Instant::NEVER,
+            datagram_headers: crate::UDP_IPV4_HEADERS,
+            streams: 1,
+        }
+    }
+}
+
+/// Which end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowSide {
+    /// The flow's `from`: opens connections or sends datagrams.
+    Client,
+    /// The flow's `to`: listens.
+    Server,
+}
+
+impl FlowSide {
+    /// Both sides.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+
+    /// The random stream of this end of flow `name` for one `purpose`.
+    pub fn stream(self, seeds: &Seeds, name: &str, purpose: &str) -> Stream {
+        let side = if self == Self::Client { "client" } else { "server" };
+        seeds.stream(&format!("flow/{name}/{side}/{purpose}"))
     }
 }
 

@@ -1,9 +1,8 @@
 //! Files, one after the other, each over its own connection.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Instant, Sample, SpanDistribution, Stream, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Instant, SpanDistribution, Stream, StreamId, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,14 +54,8 @@ impl ApplicationSettings for File {
             current: None,
             next: None,
             stopped: false,
-            actions: VecDeque::new(),
         };
-        let server = FileReceiver {
-            size: self.size.clone(),
-            sizes: flow.stream("sizes"),
-            current: None,
-            actions: VecDeque::new(),
-        };
+        let server = FileReceiver { size: self.size.clone(), sizes: flow.stream("sizes"), current: None };
         Ends { client: Box::new(client), server: Box::new(server) }
     }
 
@@ -82,56 +75,50 @@ struct FileSender {
     current: Option<(ConnId, Instant)>,
     next: Option<Instant>,
     stopped: bool,
-    actions: VecDeque<AppAction>,
 }
 
 impl FileSender {
-    fn begin(&mut self, now: Instant) {
+    fn begin(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         if self.stopped || self.settings.count.is_some_and(|count| self.begun >= count) {
             return;
         }
         let conn = ConnId::Opened(self.begun);
         self.begun += 1;
         self.current = Some((conn, now));
-        let data = Data::Fill(self.settings.size.draw(&mut self.sizes));
-        self.actions.push_back(AppAction::Open { conn, to: self.server });
-        self.actions.push_back(AppAction::Send { conn, stream: StreamId(0), data });
+        act(AppAction::Open { conn, to: self.server });
+        act(AppAction::fill(conn, StreamId(0), self.settings.size.draw(&mut self.sizes)));
     }
 
-    fn finished(&mut self, now: Instant, conn: ConnId, begun: Instant) {
+    fn finished(&mut self, now: Instant, conn: ConnId, begun: Instant, act: &mut dyn FnMut(AppAction)) {
         let value = now.since(begun).as_secs_f64();
-        self.actions.push_back(AppAction::Record(Sample {
-            at: now,
-            quantity: &quantity::RESPONSE_TIME,
-            value,
-        }));
-        self.actions.push_back(AppAction::Close { conn });
-        self.pause(now);
+        act(AppAction::record(now, &quantity::RESPONSE_TIME, value));
+        act(AppAction::Close { conn });
+        self.pause(now, act);
     }
 
-    fn pause(&mut self, now: Instant) {
+    fn pause(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         self.current = None;
         match &self.settings.pause {
             Some(pause) => self.next = Some(now + pause.draw(&mut self.pauses)),
-            None => self.begin(now),
+            None => self.begin(now, act),
         }
     }
 }
 
 impl Application for FileSender {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
-            AppEvent::Started => self.begin(now),
+            AppEvent::Started => self.begin(now, act),
             AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => {
                 self.next = None;
-                self.begin(now);
+                self.begin(now, act);
             }
             AppEvent::Connection { conn, event } => match (event, self.current) {
                 (ConnectionEvent::Received { .. }, Some((current, begun))) if current == conn => {
-                    self.finished(now, conn, begun);
+                    self.finished(now, conn, begun, act);
                 }
                 // A failed connection is no file; the next one is tried after the pause.
-                (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now),
+                (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now, act),
                 _ => {}
             },
             AppEvent::Stopped => self.stopped = true,
@@ -142,10 +129,6 @@ impl Application for FileSender {
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
-    }
 }
 
 /// Receives files and records the time of each from the connection's establishment to its last byte.
@@ -153,11 +136,10 @@ struct FileReceiver {
     size: SizeDistribution,
     sizes: Stream,
     current: Option<(ConnId, Instant, u64)>,
-    actions: VecDeque<AppAction>,
 }
 
 impl Application for FileReceiver {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {
             ConnectionEvent::Connected { .. } => {
@@ -171,26 +153,13 @@ impl Application for FileReceiver {
                 *left = left.saturating_sub(data.size());
                 if *left == 0 {
                     let value = now.since(*begun).as_secs_f64();
-                    let sample = |quantity, value| AppAction::Record(Sample { at: now, quantity, value });
-                    self.actions.push_back(sample(&quantity::OBJECT_TIME, value));
-                    self.actions.push_back(sample(&quantity::OBJECTS_RECEIVED, 1.0));
-                    self.actions.push_back(AppAction::Send {
-                        conn,
-                        stream: StreamId(0),
-                        data: Data::Fill(1),
-                    });
+                    act(AppAction::record(now, &quantity::OBJECT_TIME, value));
+                    act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
+                    act(AppAction::fill(conn, StreamId(0), 1));
                 }
             }
-            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            ConnectionEvent::PeerFinished => act(AppAction::Close { conn }),
             ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }

@@ -1,9 +1,8 @@
 //! One file by FTP.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Size, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Instant, Size, StreamId, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,15 +50,8 @@ impl ApplicationSettings for Ftp {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let (size, direction) = (self.size.bytes(), self.direction);
-        let client = FtpClient {
-            server: flow.server,
-            size,
-            direction,
-            begun: None,
-            received: 0,
-            actions: VecDeque::new(),
-        };
-        let server = FtpServer { size, direction, left: size, actions: VecDeque::new() };
+        let client = FtpClient { server: flow.server, size, direction, begun: None, received: 0 };
+        let server = FtpServer { size, direction, left: size };
         Ends { client: Box::new(client), server: Box::new(server) }
     }
 
@@ -86,11 +78,10 @@ struct FtpClient {
     direction: FtpDirection,
     begun: Option<Instant>,
     received: u64,
-    actions: VecDeque<AppAction>,
 }
 
 impl FtpClient {
-    fn take(&mut self, now: Instant, bytes: u64) {
+    fn take(&mut self, now: Instant, bytes: u64, act: &mut dyn FnMut(AppAction)) {
         let is_first = self.received == 0;
         self.received += bytes;
         if is_first {
@@ -101,36 +92,25 @@ impl FtpClient {
             FtpDirection::Fetch => (false, BEGINS + self.size),
         };
         if sends {
-            let data = Data::Fill(self.size);
-            self.actions.push_back(AppAction::Send { conn: CONNECTION, stream: StreamId(0), data });
+            act(AppAction::fill(CONNECTION, StreamId(0), self.size));
         }
         if let Some(begun) = self.begun.filter(|_| self.received >= complete) {
             self.begun = None;
-            self.actions.push_back(record(now, &quantity::RESPONSE_TIME, now.since(begun).as_secs_f64()));
-            self.actions.push_back(AppAction::Close { conn: CONNECTION });
+            act(AppAction::record(now, &quantity::RESPONSE_TIME, now.since(begun).as_secs_f64()));
+            act(AppAction::Close { conn: CONNECTION });
         }
     }
 }
 
 impl Application for FtpClient {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
-            AppEvent::Started => {
-                self.actions.push_back(AppAction::Open { conn: CONNECTION, to: self.server })
-            }
+            AppEvent::Started => act(AppAction::Open { conn: CONNECTION, to: self.server }),
             AppEvent::Connection { event: ConnectionEvent::Received { data, .. }, .. } => {
-                self.take(now, data.size());
+                self.take(now, data.size(), act);
             }
             _ => {}
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
@@ -140,52 +120,34 @@ struct FtpServer {
     direction: FtpDirection,
     /// Bytes of the file that are not yet received.
     left: u64,
-    actions: VecDeque<AppAction>,
-}
-
-impl FtpServer {
-    fn send(&mut self, conn: ConnId, size: u64) {
-        self.actions.push_back(AppAction::Send { conn, stream: StreamId(0), data: Data::Fill(size) });
-    }
 }
 
 impl Application for FtpServer {
-    fn handle(&mut self, _now: Instant, event: AppEvent) {
+    fn handle(&mut self, _now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         let AppEvent::Connection { conn, event } = event else { return };
+        let mut send = |size| act(AppAction::fill(conn, StreamId(0), size));
         match event {
             ConnectionEvent::Connected { .. } => {
-                self.send(conn, BEGINS);
+                send(BEGINS);
                 if self.direction == FtpDirection::Fetch {
-                    self.send(conn, self.size);
+                    send(self.size);
                 }
             }
             ConnectionEvent::Received { data, .. } if self.left > 0 => {
                 self.left = self.left.saturating_sub(data.size());
                 if self.left == 0 {
-                    self.send(conn, COMPLETE);
+                    send(COMPLETE);
                 }
             }
-            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            ConnectionEvent::PeerFinished => act(AppAction::Close { conn }),
             _ => {}
         }
     }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
-    }
-}
-
-fn record(at: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
-    AppAction::Record(Sample { at, quantity, value })
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Duration, Seeds};
+    use netrig_core::{Data, Duration};
 
     use super::*;
     use crate::{Settings, react};
@@ -193,16 +155,7 @@ mod tests {
     fn ends(direction: FtpDirection) -> Ends {
         let settings = Settings::Ftp(Ftp { size: "1000 B".parse().unwrap(), direction });
         settings.check().unwrap();
-        settings.ends(&FlowContext {
-            name: "file".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 21).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        })
+        settings.ends(&FlowContext::of_test("file", 1))
     }
 
     fn at(ms: u64) -> Instant {

@@ -38,7 +38,7 @@ pub use bulk::Bulk;
 pub use clip::{Clip, ClipError, Picture};
 pub use datagrams::{Cbr, OnOff, Poisson};
 pub use distribution::SizeDistribution;
-pub use ends::{Ends, FlowContext};
+pub use ends::{Ends, FlowContext, FlowSide};
 pub use file::File;
 pub use ftp::{Ftp, FtpDirection};
 pub use imix::{Genome, Imix, UDP_IPV4_HEADERS};

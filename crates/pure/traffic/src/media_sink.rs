@@ -1,20 +1,15 @@
 //! The receiving end of voice and video: records the number and delay of each datagram.
 
-use std::collections::VecDeque;
-
-use netrig_core::{Instant, Sample, quantity};
+use netrig_core::{Instant, quantity};
 
 use crate::{AppAction, AppEvent, Application};
 
 /// Records the number and the delay of each datagram. The quality of media depends on which datagrams are missing at
 /// their play-out time.
-#[derive(Default)]
-pub(crate) struct MediaSink {
-    pending: VecDeque<Sample>,
-}
+pub(crate) struct MediaSink;
 
 impl Application for MediaSink {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         let AppEvent::Datagram { number, sent, .. } = event else { return };
         let delay = now.since(sent).as_secs_f64();
         for (at, quantity, value) in [
@@ -23,15 +18,7 @@ impl Application for MediaSink {
             (now, &quantity::MEDIA_NUMBER, number as f64),
             (now, &quantity::MEDIA_DELAY, delay),
         ] {
-            self.pending.push_back(Sample { at, quantity, value });
+            act(AppAction::record(at, quantity, value));
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.pending.pop_front().map(AppAction::Record)
     }
 }

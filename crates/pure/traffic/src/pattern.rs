@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{Data, Duration, Instant, Sample, Size, SpanDistribution, Stream, quantity};
+use netrig_core::{Data, Duration, Instant, Size, SpanDistribution, Stream, quantity};
 
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SizeDistribution, Trace, TracedDatagram};
 
@@ -111,26 +111,25 @@ fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
 
 /// A source of such datagrams, and their receiver.
 pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
-    let source = PatternSource { server: flow.server, pattern, next: None, due: None };
-    Ends { client: Box::new(source), server: Box::new(PatternSink { pending: [None, None] }) }
+    let source = PatternSource { server: flow.server, pattern, next: None };
+    Ends { client: Box::new(source), server: Box::new(PatternSink) }
 }
 
 struct PatternSource {
     server: SocketAddr,
     pattern: Pattern,
     next: Option<Instant>,
-    due: Option<AppAction>,
 }
 
 impl Application for PatternSource {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Started => self.next = self.pattern.next(now),
             AppEvent::Timeout => {
                 // From its due time, not from `now`: a carrier that is late offers no less.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
                 let data = Data::Fill(self.pattern.size());
-                self.due = Some(AppAction::Datagram { to: self.server, data });
+                act(AppAction::Datagram { to: self.server, data });
                 self.next = self.pattern.next(at);
             }
             AppEvent::Stopped => self.next = None,
@@ -141,33 +140,17 @@ impl Application for PatternSource {
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.due.take()
-    }
 }
 
 /// Records the delay of each datagram.
-struct PatternSink {
-    pending: [Option<Sample>; 2],
-}
+struct PatternSink;
 
 impl Application for PatternSink {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         if let AppEvent::Datagram { sent, .. } = event {
             let delay = now.since(sent).as_secs_f64();
-            self.pending = [
-                Some(Sample { at: now, quantity: &quantity::ONE_WAY_DELAY, value: delay }),
-                Some(Sample { at: sent, quantity: &quantity::DATAGRAMS_RECEIVED, value: 1.0 }),
-            ];
+            act(AppAction::record(now, &quantity::ONE_WAY_DELAY, delay));
+            act(AppAction::record(sent, &quantity::DATAGRAMS_RECEIVED, 1.0));
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.pending.iter_mut().find_map(Option::take).map(AppAction::Record)
     }
 }

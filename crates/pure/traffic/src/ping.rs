@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{
-    Data, DatagramId, Duration, Instant, Quantity, Sample, Size, SpanDistribution, Stream, quantity,
-};
+use netrig_core::{Data, DatagramId, Duration, Instant, Size, SpanDistribution, Stream, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +49,8 @@ impl ApplicationSettings for Ping {
             next: None,
             sent: 0,
             undecided: VecDeque::new(),
-            actions: VecDeque::new(),
         };
-        Ends { client: Box::new(pinger), server: Box::new(EchoResponder { actions: VecDeque::new() }) }
+        Ends { client: Box::new(pinger), server: Box::new(EchoResponder) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -72,10 +69,6 @@ impl ApplicationSettings for Ping {
 /// The longest payload over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
 const LONGEST: u64 = 65_507;
 
-fn record(at: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
-    AppAction::Record(Sample { at, quantity, value })
-}
-
 /// Sends pings and receives their answers.
 struct Pinger {
     server: SocketAddr,
@@ -87,7 +80,6 @@ struct Pinger {
     sent: u64,
     /// Pings whose wait is not over, the oldest first. The last one is the last sent.
     undecided: VecDeque<PendingPing>,
-    actions: VecDeque<AppAction>,
 }
 
 /// A ping that waits for its answer.
@@ -97,9 +89,9 @@ struct PendingPing {
 }
 
 impl Pinger {
-    fn ping(&mut self, due: Instant) {
+    fn ping(&mut self, due: Instant, act: &mut dyn FnMut(AppAction)) {
         let data = Data::Fill(self.settings.size.bytes());
-        self.actions.push_back(AppAction::Datagram { to: self.server, data });
+        act(AppAction::Datagram { to: self.server, data });
         self.undecided.push_back(PendingPing { until: due + self.settings.wait, answered: false });
         self.sent += 1;
         // From its due time, not from now: a carrier that is late pings no less often.
@@ -108,38 +100,38 @@ impl Pinger {
 
     /// Counts pings whose wait is over, answered or not. Pings at the end of a run whose wait is not over do not count,
     /// because only the answered ones among them are decided.
-    fn decide(&mut self, now: Instant) {
+    fn decide(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         while let Some(ping) = self.undecided.pop_front_if(|ping| ping.until <= now) {
-            self.actions.push_back(record(now, &quantity::PINGS, 1.0));
+            act(AppAction::record(now, &quantity::PINGS, 1.0));
             if ping.answered {
-                self.actions.push_back(record(now, &quantity::PINGS_ANSWERED, 1.0));
+                act(AppAction::record(now, &quantity::PINGS_ANSWERED, 1.0));
             }
         }
     }
 
-    fn answered(&mut self, now: Instant, ping: DatagramId) {
+    fn answered(&mut self, now: Instant, ping: DatagramId, act: &mut dyn FnMut(AppAction)) {
         let oldest = self.sent - self.undecided.len() as u64;
         let place = ping.number.checked_sub(oldest).and_then(|place| usize::try_from(place).ok());
         let Some(found) = place.and_then(|place| self.undecided.get_mut(place)) else { return };
         if !std::mem::replace(&mut found.answered, true) {
             // RFC 2681 section 2.4: from the time at which the first bit was sent.
             let took = now.since(ping.sent).as_secs_f64();
-            self.actions.push_back(record(now, &quantity::ROUND_TRIP_TIME, took));
+            act(AppAction::record(now, &quantity::ROUND_TRIP_TIME, took));
         }
     }
 }
 
 impl Application for Pinger {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
-        self.decide(now);
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
+        self.decide(now, act);
         match event {
             AppEvent::Started => self.next = Some(now + self.settings.interval.draw(&mut self.gaps)),
             AppEvent::Timeout => {
                 if let Some(due) = self.next.filter(|due| *due <= now) {
-                    self.ping(due);
+                    self.ping(due, act);
                 }
             }
-            AppEvent::Answered { datagram, .. } => self.answered(now, datagram),
+            AppEvent::Answered { datagram, .. } => self.answered(now, datagram, act),
             AppEvent::Stopped => self.next = None,
             _ => {}
         }
@@ -149,43 +141,24 @@ impl Application for Pinger {
         let decided = self.undecided.front().map(|ping| ping.until);
         [self.next, decided].into_iter().flatten().min()
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
-    }
 }
 
 /// Answers each ping, and records its one-way delay.
-struct EchoResponder {
-    actions: VecDeque<AppAction>,
-}
+struct EchoResponder;
 
 impl Application for EchoResponder {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         if let AppEvent::Datagram { from, number, sent, data } = event {
-            let answer = AppAction::Answer { to: from, datagram: DatagramId { number, sent }, data };
             let delay = now.since(sent).as_secs_f64();
-            self.actions.extend([
-                answer,
-                record(now, &quantity::ONE_WAY_DELAY, delay),
-                record(sent, &quantity::DATAGRAMS_RECEIVED, 1.0),
-            ]);
+            act(AppAction::Answer { to: from, datagram: DatagramId { number, sent }, data });
+            act(AppAction::record(now, &quantity::ONE_WAY_DELAY, delay));
+            act(AppAction::record(sent, &quantity::DATAGRAMS_RECEIVED, 1.0));
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::react;
 
@@ -204,18 +177,7 @@ mod tests {
     }
 
     fn ends(settings: &Ping) -> Ends {
-        let server = ([10, 0, 0, 2], 5001).into();
-        let (name, seeds) = ("ping".into(), Seeds::new(1));
-        settings.ends(&FlowContext {
-            name,
-            seeds,
-            server,
-            start: Instant::ZERO,
-            datagram_headers: 28,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        })
+        settings.ends(&FlowContext::of_test("ping", 1))
     }
 
     /// Pings every 10 ms for 100 ms. `answer` returns the milliseconds to the answer of the n-th ping, if it is

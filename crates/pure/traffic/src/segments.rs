@@ -1,9 +1,8 @@
 //! Video in segments, as in streaming over HTTP.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{ConnectionEvent, Data, Duration, Instant, Rate, Sample, Size, StreamId, quantity};
+use netrig_core::{ConnectionEvent, Duration, Instant, Rate, Size, StreamId, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,10 +63,8 @@ impl ApplicationSettings for Segments {
             left: 0,
             played_out: flow.start,
             next: None,
-            actions: VecDeque::new(),
         };
-        let server =
-            SegmentServer { request: self.request.bytes(), size, received: 0, actions: VecDeque::new() };
+        let server = SegmentServer { request: self.request.bytes(), size, received: 0 };
         Ends { client: Box::new(player), server: Box::new(server) }
     }
 
@@ -77,10 +74,6 @@ impl ApplicationSettings for Segments {
 }
 
 const CONN: ConnId = ConnId::Opened(0);
-
-fn send(conn: ConnId, size: u64) -> AppAction {
-    AppAction::Send { conn, stream: StreamId(0), data: Data::Fill(size) }
-}
 
 /// Requests segments and plays them.
 struct SegmentPlayer {
@@ -96,18 +89,17 @@ struct SegmentPlayer {
     played_out: Instant,
     /// Time at which there is room for the next segment.
     next: Option<Instant>,
-    actions: VecDeque<AppAction>,
 }
 
 impl SegmentPlayer {
-    fn ask(&mut self, now: Instant) {
+    fn ask(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         self.next = None;
         self.asked = Some(now);
         self.left = self.size;
-        self.actions.push_back(send(CONN, self.settings.request.bytes()));
+        act(AppAction::fill(CONN, StreamId(0), self.settings.request.bytes()));
     }
 
-    fn received(&mut self, now: Instant, bytes: u64) {
+    fn received(&mut self, now: Instant, bytes: u64, act: &mut dyn FnMut(AppAction)) {
         let Some(asked) = self.asked else { return };
         self.left = self.left.saturating_sub(bytes);
         if self.left > 0 {
@@ -115,9 +107,8 @@ impl SegmentPlayer {
         }
         self.asked = None;
         let took = now.since(asked).as_secs_f64();
-        for (quantity, value) in [(&quantity::RESPONSE_TIME, took), (&quantity::OBJECTS_RECEIVED, 1.0)] {
-            self.actions.push_back(AppAction::Record(Sample { at: now, quantity, value }));
-        }
+        act(AppAction::record(now, &quantity::RESPONSE_TIME, took));
+        act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
         // A player that ran dry continues from here.
         self.played_out = self.played_out.max(now) + self.settings.segment;
         let held = self.played_out.since(now);
@@ -127,22 +118,22 @@ impl SegmentPlayer {
 }
 
 impl Application for SegmentPlayer {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Started => {
-                self.actions.push_back(AppAction::Open { conn: CONN, to: self.server });
-                self.ask(now);
+                act(AppAction::Open { conn: CONN, to: self.server });
+                self.ask(now, act);
             }
-            AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => self.ask(now),
+            AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => self.ask(now, act),
             AppEvent::Connection { event: ConnectionEvent::Received { data, .. }, .. } => {
-                self.received(now, data.size());
+                self.received(now, data.size(), act);
             }
             AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => {
                 (self.asked, self.next) = (None, None);
             }
             AppEvent::Stopped => {
                 (self.asked, self.next) = (None, None);
-                self.actions.push_back(AppAction::Close { conn: CONN });
+                act(AppAction::Close { conn: CONN });
             }
             _ => {}
         }
@@ -150,10 +141,6 @@ impl Application for SegmentPlayer {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
@@ -163,37 +150,28 @@ struct SegmentServer {
     size: u64,
     /// Received bytes of the current request.
     received: u64,
-    actions: VecDeque<AppAction>,
 }
 
 impl Application for SegmentServer {
-    fn handle(&mut self, _now: Instant, event: AppEvent) {
+    fn handle(&mut self, _now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {
             ConnectionEvent::Received { data, .. } => {
                 self.received += data.size();
                 while self.received >= self.request {
                     self.received -= self.request;
-                    self.actions.push_back(send(conn, self.size));
+                    act(AppAction::fill(conn, StreamId(0), self.size));
                 }
             }
-            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            ConnectionEvent::PeerFinished => act(AppAction::Close { conn }),
             _ => {}
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
+    use netrig_core::Data;
 
     use super::*;
     use crate::react;
@@ -210,16 +188,7 @@ mod tests {
 
     /// Request times of the first segments, if each takes the given seconds to arrive.
     fn asked(settings: &Segments, takes: &[u64]) -> Vec<u64> {
-        let flow = FlowContext {
-            name: "video".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 5001).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext::of_test("video", 1);
         let Ends { client: mut player, mut server } = settings.ends(&flow);
         let mut asked = vec![0];
         react(&mut *player, Instant::ZERO, AppEvent::Started, |_| {});

@@ -1,12 +1,11 @@
 //! Users of SIP and their server over datagrams, by the state machines of `netrig-sip`: a part of a load at the flow's
 //! first end, and a server at its second.
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use netrig_core::{Data, Duration, Instant, Sample, quantity};
+use netrig_core::{Data, Duration, Instant, quantity};
 use netrig_sip::Message;
 use netrig_sip::header::Transport;
 use netrig_sip::index::samples_of;
@@ -43,7 +42,7 @@ impl ApplicationSettings for LoadSettings {
                         .delay
                         .as_ref()
                         .map(|law| DelayedResponses::new(law.0.clone(), flow.stream("delay")));
-                    SipServerEnd { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
+                    SipServerEnd { server, waiting, client: flow.client.ip() }
                 })
             }
             _ => Err("its server is an external program and not part of netrig".to_owned()),
@@ -64,14 +63,14 @@ impl ApplicationSettings for LoadSettings {
 struct FailedEnd(Option<String>);
 
 impl Application for FailedEnd {
-    fn handle(&mut self, _now: Instant, _event: AppEvent) {}
+    fn handle(&mut self, _now: Instant, _event: AppEvent, act: &mut dyn FnMut(AppAction)) {
+        if let Some(why) = self.0.take() {
+            act(AppAction::GiveUp { why });
+        }
+    }
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.0.is_some().then_some(Instant::ZERO)
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        Some(AppAction::GiveUp { why: self.0.take()? })
     }
 }
 
@@ -85,7 +84,6 @@ struct Tester {
     has_begun: bool,
     /// Time of the next time-out.
     next: Option<Instant>,
-    actions: VecDeque<AppAction>,
 }
 
 impl Tester {
@@ -109,46 +107,39 @@ impl Tester {
             has_begun: false,
             // Users are registered before the flow starts, if the load needs it.
             next: settings.prepares().then_some(Instant::ZERO),
-            actions: VecDeque::new(),
         })
     }
 
-    fn record(&mut self, sample: Sample) {
-        self.actions.push_back(AppAction::Record(sample));
-    }
-
-    fn give_up(&mut self, why: &str) {
-        self.actions.push_back(AppAction::GiveUp { why: format!("flow `{}`: {why}", self.name) });
+    fn give_up(&self, why: &str) -> AppAction {
+        AppAction::GiveUp { why: format!("flow `{}`: {why}", self.name) }
     }
 
     /// Starts the load, if all users are prepared.
-    fn begin(&mut self) {
+    fn begin(&mut self, act: &mut dyn FnMut(AppAction)) {
         if self.part.is_prepared() {
             self.has_begun = true;
             self.part.start(self.start);
         } else {
             let [done, all] = self.part.prepared();
-            self.give_up(&format!(
+            act(self.give_up(&format!(
                 "only {done} of {all} users were registered at its start; a later `start` gives them more time"
-            ));
+            )));
         }
     }
 
     /// Starts the users that are due.
-    fn users(&mut self, now: Instant) {
+    fn users(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         while let Some(begun) = self.part.begin(now) {
-            match begun {
-                AttemptStart::At(at) => {
-                    self.record(Sample { at, quantity: &quantity::SIP_BEGUN, value: 1.0 })
-                }
+            act(match begun {
+                AttemptStart::At(at) => AppAction::record(at, &quantity::SIP_BEGUN, 1.0),
                 AttemptStart::Full => self.give_up("it reached the limit `most_calls` of simultaneous calls"),
                 AttemptStart::Busy => self.give_up("more users are needed (`users`): all of them were busy"),
-            }
+            });
         }
     }
 
     /// Sends waiting messages, and counts ended attempts. Messages to one of the own users are passed to them directly.
-    fn flush(&mut self, now: Instant) {
+    fn flush(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         loop {
             let own = self.local;
             let mut looped: Vec<Vec<u8>> = Vec::new();
@@ -156,11 +147,11 @@ impl Tester {
                 if to == own {
                     looped.push(bytes.to_vec());
                 } else {
-                    self.actions.push_back(AppAction::Datagram { to, data: Data::Bytes(bytes.into()) });
+                    act(AppAction::Datagram { to, data: Data::Bytes(bytes.into()) });
                 }
             }
             self.part.out.messages.clear();
-            self.settle(now);
+            self.settle(now, act);
             if looped.is_empty() {
                 return;
             }
@@ -170,25 +161,24 @@ impl Tester {
         }
     }
 
-    fn settle(&mut self, now: Instant) {
-        let Self { part, actions, has_begun, .. } = self;
-        let has_begun = *has_begun;
-        part.settle(now, |record| {
+    fn settle(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
+        let has_begun = self.has_begun;
+        self.part.settle(now, |record| {
             if has_begun {
-                samples_of(record, now, |sample| actions.push_back(AppAction::Record(sample)));
+                samples_of(record, now, |sample| act(AppAction::Record(sample)));
             }
         });
         if let Some((user, record)) = self.part.take_aside() {
             let why = record.failure.map_or_else(String::new, |failure: Failure| failure.to_string());
-            self.give_up(&format!("user {user} could not be registered before it starts: {why}"));
+            act(self.give_up(&format!("user {user} could not be registered before it starts: {why}")));
         }
     }
 }
 
 impl Application for Tester {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
-            AppEvent::Started => self.begin(),
+            AppEvent::Started => self.begin(act),
             AppEvent::Stopped => self.part.stop(),
             AppEvent::Datagram { from, data: Data::Bytes(bytes), .. } => {
                 self.part.handle(Moment { arrived: now, now }, from, &Scan::of(&bytes));
@@ -199,8 +189,8 @@ impl Application for Tester {
             self.part.prepare(now);
         }
         self.part.handle_timeout(now);
-        self.users(now);
-        self.flush(now);
+        self.users(now, act);
+        self.flush(now, act);
         // A deadline at or before `now` has just been handled; the next time-out lies after `now`.
         let later = |at: Instant| at.max(now + Duration::from_nanos(1));
         self.next = [self.part.next_deadline(), self.part.due()].into_iter().flatten().min().map(later);
@@ -208,10 +198,6 @@ impl Application for Tester {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
@@ -222,12 +208,11 @@ struct SipServerEnd {
     waiting: Option<DelayedResponses>,
     /// The only destination host.
     client: IpAddr,
-    actions: VecDeque<AppAction>,
 }
 
 impl SipServerEnd {
     /// Sends or delays the server's messages.
-    fn transmit(&mut self, now: Instant) {
+    fn transmit(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         while let Some((to, message)) = self.server.poll_transmit() {
             match (&mut self.waiting, message) {
                 (Some(waiting), Message::Response(response)) => {
@@ -236,18 +221,18 @@ impl SipServerEnd {
                         self.server.handle_failure(now, &response.into());
                     }
                 }
-                (_, message) => self.send(now, &to, &message),
+                (_, message) => self.send(now, &to, &message, act),
             }
         }
     }
 
-    fn send(&mut self, now: Instant, to: &Destination, message: &Message) {
+    fn send(&mut self, now: Instant, to: &Destination, message: &Message, act: &mut dyn FnMut(AppAction)) {
         match to {
             Destination::Address(Source { transport: Transport::Udp, address })
                 if address.ip() == self.client =>
             {
                 let data = Data::Bytes((*message.to_bytes()).into());
-                self.actions.push_back(AppAction::Datagram { to: *address, data });
+                act(AppAction::Datagram { to: *address, data });
             }
             // There is no other host.
             _ => self.server.handle_failure(now, message),
@@ -256,25 +241,21 @@ impl SipServerEnd {
 }
 
 impl Application for SipServerEnd {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         if let AppEvent::Datagram { from, data: Data::Bytes(bytes), .. } = event
             && let Ok(message) = Message::parse(&Bytes::copy_from_slice(&bytes))
         {
             self.server.handle(now, message, Source { transport: Transport::Udp, address: from });
         }
         self.server.handle_timeout(now);
-        self.transmit(now);
+        self.transmit(now, act);
         while let Some((to, message)) = self.waiting.as_mut().and_then(|waiting| waiting.poll(now)) {
-            self.send(now, &to, &message);
+            self.send(now, &to, &message, act);
         }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let waiting = self.waiting.as_ref().and_then(DelayedResponses::next);
         [self.server.poll_timeout(), waiting].into_iter().flatten().min()
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }

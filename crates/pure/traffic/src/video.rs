@@ -1,6 +1,5 @@
 //! Live video over RTP: the packets of a clip, sent when its pictures are due.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -54,15 +53,9 @@ impl ApplicationSettings for Video {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        let player = ClipSender {
-            server: flow.server,
-            clip: self.clip(),
-            start: flow.start,
-            shown: 0,
-            next: None,
-            actions: VecDeque::new(),
-        };
-        Ends { client: Box::new(player), server: Box::new(MediaSink::default()) }
+        let player =
+            ClipSender { server: flow.server, clip: self.clip(), start: flow.start, shown: 0, next: None };
+        Ends { client: Box::new(player), server: Box::new(MediaSink) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -87,7 +80,6 @@ struct ClipSender {
     /// Pictures sent so far, in all rounds.
     shown: u64,
     next: Option<Instant>,
-    actions: VecDeque<AppAction>,
 }
 
 impl ClipSender {
@@ -96,13 +88,13 @@ impl ClipSender {
         self.start + self.clip.due_of_picture(self.shown)
     }
 
-    fn send(&mut self) {
+    fn send(&mut self, act: &mut dyn FnMut(AppAction)) {
         let pictures = self.clip.pictures();
         let (round, place) = (self.shown / pictures.len() as u64, self.shown % pictures.len() as u64);
         let first = round * self.clip.packets().len() as u64;
         for packet in pictures[place as usize].packets.clone() {
             let data = Data::Bytes(self.clip.streamed(first + packet as u64).into());
-            self.actions.push_back(AppAction::Datagram { to: self.server, data });
+            act(AppAction::Datagram { to: self.server, data });
         }
         self.shown += 1;
         self.next = Some(self.due());
@@ -110,10 +102,10 @@ impl ClipSender {
 }
 
 impl Application for ClipSender {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Started => self.next = Some(self.due()),
-            AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => self.send(),
+            AppEvent::Timeout if self.next.is_some_and(|at| at <= now) => self.send(act),
             AppEvent::Stopped => self.next = None,
             _ => {}
         }
@@ -122,32 +114,17 @@ impl Application for ClipSender {
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::{Settings, react};
 
     /// The datagrams have the lengths of the clip's packets, 40 ms from picture to picture, also in the next round.
     #[test]
     fn pictures_are_sent_when_they_are_due() {
-        let flow = FlowContext {
-            name: "video".into(),
-            seeds: Seeds::new(1),
-            server: ([10, 0, 0, 2], 5004).into(),
-            start: Instant::from_nanos(7),
-            datagram_headers: 28,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext { start: Instant::from_nanos(7), ..FlowContext::of_test("video", 1) };
         let video = Video { clip: ClipName::Moving, playout: playout() };
         let mut player = Settings::Video(video).ends(&flow).client;
         let mut sent = vec![];

@@ -146,16 +146,9 @@ impl ApplicationSettings for Voice {
             Talk::Spurts => flow.start + spans.exponential_duration(TALK_SPURT),
         };
         let size = self.payload();
-        let speaker = VoiceSender {
-            server: flow.server,
-            packet: self.packet,
-            size,
-            spans,
-            until,
-            next: None,
-            due: None,
-        };
-        Ends { client: Box::new(speaker), server: Box::new(MediaSink::default()) }
+        let speaker =
+            VoiceSender { server: flow.server, packet: self.packet, size, spans, until, next: None };
+        Ends { client: Box::new(speaker), server: Box::new(MediaSink) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -176,7 +169,6 @@ struct VoiceSender {
     /// End of the current talk spurt.
     until: Instant,
     next: Option<Instant>,
-    due: Option<AppAction>,
 }
 
 impl VoiceSender {
@@ -192,13 +184,13 @@ impl VoiceSender {
 }
 
 impl Application for VoiceSender {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Started => self.next = Some(self.full(now)),
             AppEvent::Timeout => {
                 // From its due time, not from `now`: speech continues even if the carrier is late.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
-                self.due = Some(AppAction::Datagram { to: self.server, data: Data::Fill(self.size) });
+                act(AppAction::Datagram { to: self.server, data: Data::Fill(self.size) });
                 self.next = Some(self.full(at));
             }
             AppEvent::Stopped => self.next = None,
@@ -209,16 +201,10 @@ impl Application for VoiceSender {
     fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.due.take()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::Seeds;
-
     use super::*;
     use crate::{Settings, react};
 
@@ -233,16 +219,7 @@ mod tests {
 
     /// Times and lengths of the first `n` datagrams.
     fn sent(voice: Voice, n: usize) -> Vec<(Instant, u64)> {
-        let flow = FlowContext {
-            name: "call".into(),
-            seeds: Seeds::new(5),
-            server: ([10, 0, 0, 2], 4000).into(),
-            start: Instant::ZERO,
-            datagram_headers: UDP_IPV4_HEADERS,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams: 1,
-        };
+        let flow = FlowContext::of_test("call", 5);
         let mut speaker = Settings::Voice(voice).ends(&flow).client;
         let mut out = vec![];
         let mut next = react(&mut *speaker, Instant::ZERO, AppEvent::Started, |_| {});

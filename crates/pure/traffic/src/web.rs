@@ -1,11 +1,8 @@
 //! Web objects with heavy-tailed sizes.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use netrig_core::{
-    ConnectionEvent, Data, Instant, Quantity, Sample, Size, SpanDistribution, Stream, StreamId, quantity,
-};
+use netrig_core::{ConnectionEvent, Instant, Quantity, Size, SpanDistribution, Stream, StreamId, quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -203,14 +200,6 @@ fn open_once(opened: &mut bool, server: SocketAddr) -> Option<AppAction> {
     (!std::mem::replace(opened, true)).then_some(AppAction::Open { conn: CONN, to: server })
 }
 
-fn send(stream: StreamId, size: u64, conn: ConnId) -> AppAction {
-    AppAction::Send { conn, stream, data: Data::Fill(size) }
-}
-
-fn record(now: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
-    AppAction::Record(Sample { at: now, quantity, value })
-}
-
 /// Sends objects at their arrival times.
 struct Pusher {
     server: SocketAddr,
@@ -218,7 +207,6 @@ struct Pusher {
     sizes: ObjectSizes,
     running: bool,
     opened: bool,
-    actions: VecDeque<AppAction>,
 }
 
 impl Pusher {
@@ -229,7 +217,6 @@ impl Pusher {
             sizes: ObjectSizes::new(settings, flow),
             running: false,
             opened: false,
-            actions: VecDeque::new(),
         }
     }
 }
@@ -238,23 +225,24 @@ impl Pusher {
     /// Actions for the object that arrives at `now`.
     fn next_object(&mut self, now: Instant) -> [AppAction; 2] {
         let (_, stream) = self.arrivals.next();
-        [send(stream, self.sizes.next(stream), CONN), record(now, &quantity::OBJECTS_SENT, 1.0)]
+        [
+            AppAction::fill(CONN, stream, self.sizes.next(stream)),
+            AppAction::record(now, &quantity::OBJECTS_SENT, 1.0),
+        ]
     }
 }
 
 impl Application for Pusher {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Started => self.running = true,
             AppEvent::Timeout if self.running && self.arrivals.peek() <= now => {
-                self.actions.extend(open_once(&mut self.opened, self.server));
-                let [sent, recorded] = self.next_object(now);
-                self.actions.push_back(sent);
-                self.actions.push_back(recorded);
+                open_once(&mut self.opened, self.server).into_iter().for_each(&mut *act);
+                self.next_object(now).into_iter().for_each(act);
             }
             AppEvent::Stopped => {
                 self.running = false;
-                self.actions.push_back(AppAction::Close { conn: CONN });
+                act(AppAction::Close { conn: CONN });
             }
             AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => self.running = false,
             _ => {}
@@ -280,10 +268,6 @@ impl Application for Pusher {
     fn poll_timeout(&self) -> Option<Instant> {
         self.running.then(|| self.arrivals.peek())
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
-    }
 }
 
 /// Receives pushed objects, and records the time of each since its arrival time at the other end.
@@ -291,7 +275,6 @@ struct PushReceiver {
     arrivals: ObjectArrivals,
     sizes: ObjectSizes,
     inboxes: Vec<ObjectInbox<Instant>>,
-    actions: VecDeque<AppAction>,
 }
 
 impl PushReceiver {
@@ -300,18 +283,17 @@ impl PushReceiver {
             arrivals: ObjectArrivals::new(settings, flow),
             sizes: ObjectSizes::new(settings, flow),
             inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
-            actions: VecDeque::new(),
         }
     }
 
-    fn received(&mut self, now: Instant, stream: StreamId, bytes: u64) {
+    fn received(&mut self, now: Instant, stream: StreamId, bytes: u64, act: &mut dyn FnMut(AppAction)) {
         let here = usize::from(stream.0) % self.inboxes.len();
         self.inboxes[here].receive(bytes);
         loop {
             if let Some(arrived) = self.inboxes[here].complete() {
                 let value = now.since(arrived).as_secs_f64();
-                self.actions.push_back(record(now, &quantity::OBJECT_TIME, value));
-                self.actions.push_back(record(now, &quantity::OBJECTS_RECEIVED, 1.0));
+                act(AppAction::record(now, &quantity::OBJECT_TIME, value));
+                act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
             } else if self.inboxes[here].wants_more() {
                 let (arrived, stream) = self.arrivals.next();
                 self.inboxes[usize::from(stream.0)].expect(arrived, self.sizes.next(stream));
@@ -323,24 +305,16 @@ impl PushReceiver {
 }
 
 impl Application for PushReceiver {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Connection { event: ConnectionEvent::Received { stream, data }, .. } => {
-                self.received(now, stream, data.size());
+                self.received(now, stream, data.size(), act);
             }
             AppEvent::Connection { conn, event: ConnectionEvent::PeerFinished } => {
-                self.actions.push_back(AppAction::Close { conn });
+                act(AppAction::Close { conn });
             }
             _ => {}
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
@@ -353,7 +327,6 @@ struct Requester {
     inboxes: Vec<ObjectInbox<PendingRequest>>,
     running: bool,
     opened: bool,
-    actions: VecDeque<AppAction>,
 }
 
 /// A request that waits for its object.
@@ -397,7 +370,6 @@ impl Requester {
             inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
             running: false,
             opened: false,
-            actions: VecDeque::new(),
         }
     }
 
@@ -420,13 +392,13 @@ impl Requester {
         }
     }
 
-    fn received(&mut self, now: Instant, stream: StreamId, bytes: u64) {
+    fn received(&mut self, now: Instant, stream: StreamId, bytes: u64, act: &mut dyn FnMut(AppAction)) {
         let here = usize::from(stream.0) % self.inboxes.len();
         self.inboxes[here].receive(bytes);
         while let Some(PendingRequest { at, user }) = self.inboxes[here].complete() {
             let value = now.since(at).as_secs_f64();
-            self.actions.push_back(record(now, &quantity::RESPONSE_TIME, value));
-            self.actions.push_back(record(now, &quantity::OBJECTS_RECEIVED, 1.0));
+            act(AppAction::record(now, &quantity::RESPONSE_TIME, value));
+            act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
             if let RequestPacing::Closed { gap, users } = &mut self.pace {
                 let (gaps, due) = &mut users[user];
                 *due = Some(now + gap.draw(gaps));
@@ -436,23 +408,23 @@ impl Requester {
 }
 
 impl Application for Requester {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
+    fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         match event {
             AppEvent::Started => self.running = true,
             AppEvent::Timeout if self.running => {
                 if let Some((request, stream)) = self.due(now) {
-                    self.actions.extend(open_once(&mut self.opened, self.server));
+                    open_once(&mut self.opened, self.server).into_iter().for_each(&mut *act);
                     self.inboxes[usize::from(stream.0)].expect(request, self.sizes.next(stream));
-                    self.actions.push_back(send(stream, self.request, CONN));
+                    act(AppAction::fill(CONN, stream, self.request));
                 }
             }
             AppEvent::Connection { event: ConnectionEvent::Received { stream, data }, .. } => {
-                self.received(now, stream, data.size());
+                self.received(now, stream, data.size(), act);
             }
             AppEvent::Connection { event: ConnectionEvent::Closed(_), .. } => self.running = false,
             AppEvent::Stopped => {
                 self.running = false;
-                self.actions.push_back(AppAction::Close { conn: CONN });
+                act(AppAction::Close { conn: CONN });
             }
             _ => {}
         }
@@ -475,10 +447,6 @@ impl Application for Requester {
             RequestPacing::Closed { users, .. } => users.iter().filter_map(|(_, due)| *due).min(),
         }
     }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
-    }
 }
 
 /// Answers each request with the next object of its stream.
@@ -486,7 +454,6 @@ struct Responder {
     request: u64,
     sizes: ObjectSizes,
     inboxes: Vec<ObjectInbox<()>>,
-    actions: VecDeque<AppAction>,
 }
 
 impl Responder {
@@ -495,13 +462,12 @@ impl Responder {
             request: settings.request.bytes(),
             sizes: ObjectSizes::new(settings, flow),
             inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
-            actions: VecDeque::new(),
         }
     }
 }
 
 impl Application for Responder {
-    fn handle(&mut self, _now: Instant, event: AppEvent) {
+    fn handle(&mut self, _now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {
             ConnectionEvent::Received { stream, data } => {
@@ -510,7 +476,7 @@ impl Application for Responder {
                 self.inboxes[here].receive(data.size());
                 loop {
                     if self.inboxes[here].complete().is_some() {
-                        self.actions.push_back(send(stream, self.sizes.next(stream), conn));
+                        act(AppAction::fill(conn, stream, self.sizes.next(stream)));
                     } else if self.inboxes[here].wants_more() {
                         self.inboxes[here].expect((), self.request);
                     } else {
@@ -519,23 +485,15 @@ impl Application for Responder {
                 }
             }
             // All requests are answered; sent answers still arrive.
-            ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
+            ConnectionEvent::PeerFinished => act(AppAction::Close { conn }),
             ConnectionEvent::Connected { .. } | ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.actions.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Duration, Seeds, Size};
+    use netrig_core::{Duration, Sample, Size};
 
     use super::*;
     use crate::{Settings, react};
@@ -552,16 +510,7 @@ mod tests {
     }
 
     fn flow(streams: u16) -> FlowContext {
-        FlowContext {
-            name: "web".into(),
-            seeds: Seeds::new(9),
-            server: ([10, 0, 0, 2], 80).into(),
-            start: Instant::ZERO,
-            datagram_headers: 0,
-            client: ([10, 0, 0, 1], 49_152).into(),
-            stop: Instant::NEVER,
-            streams,
-        }
+        FlowContext { streams, ..FlowContext::of_test("web", 9) }
     }
 
     /// Runs both ends for ten seconds over a perfect network with a fixed delay in each direction, and returns the

@@ -18,11 +18,11 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 
-use netrig_agent::{CarrierOptions, EndOrder, FlowSide, PreparedRun, Progress, RunOrder};
+use netrig_agent::{CarrierOptions, EndOrder, PreparedRun, Progress, RunOrder};
 use netrig_core::{Duration, quantity};
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals};
-use netrig_traffic::Settings;
+use netrig_traffic::{FlowSide, Settings};
 
 /// How long a receiver waits beyond the flow's duration: for the sender to start, and for datagrams in flight.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -11,12 +11,13 @@
 mod cut;
 
 use netrig_core::{Instant, Note, Sample, Subject};
+use netrig_traffic::FlowSide;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cut::PendingEnds;
 pub use self::cut::{note_frames, order_frames, sample_frames};
-use crate::meter::Samples;
-use crate::{EndOrder, EndReport, FlowSide, RunOrder, TimedControl};
+use crate::carrier::Samples;
+use crate::{EndOrder, EndReport, RunOrder, TimedControl};
 use netrig_host::frames::FrameError;
 use netrig_host::quantity;
 

@@ -3,17 +3,15 @@
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use netrig_core::{Duration, Instant, Note, Sample, Subject, quantity};
+use netrig_host::{Clock, CpuLatencyLimit, Pacer, RunSignals};
+use netrig_host::{InterruptionCounts, Interruptions, Precedence, RealtimeOffset, SPIN};
+use netrig_traffic::FlowSide;
 
 use crate::AgentError;
-use crate::end::{EndContext, EndReport, FlowEnd};
-use crate::meter::{EndMeter, Samples};
+use crate::carrier::{EndContext, Samples};
+use crate::end::FlowEnd;
 use crate::order::{EndOrder, RunOrder};
-use crate::side::FlowSide;
-use netrig_host::Precedence;
-use netrig_host::RealtimeOffset;
-use netrig_host::SPIN;
-use netrig_host::{Clock, CpuLatencyLimit, Pacer, RunSignals};
-use netrig_host::{InterruptionCounts, Interruptions};
+use crate::report::EndReport;
 
 /// Some ends of a run, driven by one thread.
 pub(crate) struct EventLoop {
@@ -72,6 +70,13 @@ fn deliver(samples: &mut Samples, progress: &SyncSender<Progress>) {
     }
 }
 
+/// Sends notes, if there are any.
+fn send_notes(notes: &mut Vec<Note>, progress: &SyncSender<Progress>) {
+    if !notes.is_empty() {
+        let _ = progress.send(Progress::Notes(std::mem::take(notes)));
+    }
+}
+
 impl EventLoop {
     /// Opens the sockets of these ends. Sources of datagrams need a loop of their own, which spins before its deadlines.
     /// Associations need a second loop, and all other ends a third; these two never spin.
@@ -79,25 +84,26 @@ impl EventLoop {
     /// # Errors
     /// If a socket cannot be opened with its options.
     pub fn open(run: &RunOrder, orders: Vec<EndOrder>) -> Result<Self, AgentError> {
-        let sample_every = Duration::from_nanos(run.sample_every_ns);
-        let until = Instant::from_nanos(run.duration_ns);
-        let precise = orders.iter().any(FlowEnd::is_precise);
+        let precise = orders.iter().any(EndOrder::is_precise);
         let has_datagrams = orders.iter().any(|order| order.application.sends_datagrams());
         let pace: f64 = orders.iter().filter_map(EndOrder::pace).sum();
-        let associations = orders.iter().any(FlowEnd::is_association);
+        let associations = orders.iter().any(EndOrder::has_associations);
         let busy = match (precise, associations, has_datagrams) {
             (true, ..) => Some(pace * SPIN.as_secs_f64()),
             (_, true, _) => Some(ASSOCIATIONS),
             (_, _, true) => Some(1.0),
             _ => None,
         };
-        let open = |(order, place): (EndOrder, u32)| {
-            let meter = EndMeter::new(order.flow, sample_every);
-            FlowEnd::open(order, place, run.seed, until, meter)
-        };
-        let ends = orders.into_iter().zip(0..).map(open).collect::<Result<_, _>>()?;
-        let grace = Duration::from_nanos(run.grace_ns);
-        Ok(Self { ends, precise, busy, until, grace, sample_every, constrained: run.constrained })
+        let open = |(order, place)| FlowEnd::open(order, place, run);
+        Ok(Self {
+            ends: orders.into_iter().zip(0..).map(open).collect::<Result<_, _>>()?,
+            precise,
+            busy,
+            until: Instant::from_nanos(run.duration_ns),
+            grace: Duration::from_nanos(run.grace_ns),
+            sample_every: run.sample_every(),
+            constrained: run.constrained,
+        })
     }
 
     /// Runs until the end of the run or until a signal ends it, and sends its progress.
@@ -113,28 +119,27 @@ impl EventLoop {
         // A thread that waits for an answer or a window wakes up as often as one that waits for its deadline.
         let awake = CpuLatencyLimit::keep();
         let tail = if self.precise && !self.constrained { SPIN } else { Duration::ZERO };
-        let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
+        let pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
         let offset = RealtimeOffset::measure();
-        self.ends.iter().try_for_each(|end| end.watch(&pacer))?;
+        let (samples, notes) = (Samples::new(), Vec::new());
+        let mut around = EndContext { clock, offset, pacer, samples, notes };
+        self.ends.iter().try_for_each(|end| end.watch(&around.pacer))?;
         let precedence = match self.busy.filter(|_| !self.constrained) {
             Some(busy) => Precedence::take(busy),
             None => Precedence::None,
         };
         let before = InterruptionCounts::read();
-        let mut samples = Samples::new();
         let mut tick = Instant::ZERO + self.sample_every;
         let mut ready = Vec::new();
         let mut now = Instant::ZERO;
         while !signals.has_ended() && now < self.until {
             let next = self.ends.iter().map(FlowEnd::next).fold(tick.min(self.until), Instant::min);
             ready.clear();
-            ready.extend_from_slice(pacer.wait(next).map_err(AgentError::kernel("ppoll"))?);
-            let mut around =
-                EndContext { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
+            ready.extend_from_slice(around.pacer.wait(next).map_err(AgentError::kernel("ppoll"))?);
             for (key, _) in &ready {
                 // The key consists of the position of the end and the number of its socket.
                 let (place, socket) = ((key >> 32) as usize, *key as u32);
-                self.ends[place].ready(socket, &mut around)?;
+                self.ends[place].ready(socket, &around)?;
             }
             now = clock.now().min(self.until);
             if now == Instant::ZERO {
@@ -143,22 +148,21 @@ impl EventLoop {
             }
             self.advance(now, &mut around, progress)?;
             while tick <= now {
-                self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
-                deliver(&mut samples, progress);
+                self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut around.samples))?;
+                deliver(&mut around.samples, progress);
                 tick += self.sample_every;
-                self.send_notes(progress);
+                send_notes(&mut around.notes, progress);
             }
         }
         if now == Instant::ZERO {
             // The run was aborted before it started.
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }
-        self.send_notes(progress);
-        self.linger(&clock, &offset, &mut pacer, signals)?;
+        send_notes(&mut around.notes, progress);
+        self.linger(&mut around, signals)?;
         let interruptions = InterruptionCounts::read().since(&before, precedence, awake.is_some());
-        let mut around = EndContext { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
         let reports = self.finish(interruptions, &mut around)?;
-        let _ = progress.send(Progress::Samples(samples));
+        let _ = progress.send(Progress::Samples(around.samples));
         Ok(reports)
     }
 
@@ -172,39 +176,24 @@ impl EventLoop {
         for end in &mut self.ends {
             end.advance(now, around)?;
             if let Some(idle) = end.becomes_idle() {
-                let _ = progress.send(Progress::Idle { flow: end.flow(), side: end.side(), idle });
+                let (flow, side) = end.identity();
+                let _ = progress.send(Progress::Idle { flow, side, idle });
             }
         }
         Ok(())
     }
 
-    /// Sends the notes of the ends, if there are any.
-    fn send_notes(&mut self, progress: &SyncSender<Progress>) {
-        let notes: Vec<_> = self.ends.iter_mut().flat_map(FlowEnd::take_notes).collect();
-        if !notes.is_empty() {
-            let _ = progress.send(Progress::Notes(notes));
-        }
-    }
-
     /// Receives datagrams that were in flight at the end of the run, until a signal or the grace period ends.
-    fn linger(
-        &mut self,
-        clock: &Clock,
-        offset: &RealtimeOffset,
-        pacer: &mut Pacer,
-        signals: &RunSignals,
-    ) -> Result<(), AgentError> {
+    fn linger(&mut self, around: &mut EndContext, signals: &RunSignals) -> Result<(), AgentError> {
         let until = self.until + self.grace;
-        let mut samples = Samples::new();
         while self.ends.iter().any(FlowEnd::receives_datagrams)
             && !signals.has_ended()
-            && !clock.left_until(until).is_zero()
+            && !around.clock.left_until(until).is_zero()
         {
-            let next = until.min(clock.now() + LOOK_FOR_LATE);
-            pacer.wait(next).map_err(AgentError::kernel("ppoll"))?;
-            let mut around = EndContext { clock, offset, pacer, samples: &mut samples };
-            let now = clock.now();
-            self.ends.iter_mut().try_for_each(|end| end.take_late(now, &mut around))?;
+            let next = until.min(around.clock.now() + LOOK_FOR_LATE);
+            around.pacer.wait(next).map_err(AgentError::kernel("ppoll"))?;
+            let now = around.clock.now();
+            self.ends.iter_mut().try_for_each(|end| end.take_late(now, around))?;
         }
         Ok(())
     }
@@ -226,7 +215,7 @@ impl EventLoop {
                 .samples
                 .push((Subject::Run, Sample { at: now, quantity: &quantity::LATENESS, value: late }));
         }
-        if let Some(step) = RealtimeOffset::measure().stepped_since(around.offset) {
+        if let Some(step) = RealtimeOffset::measure().stepped_since(&around.offset) {
             let why = format!("the wall clock was stepped by {} s during the run", step.as_secs_f64());
             let stamped = reports.iter_mut().filter(|report| report.datagrams.is_some());
             stamped.for_each(|report| report.faults.push(why.clone()));

@@ -3,14 +3,13 @@
 use std::sync::mpsc::SyncSender;
 
 use netrig_core::{Duration, Instant, Note, Quantity, Sample, Subject, quantity};
-use netrig_traffic::{Ftp, Settings};
+use netrig_traffic::{FlowSide, Ftp, Settings};
 
 use crate::AgentError;
-use crate::end::EndReport;
+use crate::carrier::Samples;
 use crate::event_loop::Progress;
-use crate::meter::Samples;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
-use crate::side::FlowSide;
+use crate::report::EndReport;
 use netrig_host::Precedence;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals, TcpCounts};
@@ -39,15 +38,14 @@ impl FileTransfer {
 
     /// Makes the client. It opens no socket before the flow starts.
     pub fn prepare(run: &RunOrder, order: EndOrder) -> Result<Self, AgentError> {
-        let wrong = |why: &str| AgentError::Order { flow: order.name.clone(), why: why.to_owned() };
         let Settings::Ftp(ftp) = order.application.clone() else {
-            return Err(wrong("its application is not FTP"));
+            return Err(order.wrong("its application is not FTP"));
         };
         let CarrierOptions::Tcp(options) = order.carrier.clone() else {
-            return Err(wrong("FTP needs connections of TCP"));
+            return Err(order.wrong("FTP needs connections of TCP"));
         };
         if order.side == FlowSide::Server {
-            return Err(wrong("an FTP server is an external program, not an agent"));
+            return Err(order.wrong("an FTP server is an external program, not an agent"));
         }
         Ok(Self { ftp, options, until: Instant::from_nanos(run.duration_ns), order })
     }
@@ -91,7 +89,7 @@ impl FileTransfer {
                 Ok(Some((report.counts, strains)))
             }
             Err(_) if is_over() => Ok(None),
-            Err(error) => Err(AgentError::Order { flow: self.order.name.clone(), why: error.to_string() }),
+            Err(error) => Err(self.order.wrong(error)),
         }
     }
 
@@ -100,7 +98,7 @@ impl FileTransfer {
     fn limits(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
         let (mut strains, mut notes) = (Vec::new(), Vec::new());
         for TransferLimit { by, why } in &report.limits {
-            let text = format!("flow `{}`: {why}", self.order.name);
+            let text = self.order.of_flow(why);
             match by {
                 LimitedBy::Processor => strains.push(text),
                 LimitedBy::Buffer | LimitedBy::Window => {
@@ -153,7 +151,7 @@ impl FileTransfer {
     }
 
     fn report(&self, counts: TcpCounts, strains: Vec<String>, interruptions: Interruptions) -> EndReport {
-        let stolen = interruptions.fault().map(|why| format!("flow `{}`: {why}", self.order.name));
+        let stolen = interruptions.fault().map(|why| self.order.of_flow(why));
         EndReport {
             connections: u32::from(counts != TcpCounts::default()),
             faults: stolen.into_iter().collect(),

@@ -23,30 +23,36 @@
 )]
 
 mod agent;
+mod carrier;
 pub mod control;
 mod end;
 mod error;
 mod event_loop;
+mod faults;
 mod file_transfer;
-mod meter;
 mod order;
+mod report;
 mod roster;
 mod rtp;
 mod run;
 mod sctp;
-mod side;
 mod sip_flow;
 mod tcp;
 mod udp;
 
 pub use agent::Agent;
-pub use end::{EndRemark, EndReport};
+pub use carrier::Samples;
 pub use error::{AgentError, MOST_TRANSFERS};
 pub use event_loop::Progress;
 pub use file_transfer::SERVED_FILE;
-pub use meter::Samples;
 pub use order::{CarrierOptions, EndOrder, NamesOrder, RunOrder};
+pub use report::{EndRemark, EndReport, SctpReport, SocketPassage, UdpReport};
 pub use run::PreparedRun;
-pub use sctp::{SctpOptions, SctpPath, SctpReport, TimedControl};
-pub use side::FlowSide;
-pub use udp::{SocketPassage, UdpReport};
+pub use sctp::{SctpOptions, SctpPath, TimedControl};
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_agent;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

@@ -1,13 +1,13 @@
 //! The order of an agent for a run.
 
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_core::{Instant, Seeds, SpanDistribution};
-use netrig_traffic::{Application, FlowContext, Reads, Settings};
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution};
+use netrig_traffic::{Application, FlowContext, FlowSide, Reads, Settings};
 use serde::{Deserialize, Serialize};
 
-use crate::SctpOptions;
-use crate::side::FlowSide;
+use crate::{AgentError, SctpOptions};
 use netrig_host::RequestedGaps;
 use netrig_host::socket::{TcpOptions, UdpOptions};
 use netrig_sip_net::KeepOrder;
@@ -37,6 +37,13 @@ pub struct RunOrder {
     /// ([`control::order_frames`](crate::control::order_frames)).
     #[serde(skip)]
     pub ends: Vec<EndOrder>,
+}
+
+impl RunOrder {
+    /// Interval of counted samples.
+    pub(crate) const fn sample_every(&self) -> Duration {
+        Duration::from_nanos(self.sample_every_ns)
+    }
 }
 
 /// One end of a flow.
@@ -112,6 +119,31 @@ impl CarrierOptions {
 }
 
 impl EndOrder {
+    /// The error that this order cannot be carried out.
+    pub(crate) fn wrong(&self, why: impl ToString) -> AgentError {
+        AgentError::Order { flow: self.name.clone(), why: why.to_string() }
+    }
+
+    /// A sentence that begins with the flow.
+    pub(crate) fn of_flow(&self, why: impl Display) -> String {
+        format!("flow `{}`: {why}", self.name)
+    }
+
+    /// Whether this end sends datagrams by a schedule, so its loop must be precise.
+    pub(crate) fn is_precise(&self) -> bool {
+        self.side == FlowSide::Client && self.application.sends_datagrams()
+    }
+
+    /// Whether this end has SCTP associations, which the work of other ends must not delay.
+    pub(crate) const fn has_associations(&self) -> bool {
+        matches!(self.carrier, CarrierOptions::Sctp(_))
+    }
+
+    /// Whether this end receives datagrams that it does not answer.
+    pub(crate) fn only_receives(&self) -> bool {
+        self.side == FlowSide::Server && self.application.is_one_way()
+    }
+
     /// The address to which this end binds.
     pub fn local(&self) -> SocketAddr {
         match self.side {

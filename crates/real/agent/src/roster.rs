@@ -1,6 +1,6 @@
 //! The connections of an end. Sockets and timers find a connection by its place, the application by its name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A member that has a name.
 pub(crate) trait Named {
@@ -15,21 +15,24 @@ pub(crate) struct Roster<T: Named> {
     members: BTreeMap<u32, T>,
     places: BTreeMap<T::Name, u32>,
     made: u32,
+    /// Places of the members that are due a turn.
+    turns: VecDeque<u32>,
 }
 
 impl<T: Named> Default for Roster<T> {
     fn default() -> Self {
-        Self { members: BTreeMap::new(), places: BTreeMap::new(), made: 0 }
+        Self { members: BTreeMap::new(), places: BTreeMap::new(), made: 0, turns: VecDeque::new() }
     }
 }
 
 impl<T: Named> Roster<T> {
-    /// Adds a member and returns its place.
+    /// Adds a member, which is due a turn, and returns its place.
     pub fn enrol(&mut self, member: T) -> u32 {
         let place = self.made;
         self.made += 1;
         self.places.insert(member.name(), place);
         self.members.insert(place, member);
+        self.queue_turn(place);
         place
     }
 
@@ -70,8 +73,26 @@ impl<T: Named> Roster<T> {
         self.members.iter_mut().map(|(place, member)| (*place, member))
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+    /// Whether there have been members, and all are removed.
+    pub fn is_over(&self) -> bool {
+        self.made > 0 && self.members.is_empty()
+    }
+
+    /// The member at this place is due a turn, after those that wait already.
+    pub fn queue_turn(&mut self, place: u32) {
+        if self.turns.back() != Some(&place) {
+            self.turns.push_back(place);
+        }
+    }
+
+    /// Removes and returns the place whose turn it is.
+    pub fn next_turn(&mut self) -> Option<u32> {
+        self.turns.pop_front()
+    }
+
+    /// Whether a member waits for a turn.
+    pub fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
     }
 
     /// Number of members ever added.
@@ -138,7 +159,7 @@ mod tests {
             roster.iter().map(|(place, member)| (place, member.0.0)).collect::<Vec<_>>(),
             [(0, 7), (2, 3)]
         );
-        assert_eq!((roster.made(), roster.is_empty()), (3, false));
+        assert_eq!((roster.made(), roster.is_over()), (3, false));
     }
 
     /// A node of the B-tree has up to 11 names and, except the root, at least six branches. Twelve comparisons per doubling are

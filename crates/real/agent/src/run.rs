@@ -1,11 +1,10 @@
 //! One run, from its order to its reports.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, SyncSender};
 
-use crate::end::FlowEnd;
 use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::file_transfer::FileTransfer;
-use crate::order::RunOrder;
+use crate::order::{EndOrder, RunOrder};
 use crate::sip_flow::SipEnd;
 use crate::{AgentError, EndReport, MOST_TRANSFERS};
 use netrig_host::{Clock, RunSignals, sysctl};
@@ -16,11 +15,13 @@ use netrig_sip_net::FlowTester;
 /// Sources of datagrams have a thread of their own, so that neither receivers nor connections delay them. SCTP associations
 /// have another thread, because the kernel's own SCTP would also interrupt any other thread.
 pub struct PreparedRun {
-    loops: Vec<EventLoop>,
-    transfers: Vec<FileTransfer>,
-    /// Users of SIP and their servers, each with threads of its own.
-    sip: Vec<SipEnd>,
+    threads: Vec<RunThread>,
 }
+
+/// The work of one thread of a run: it gets the clock, the signals and the queue of progress, and returns the reports of its
+/// ends.
+type RunThread =
+    Box<dyn FnOnce(Clock, &RunSignals, &SyncSender<Progress>) -> Result<Vec<EndReport>, AgentError> + Send>;
 
 impl PreparedRun {
     /// Sets the sysctls and opens all sockets. Every setting is read back.
@@ -50,14 +51,23 @@ impl PreparedRun {
             return Err(AgentError::TooManyTransfers(transfers.len()));
         }
         let (sip, ends): (Vec<_>, Vec<_>) = ends.into_iter().partition(SipEnd::is_for);
-        let (sources, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(FlowEnd::is_precise);
-        let (associations, others) = others.into_iter().partition(FlowEnd::is_association);
+        let (sources, others): (Vec<_>, Vec<_>) = ends.into_iter().partition(EndOrder::is_precise);
+        let (associations, others) = others.into_iter().partition(EndOrder::has_associations);
         let groups = [others, associations, sources].into_iter().filter(|ends| !ends.is_empty());
-        let loops = groups.map(|ends| EventLoop::open(&order, ends)).collect::<Result<_, _>>()?;
-        let transfers = transfers.into_iter().map(|end| FileTransfer::prepare(&order, end));
-        let sip =
-            sip.into_iter().map(|end| SipEnd::prepare(&order, end, tester)).collect::<Result<_, _>>()?;
-        Ok(Self { loops, transfers: transfers.collect::<Result<_, _>>()?, sip })
+        let mut threads: Vec<RunThread> = Vec::new();
+        for ends in groups {
+            let ends = EventLoop::open(&order, ends)?;
+            threads.push(Box::new(move |clock, signals, progress| ends.run(clock, signals, progress)));
+        }
+        for end in transfers {
+            let end = FileTransfer::prepare(&order, end)?;
+            threads.push(Box::new(move |clock, signals, progress| end.run(clock, signals, progress)));
+        }
+        for end in sip {
+            let end = SipEnd::prepare(&order, end, tester)?;
+            threads.push(Box::new(move |clock, signals, progress| end.run(clock, signals, progress)));
+        }
+        Ok(Self { threads })
     }
 
     /// Carries the run out by `clock`, whose epoch is the start of the run. If `signals` say so, the run ends early. `deliver`
@@ -73,19 +83,11 @@ impl PreparedRun {
     ) -> Result<Vec<EndReport>, AgentError> {
         let (progress, received) = mpsc::sync_channel(DELIVERIES);
         std::thread::scope(|scope| {
-            let mut threads = Vec::new();
-            for ends in self.loops {
+            let start = |work: RunThread| {
                 let progress = progress.clone();
-                threads.push(scope.spawn(move || ends.run(clock, signals, &progress)));
-            }
-            for transfer in self.transfers {
-                let progress = progress.clone();
-                threads.push(scope.spawn(move || transfer.run(clock, signals, &progress)));
-            }
-            for end in self.sip {
-                let progress = progress.clone();
-                threads.push(scope.spawn(move || end.run(clock, signals, &progress)));
-            }
+                scope.spawn(move || work(clock, signals, &progress))
+            };
+            let threads: Vec<_> = self.threads.into_iter().map(start).collect();
             drop(progress);
             received.into_iter().for_each(deliver);
             let mut reports = Vec::new();

@@ -12,10 +12,9 @@ use netrig_sip::server::Server;
 use netrig_sip::settings::{LoadSettings, ServerSettings};
 
 use crate::AgentError;
-use crate::end::{EndRemark, EndReport};
 use crate::event_loop::Progress;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
-use crate::side::FlowSide;
+use crate::report::{EndRemark, EndReport};
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::tls::{self, Identity, Trust};
@@ -28,6 +27,7 @@ use netrig_sip_net::server::{Limits, Names, Sockets, SocketsOrder};
 use netrig_sip_net::tap::MessageTaps;
 use netrig_sip_net::{FlowTester, MessageKeeper, RuleReport, ScenarioCalls, TesterFault};
 use netrig_sip_net::{ListeningPoint, server_name};
+use netrig_traffic::FlowSide;
 
 /// Interval between two checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -41,13 +41,8 @@ pub struct SipEnd {
     keeper: Option<Box<dyn MessageKeeper>>,
 }
 
-enum SipEndRole {
-    Users(Box<OpenLoad>, Option<&'static dyn FlowTester>),
-    /// Users whose calls follow a scenario of the experiment file.
-    Script(Box<dyn ScenarioCalls>),
-    Server(Box<Sockets>, Box<dyn Server>),
-    Names(Box<NameServer>),
-}
+/// What an end does in a run until the flag is set: users that make calls, a server, or the DNS server of the users.
+type SipEndRole = Box<dyn FnOnce(&RunningFlow<'_>, &AtomicBool) -> Result<EndFindings, AgentError> + Send>;
 
 /// The findings of an end of a SIP flow.
 #[derive(Default)]
@@ -72,49 +67,54 @@ impl SipEnd {
         order: EndOrder,
         tester: Option<&'static dyn FlowTester>,
     ) -> Result<Self, AgentError> {
-        let wrong = |why: String| AgentError::Order { flow: order.name.clone(), why };
         let Some(settings) = order.application.sip() else {
-            return Err(wrong("its application is not SIP".to_owned()));
+            return Err(order.wrong("its application is not SIP"));
         };
-        let needed =
-            |what: &str| tester.ok_or_else(|| wrong(format!("{what}, and this agent has no tester for it")));
+        let needed = |what: &str| {
+            tester.ok_or_else(|| order.wrong(format!("{what}, and this agent has no tester for it")))
+        };
         let seeds = Seeds::new(run.seed);
         let plan = settings.plan(&order.name, &seeds, order.stop().since(order.start()));
-        let plan = plan.map_err(|error| wrong(error.to_string()))?;
+        let plan = plan.map_err(|error| order.wrong(error))?;
         let names = order.names.as_ref().filter(|names| names.serves);
         let mut keeper = None;
-        let role = match (order.side, settings.server.own()) {
+        let role: SipEndRole = match (order.side, settings.server.own()) {
             (FlowSide::Server, _) if names.is_some() => {
-                SipEndRole::Names(Box::new(name_server(settings, &order, seeds.clone()).map_err(wrong)?))
+                let server = name_server(settings, &order, seeds.clone()).map_err(|why| order.wrong(why))?;
+                Box::new(move |flow, stop| flow.serve_names(server, stop))
             }
             (FlowSide::Client, _) => {
-                let carrier = carrier(settings, &order).map_err(wrong)?;
-                let others = settings.others().map_err(|error| wrong(error.to_string()))?;
+                let carrier = carrier(settings, &order).map_err(|why| order.wrong(why))?;
+                let others = settings.others().map_err(|error| order.wrong(error))?;
                 let own = LoadOrder::new(order.server, plan);
-                let location = location(settings, &order).map_err(wrong)?;
+                let location = location(settings, &order).map_err(|why| order.wrong(why))?;
                 let local = Some(order.client.into());
                 let load = LoadOrder { carrier, local, location, others, shards: settings.threads, ..own };
-                let tester_fault = |fault: TesterFault| wrong(fault.to_string());
+                let tester_fault = |fault: TesterFault| order.wrong(fault);
                 if let Some(keep) = &order.keep {
                     keeper = Some(needed("its messages are to be kept")?.keep(keep).map_err(tester_fault)?);
                 }
                 if settings.script().is_some() {
                     let tester = needed("its calls follow a scenario of the file's own")?;
-                    SipEndRole::Script(tester.scenario(&load, settings).map_err(tester_fault)?)
+                    let calls = tester.scenario(&load, settings).map_err(tester_fault)?;
+                    Box::new(move |flow, stop| flow.script(calls, stop))
                 } else {
                     let rules =
                         settings.conform.then(|| needed("its server is to be tested before the load"));
-                    let load = OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?;
-                    SipEndRole::Users(Box::new(load), rules.transpose()?)
+                    let load = OpenLoad::open(load).map_err(|error| order.wrong(error))?;
+                    let rules = rules.transpose()?;
+                    Box::new(move |flow, stop| flow.users(load, rules, stop))
                 }
             }
             (FlowSide::Server, Some(own)) => {
-                let sockets = sockets(settings, own, &order, seeds.clone()).map_err(wrong)?;
+                let sockets =
+                    sockets(settings, own, &order, seeds.clone()).map_err(|why| order.wrong(why))?;
                 let server = own.order(&plan, order.server.ip(), seeds).server(sockets.listens());
-                SipEndRole::Server(Box::new(sockets), server.map_err(|error| wrong(error.to_string()))?)
+                let mut server = server.map_err(|error| order.wrong(error))?;
+                Box::new(move |flow, stop| flow.serve(sockets, server.as_mut(), stop))
             }
             (FlowSide::Server, None) => {
-                return Err(wrong("its server is an external program, not an agent".to_owned()));
+                return Err(order.wrong("its server is an external program, not an agent"));
             }
         };
         Ok(Self { until: Instant::from_nanos(run.duration_ns), order, role, keeper })
@@ -135,14 +135,7 @@ impl SipEnd {
         let before = InterruptionCounts::read();
         let taps = keeper.as_deref().map(|keeper| keeper as &dyn MessageTaps);
         let flow = RunningFlow { order: &order, clock, until, signals, progress, taps };
-        let result = flow.stopped_at(until, |stop| match role {
-            SipEndRole::Users(load, tester) => flow.users(*load, tester, stop),
-            SipEndRole::Script(calls) => flow.script(calls, stop),
-            SipEndRole::Server(sockets, mut server) => {
-                serve(*sockets, server.as_mut(), &order, stop, progress)
-            }
-            SipEndRole::Names(server) => serve_names(*server, &order, stop, progress),
-        });
+        let result = flow.stopped_at(until, |stop| role(&flow, stop));
         // The messages of a load that failed are evidence too.
         let kept = keeper.map(MessageKeeper::finish);
         if order.names.as_ref().is_some_and(|names| names.serves) {
@@ -153,7 +146,7 @@ impl SipEnd {
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
         // Interruptions of a server are part of what is measured.
         let watched = if order.side == FlowSide::Client { interruptions.fault() } else { None };
-        let watched = watched.map(|why| format!("flow `{}`: {why}", order.name));
+        let watched = watched.map(|why| order.of_flow(why));
         let faults = faults.into_iter().chain(watched).collect();
         Ok(vec![EndReport { faults, remarks, kept, ..EndReport::empty(&order, interruptions) }])
     }
@@ -191,18 +184,15 @@ impl RunningFlow<'_> {
         })
     }
 
-    fn wrong(&self, why: impl ToString) -> AgentError {
-        AgentError::Order { flow: self.order.name.clone(), why: why.to_string() }
-    }
-
-    fn of_flow(&self, why: &str) -> String {
-        format!("flow `{}`: {why}", self.order.name)
-    }
-
     /// Sends notes about the whole flow. A closed receiver means that the run has been aborted, which is no error.
     fn send_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
-        let notes = texts.into_iter().map(|text| note(self.order, self.of_flow(text)));
-        let _ = self.progress.send(Progress::Notes(notes.collect()));
+        texts.into_iter().for_each(|text| self.send_note(self.order.of_flow(text)));
+    }
+
+    /// Sends a note at the end of the flow.
+    fn send_note(&self, text: String) {
+        let note = Note { at: self.order.stop(), subject: Subject::Flow(self.order.flow), text };
+        let _ = self.progress.send(Progress::Notes(vec![note]));
     }
 
     fn send_samples(&self, samples: impl IntoIterator<Item = Sample>) {
@@ -230,13 +220,13 @@ impl RunningFlow<'_> {
                 let failures: Vec<String> = report.failures.iter().map(failure).collect();
                 self.send_notes(failures.iter().map(String::as_str));
                 Ok(EndFindings {
-                    faults: report.faults.iter().map(|why| self.of_flow(why)).collect(),
+                    faults: report.faults.iter().map(|why| self.order.of_flow(why)).collect(),
                     remarks,
                 })
             }
             // The run was aborted before it started.
             Err(_) if self.signals.has_ended() => Ok(EndFindings::default()),
-            Err(error) => Err(self.wrong(error)),
+            Err(error) => Err(self.order.wrong(error)),
         }
     }
 
@@ -247,10 +237,10 @@ impl RunningFlow<'_> {
         if self.signals.has_ended() {
             return Ok(None);
         }
-        let report = tested.map_err(|fault| self.wrong(fault))?;
+        let report = tested.map_err(|fault| self.order.wrong(fault))?;
         let at = self.clock.now();
         if at >= start {
-            return Err(self.wrong(
+            return Err(self.order.wrong(
                 "the test of its server (`conform`) had not ended when the flow was to start: a later `start` gives it more time",
             ));
         }
@@ -261,9 +251,9 @@ impl RunningFlow<'_> {
             count(&quantity::SIP_CONFORMANCE_FAILED, failed.len() as u64),
         ]);
         let subject = Subject::Flow(self.order.flow);
-        let notes = lines.iter().map(|line| Note { at, subject, text: self.of_flow(line) });
+        let notes = lines.iter().map(|line| Note { at, subject, text: self.order.of_flow(line) });
         let _ = self.progress.send(Progress::Notes(notes.collect()));
-        Ok(report.remark().map(|text| EndRemark { text: self.of_flow(&text), details: report.lines }))
+        Ok(report.remark().map(|text| EndRemark { text: self.order.of_flow(&text), details: report.lines }))
     }
 
     /// Runs the calls of the flow's own scenario.
@@ -276,49 +266,38 @@ impl RunningFlow<'_> {
             self.send_samples(samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
         };
         let record = calls.carry_out(clock, stop, self.taps, &mut send);
-        let record = record.map_err(|fault| self.wrong(fault))?;
+        let record = record.map_err(|fault| self.order.wrong(fault))?;
         self.send_notes(record.notes.iter().map(String::as_str));
         Ok(EndFindings {
-            faults: record.faults.iter().map(|why| self.of_flow(why)).collect(),
+            faults: record.faults.iter().map(|why| self.order.of_flow(why)).collect(),
             remarks: Vec::new(),
         })
     }
-}
 
-/// Runs the server until the end of the run. It has no faults of its own.
-fn serve(
-    sockets: Sockets,
-    server: &mut dyn Server,
-    order: &EndOrder,
-    stop: &AtomicBool,
-    progress: &SyncSender<Progress>,
-) -> Result<EndFindings, AgentError> {
-    let tally = sockets.serve(server, None, stop);
-    let tally =
-        tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
-    if tally.socket_drops > 0 {
-        let text = format!("the server's sockets had no room for {} datagrams", tally.socket_drops);
-        let _ = progress.send(Progress::Notes(vec![note(order, text)]));
+    /// Runs the server until the end of the run. It has no faults of its own.
+    fn serve(
+        &self,
+        sockets: Sockets,
+        server: &mut dyn Server,
+        stop: &AtomicBool,
+    ) -> Result<EndFindings, AgentError> {
+        let tally = sockets.serve(server, None, stop).map_err(|error| self.order.wrong(error))?;
+        if tally.socket_drops > 0 {
+            let drops = tally.socket_drops;
+            self.send_note(format!("the server's sockets had no room for {drops} datagrams"));
+        }
+        Ok(EndFindings::default())
     }
-    Ok(EndFindings::default())
-}
 
-/// Runs the DNS server until the end of the run. It has no faults of its own.
-fn serve_names(
-    server: NameServer,
-    order: &EndOrder,
-    stop: &AtomicBool,
-    progress: &SyncSender<Progress>,
-) -> Result<EndFindings, AgentError> {
-    let tally = server.serve(None, stop);
-    let tally =
-        tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
-    let text = format!(
-        "the DNS server received {} queries over UDP and {} over TCP; it sent {} responses and dropped {} by configuration",
-        tally.over_udp, tally.over_tcp, tally.answered, tally.lost
-    );
-    let _ = progress.send(Progress::Notes(vec![note(order, text)]));
-    Ok(EndFindings::default())
+    /// Runs the DNS server until the end of the run. It has no faults of its own.
+    fn serve_names(&self, server: NameServer, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
+        let tally = server.serve(None, stop).map_err(|error| self.order.wrong(error))?;
+        self.send_note(format!(
+            "the DNS server received {} queries over UDP and {} over TCP; it sent {} responses and dropped {} by configuration",
+            tally.over_udp, tally.over_tcp, tally.answered, tally.lost
+        ));
+        Ok(EndFindings::default())
+    }
 }
 
 /// How the users find their server, if they look it up by name.
@@ -354,11 +333,6 @@ fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Resul
         seeds,
     });
     server.map_err(|error| error.to_string())
-}
-
-/// A note at the end of the flow.
-fn note(order: &EndOrder, text: String) -> Note {
-    Note { at: order.stop(), subject: Subject::Flow(order.flow), text }
 }
 
 /// The transport of requests.

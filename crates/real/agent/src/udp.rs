@@ -2,23 +2,22 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use netrig_core::{Data, DatagramId, Duration, Instant};
-use rustix::net::{SocketType, ipproto};
-use serde::{Deserialize, Serialize};
-
-use crate::order::EndOrder;
-use crate::rtp::RtpStream;
-use crate::side::FlowSide;
-use netrig_host::Clock;
-use netrig_host::Outbox;
-use netrig_host::RealtimeOffset;
+use netrig_core::{Data, DatagramId, Duration, Instant, quantity};
 use netrig_host::socket::UdpOptions;
 use netrig_host::socket::{LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, drops, is_loss};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
-use netrig_host::{ArrivalCounts, ArrivalKind, ArrivalLog};
+use netrig_host::{ArrivalCounts, ArrivalKind, ArrivalLog, Outbox, Pacer, Watch, quantity as own};
 use netrig_host::{DatagramStamp, PayloadKind, STAMP_LEN, answered};
+use netrig_traffic::{AppAction, AppEvent, FlowSide};
+use rustix::net::{SocketType, ipproto};
+
+use crate::AgentError;
+use crate::carrier::{EndContext, EndState, FIRST_SOCKET, FlowCarrier, Samples};
+use crate::order::EndOrder;
+use crate::report::{EndReport, SocketPassage, UdpReport};
+use crate::rtp::RtpStream;
 
 /// Traffic that a receive buffer holds, so that the receiver may read at intervals.
 const ROOM: Duration = Duration::from_millis(100);
@@ -42,6 +41,11 @@ const TOGETHER_ABOVE: f64 = 50_000.0;
 /// has arrived for twice as long.
 const LATEST: Duration = Duration::from_millis(10);
 
+/// If nothing is due for this long, a source runs its own meter, which takes a tenth of this time for each of
+/// [`METERED`] datagrams.
+const QUIET: Duration = Duration::from_micros(8);
+const METERED: usize = 8;
+
 /// One end's UDP socket: numbers and stamps outgoing datagrams, and records incoming ones.
 pub(crate) struct UdpEnd {
     socket: OwnedFd,
@@ -51,14 +55,20 @@ pub(crate) struct UdpEnd {
     /// Whether arrival times are the times of reading instead of the kernel's stamps.
     until_read: bool,
     /// Datagrams to be sent.
-    pub outbox: Outbox,
+    outbox: Outbox,
     receive: ReceiveBatch,
     /// Size of the socket's receive buffer as the kernel reports it, bytes.
     room: u32,
     /// Interval until the next read; nothing if the poller reports the socket.
     look_every: Option<Duration>,
     next_look: Option<Instant>,
+    /// Whether more datagrams wait in the socket.
+    more: bool,
+    /// Buffer for the datagrams of one receive call.
+    arrived: Vec<ReceivedDatagram>,
     log: ArrivalLog,
+    /// Datagrams in flight at the end of the run.
+    in_flight: u64,
     foreign: u64,
     unstamped: u64,
     reported_drops: u32,
@@ -67,53 +77,13 @@ pub(crate) struct UdpEnd {
 }
 
 /// A datagram that arrived for the first time.
-pub(crate) struct ReceivedDatagram {
-    pub at: Instant,
-    pub from: SocketAddr,
-    pub stamp: DatagramStamp,
+struct ReceivedDatagram {
+    at: Instant,
+    from: SocketAddr,
+    stamp: DatagramStamp,
     /// The datagram that it answers, if any.
-    pub answers: Option<DatagramId>,
-    pub data: Data,
-}
-
-/// Counts of the datagrams that a UDP socket received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UdpReport {
-    /// The flow's datagrams.
-    pub arrivals: ArrivalCounts,
-    /// Datagrams that reached the host, but for which the receive buffer had no room.
-    pub socket_dropped: u32,
-    /// Datagrams of other flows, or with numbers that the flow cannot have.
-    pub foreign: u64,
-    /// Datagrams without the kernel's stamp. Their arrival time is the time of reading.
-    pub unstamped: u64,
-    /// Size of the socket's receive buffer as it reads back, bytes, including the kernel's overhead.
-    pub receive_buffer: u32,
-}
-
-/// Counts of a UDP socket. A datagram that was on a wire and is missing here was lost in a kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SocketPassage {
-    /// Datagrams that were passed to the socket and left it.
-    pub sent: u64,
-    /// Datagrams that were due, but were not passed to the socket before the run was over.
-    #[serde(default)]
-    pub unsent: u64,
-    /// Datagrams that were passed to the socket, but were too long to be sent unfragmented.
-    #[serde(default)]
-    pub refused: u64,
-    /// Datagrams that were read from the socket, of any sender.
-    pub received: u64,
-    /// Datagrams that reached the socket, but for which it had no room.
-    pub dropped: u64,
-}
-
-/// Counts since the last call, for samples.
-pub(crate) struct UdpCounts {
-    pub sent: u64,
-    pub duplicated: u64,
-    pub reordered: u64,
-    pub socket_dropped: u32,
+    answers: Option<DatagramId>,
+    data: Data,
 }
 
 impl UdpEnd {
@@ -168,7 +138,10 @@ impl UdpEnd {
             // A receiver that is part of what is measured wakes up like any other program.
             look_every: (!limited && !until_read).then_some(look_every),
             next_look: None,
+            more: false,
+            arrived: Vec::new(),
             log: ArrivalLog::default(),
+            in_flight: 0,
             foreign: 0,
             unstamped: 0,
             reported_drops: 0,
@@ -177,35 +150,10 @@ impl UdpEnd {
         })
     }
 
-    /// The time of the next read without a poll event.
-    pub const fn next_look(&self) -> Option<Instant> {
-        self.next_look
-    }
-
-    /// Schedules the next read after a read at `now`; `some` says whether that found datagrams. Returns false if the poller must
-    /// watch the socket.
-    pub fn look_again(&mut self, now: Instant, some: bool) -> bool {
-        self.next_look = self.look_every.filter(|_| some).map(|every| now + every);
-        self.next_look.is_some()
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    /// Sends queued datagrams, as far as the socket has room.
-    pub fn flush(&mut self, clock: &Clock) -> io::Result<()> {
-        self.outbox.flush(&self.socket, clock)
-    }
-
-    /// Reads at most one batch from the socket, and passes on each datagram of the flow that arrives for the first time.
-    /// Returns whether there may be more.
-    pub fn receive(
-        &mut self,
-        clock: &Clock,
-        offset: &RealtimeOffset,
-        mut each: impl FnMut(ReceivedDatagram),
-    ) -> io::Result<bool> {
+    /// Reads at most one batch from the socket, and keeps each datagram of the flow that arrives for the first time. Returns
+    /// whether there may be more.
+    fn receive(&mut self, around: &EndContext) -> io::Result<bool> {
+        let EndContext { clock, offset, .. } = around;
         let count = match self.receive.receive(&self.socket) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(true),
@@ -235,7 +183,13 @@ impl UdpEnd {
                     ArrivalKind::First => {
                         let data = content(&stamp, head, len);
                         let answers = (stamp.rest == PayloadKind::Answer).then(|| answered(head)).flatten();
-                        each(ReceivedDatagram { at: arrived, from: piece.from, stamp, answers, data });
+                        self.arrived.push(ReceivedDatagram {
+                            at: arrived,
+                            from: piece.from,
+                            stamp,
+                            answers,
+                            data,
+                        });
                     }
                     ArrivalKind::Foreign => self.foreign += 1,
                     ArrivalKind::Duplicate | ArrivalKind::Stale => {}
@@ -245,43 +199,180 @@ impl UdpEnd {
         Ok(count == MESSAGES)
     }
 
-    pub fn report(&self) -> io::Result<UdpReport> {
-        let arrivals = self.log.counts();
-        Ok(UdpReport {
-            arrivals,
-            socket_dropped: drops(&self.socket)?,
-            foreign: self.foreign,
-            unstamped: self.unstamped,
-            receive_buffer: self.room,
-        })
+    /// Takes a batch of datagrams if there may be one.
+    fn take_datagrams(
+        &mut self,
+        now: Instant,
+        end: &mut EndState,
+        around: &mut EndContext,
+    ) -> Result<(), AgentError> {
+        let looks = self.next_look.is_some_and(|at| at <= now);
+        if !std::mem::take(&mut self.more) && !looks {
+            return Ok(());
+        }
+        self.more = self.receive(around).map_err(AgentError::kernel("recvmmsg"))?;
+        let mut arrived = std::mem::take(&mut self.arrived);
+        if end.order.only_receives() && !self.more {
+            let now = around.clock.now();
+            self.next_look = self.look_every.filter(|_| !arrived.is_empty()).map(|every| now + every);
+            if self.next_look.is_none() {
+                let key = end.key(FIRST_SOCKET);
+                let watched = around.pacer.watch_again(&self.socket, key, Watch::ReadingOnce);
+                watched.map_err(AgentError::kernel("epoll_ctl"))?;
+            }
+        }
+        let counts = !end.order.sends_data();
+        for ReceivedDatagram { at, from, stamp, answers, data } in arrived.drain(..) {
+            if at > end.until {
+                self.in_flight += u64::from(counts && stamp.intended() <= end.until);
+                continue;
+            }
+            if counts {
+                let headers = if from.is_ipv4() { 28 } else { 48 };
+                end.meter.received(data.size());
+                end.meter.packet_arrived(data.size() + headers);
+                end.meter.data_arrived(at, &mut around.samples);
+            }
+            let event = match answers {
+                Some(datagram) => AppEvent::Answered { datagram, data },
+                None => AppEvent::Datagram { from, number: stamp.number, sent: stamp.sent, data },
+            };
+            self.notify(at, event, end, around)?;
+        }
+        self.arrived = arrived;
+        Ok(())
     }
 
-    /// The counts of the socket.
-    pub fn passage(&self) -> io::Result<SocketPassage> {
-        let ArrivalCounts { received, duplicated, stale, .. } = self.log.counts();
-        Ok(SocketPassage {
+    /// Datagrams that the kernel dropped because the socket had no room.
+    fn dropped(&self) -> Result<u32, AgentError> {
+        drops(&self.socket).map_err(AgentError::kernel("SO_MEMINFO"))
+    }
+}
+
+impl FlowCarrier for UdpEnd {
+    /// A source without answers is not polled.
+    fn watch(&self, end: &EndState, pacer: &Pacer) -> Result<(), AgentError> {
+        let what = match end.order.side {
+            _ if !end.order.application.is_one_way() => Watch::Reading,
+            FlowSide::Server => Watch::ReadingOnce,
+            FlowSide::Client => return Ok(()),
+        };
+        pacer.watch(&self.socket, end.key(FIRST_SOCKET), what).map_err(AgentError::kernel("epoll_ctl"))
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let more = self.more.then_some(Instant::ZERO);
+        [more, self.outbox.retry(), self.next_look].into_iter().flatten().min()
+    }
+
+    fn ready(&mut self, _: u32, _: &EndState, _: &EndContext) -> Result<(), AgentError> {
+        self.more = true;
+        Ok(())
+    }
+
+    fn advance(
+        &mut self,
+        now: Instant,
+        end: &mut EndState,
+        around: &mut EndContext,
+    ) -> Result<(), AgentError> {
+        self.take_datagrams(now, end, around)
+    }
+
+    fn carry(
+        &mut self,
+        at: Instant,
+        action: AppAction,
+        end: &mut EndState,
+        _: &EndContext,
+    ) -> Result<(), AgentError> {
+        let (to, answers, data) = match action {
+            AppAction::Datagram { to, data } => (to, None, data),
+            AppAction::Answer { to, datagram, data } => (to, Some(datagram), data),
+            _ => return Ok(()),
+        };
+        end.offered(data.size());
+        self.outbox.push(at, to, answers, data).map_err(|why| end.order.wrong(why))
+    }
+
+    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> Result<(), AgentError> {
+        let (now, in_all, all_sent) = (self.log.counts(), self.dropped()?, self.outbox.sent());
+        let before = std::mem::replace(&mut self.reported, now);
+        let dropped = in_all.wrapping_sub(std::mem::replace(&mut self.reported_drops, in_all));
+        let sent = all_sent - std::mem::replace(&mut self.reported_sent, all_sent);
+        let counts = [
+            (&quantity::PACKETS_SENT, sent),
+            (&quantity::DATA_PACKETS_SENT, if end.order.sends_data() { sent } else { 0 }),
+            (&own::DATAGRAMS_DUPLICATED, now.duplicated - before.duplicated),
+            (&own::DATAGRAMS_REORDERED, now.reordered - before.reordered),
+            (&own::SOCKET_DROPPED, dropped.into()),
+        ];
+        end.report_counts(at, counts, out);
+        Ok(())
+    }
+
+    fn report(
+        &mut self,
+        report: &mut EndReport,
+        end: &EndState,
+        out: &mut Samples,
+    ) -> Result<(), AgentError> {
+        if self.in_flight > 0 {
+            end.meter.mark(end.until, &quantity::DATAGRAMS_SENT, -(self.in_flight as f64), out);
+        }
+        let (arrivals, socket_dropped) = (self.log.counts(), self.dropped()?);
+        report.passed = Some(SocketPassage {
             sent: self.outbox.sent() - self.outbox.refused(),
             unsent: self.outbox.unsent(),
             refused: self.outbox.refused(),
-            received: received + duplicated + stale + self.foreign,
-            dropped: drops(&self.socket)?.into(),
-        })
+            received: arrivals.received + arrivals.duplicated + arrivals.stale + self.foreign,
+            dropped: socket_dropped.into(),
+        });
+        let Self { foreign, unstamped, room: receive_buffer, .. } = *self;
+        match end.order.side {
+            FlowSide::Client => report.source = Some(self.outbox.source().report()),
+            FlowSide::Server => {
+                report.datagrams =
+                    Some(UdpReport { arrivals, socket_dropped, foreign, unstamped, receive_buffer });
+            }
+        }
+        Ok(())
     }
 
-    /// Counts since the last call.
-    pub fn take_counts(&mut self) -> io::Result<UdpCounts> {
-        let (now, before) = (self.log.counts(), self.reported);
-        let in_all = drops(&self.socket)?;
-        let dropped = in_all.wrapping_sub(self.reported_drops);
-        (self.reported, self.reported_drops) = (now, in_all);
-        let sent = self.outbox.sent() - self.reported_sent;
-        self.reported_sent = self.outbox.sent();
-        Ok(UdpCounts {
-            sent,
-            duplicated: now.duplicated - before.duplicated,
-            reordered: now.reordered - before.reordered,
-            socket_dropped: dropped,
-        })
+    fn has_room(&self) -> bool {
+        self.outbox.has_room()
+    }
+
+    fn grace(&self) -> Option<Instant> {
+        self.outbox.grace()
+    }
+
+    fn flush(&mut self, end: &mut EndState, around: &EndContext) -> Result<(), AgentError> {
+        let before = self.outbox.sent();
+        self.outbox.flush(&self.socket, &around.clock).map_err(AgentError::kernel("sendmmsg"))?;
+        // Answers do not count as data of the flow.
+        if end.order.sends_data() {
+            end.meter.datagrams_sent(self.outbox.sent() - before);
+        }
+        if self.outbox.unmetered() >= METERED
+            && end.deadline.is_none_or(|at| around.clock.left_until(at) > QUIET)
+        {
+            self.outbox.meter(METERED);
+        }
+        Ok(())
+    }
+
+    fn take_late(
+        &mut self,
+        now: Instant,
+        end: &mut EndState,
+        around: &mut EndContext,
+    ) -> Result<(), AgentError> {
+        self.more = true;
+        while self.more {
+            self.take_datagrams(now, end, around)?;
+        }
+        Ok(())
     }
 }
 

@@ -9,11 +9,12 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use netrig_agent::control::{self, Column, ControlReply, ControlRequest, Epoch};
-use netrig_agent::{EndRemark, EndReport, FlowSide, RunOrder};
+use netrig_agent::{EndRemark, EndReport, RunOrder};
 use netrig_core::{Note, Quantity, Sink, Subject, quantity};
 use netrig_experiment::{Host, Run, RunError, RunOutcome, RunRemark, Scenario};
 use netrig_host::Clock;
 use netrig_host::frames::{self, FrameError};
+use netrig_traffic::FlowSide;
 
 use crate::host::NodeLoads;
 use crate::interfaces::{InterfaceEvents, InterfaceReport};

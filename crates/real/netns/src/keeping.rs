@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use netrig_agent::{EndReport, FlowSide, RunOrder};
+use netrig_agent::{EndReport, RunOrder};
 use netrig_experiment::{Run, RunError};
 use netrig_sip_net::tap::KeptMessages;
 use netrig_sip_net::{KeepOrder, KeepPolicy};
+use netrig_traffic::FlowSide;
 use sha2::{Digest as _, Sha256};
 
 /// Which messages of SIP flows are kept in later runs, and where.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use netrig_agent::{CarrierOptions, EndOrder, FlowSide, RunOrder, SctpOptions, SctpPath, TimedControl};
+use netrig_agent::{CarrierOptions, EndOrder, RunOrder, SctpOptions, SctpPath, TimedControl};
 use netrig_core::{Duration, Size};
 use netrig_experiment::{
     Action, ArrivesAt, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets, TimedEvent,
@@ -11,6 +11,7 @@ use netrig_experiment::{
 };
 use netrig_host::SHORT_LEN;
 use netrig_host::socket::{Buffers, UdpOptions};
+use netrig_traffic::FlowSide;
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId, tcp};
 

@@ -73,3 +73,10 @@ pub use two_way::{MOST_PACKETS, ProbePlan};
 fn seconds_between(earlier: u64, later: u64) -> f64 {
     later.wrapping_sub(earlier).cast_signed() as f64 * 1e-9
 }
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_probe;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

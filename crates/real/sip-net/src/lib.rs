@@ -45,3 +45,10 @@ pub use netrig_sip::header::Transport;
 pub use point::{ListeningPoint, PointError, source_towards};
 pub use stream::{Bounds, SipStream, StreamError, Turn, server_name};
 pub use user_file::{UsersError, listed_users, users_of_server};
+
+// The tests of the public interface, in one test binary with the unit tests.
+#[cfg(test)]
+extern crate self as netrig_sip_net;
+#[cfg(test)]
+#[path = "../tests/it/main.rs"]
+mod it;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_stats::summary::Summary;
+use netrig_stats::summary::{Summary, mean};
 
 use crate::{Derivation, Point, Status};
 
@@ -131,7 +131,6 @@ impl Sample {
 
     fn reduce(&self, values: &[f64]) -> f64 {
         let (own, reference) = values.split_at(self.split.min(values.len()));
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let min = || own.iter().copied().fold(f64::INFINITY, f64::min);
         let max = || own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         match self.derivation {
@@ -173,7 +172,6 @@ impl Sample {
 
     /// The two operands of a ratio, replication by replication.
     pub(crate) fn operands(&self, replications: &[u32]) -> (Vec<f64>, Vec<f64>) {
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         replications
             .iter()
             .map(|replication| self.rows[replication].split_at(self.split))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use netrig_stats::summary::mean;
 use netrig_stats::{Interval, interval};
 
 use super::responses::count;
@@ -149,7 +150,6 @@ impl Pairs {
 
     fn means(&self) -> Option<[f64; 2]> {
         let (first, other) = self.both();
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         (!first.is_empty()).then(|| [mean(&first), mean(&other)])
     }
 

@@ -2,25 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use netrig_core::fnv1a;
 use netrig_stats::interval::{self, Bootstrap};
-use netrig_stats::{Interval, StatsError};
+use netrig_stats::{Interval, StatsError, summary};
 
 use super::{Design, PointRuns, RunRecord};
 use crate::claim::vary;
 use crate::{IntervalMethod, PointRemark, PointResult, ResponseResult, RunValue, Status};
-
-/// The seed of the resampling for a response: the same on every machine, different for each name (FNV-1a).
-fn seed_of(name: &str) -> u64 {
-    name.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
 
 impl PointRuns {
     /// The point's responses with their intervals.
     pub(super) fn result(&self, design: &Design) -> PointResult {
         let measured = |(name, spec): &(String, crate::ResponseSpec)| {
             let values: Vec<f64> = self.values(name).into_values().collect();
-            let interval = mean(&values, spec.interval, design.confidence, seed_of(name)).ok();
+            // The seed of the resampling is the same on every machine, and different for each name.
+            let seed = fnv1a(name.bytes());
+            let interval = mean(&values, spec.interval, design.confidence, seed).ok();
             let interval = interval.map(|found| self.believed(found, &values));
             let runs = self.runs.iter().map(|run| run_value(run, name));
             let response = ResponseResult {
@@ -88,10 +85,7 @@ fn mean(values: &[f64], method: IntervalMethod, confidence: f64, seed: u64) -> R
                 ..of_logarithms
             })
         }
-        IntervalMethod::Bootstrap => {
-            let mean = |sample: &[f64]| sample.iter().sum::<f64>() / sample.len() as f64;
-            Bootstrap::new(seed).bca(values, confidence, mean)
-        }
+        IntervalMethod::Bootstrap => Bootstrap::new(seed).bca(values, confidence, summary::mean),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Quality of a video: the pictures that could be shown.
 
-use netrig_stats::playout::{LossBursts, PlayoutBuffer, played};
+use netrig_stats::path::LossPattern;
+use netrig_stats::playout::{PlayoutBuffer, played};
 use netrig_traffic::Video;
 
 use super::{MediaArrival, in_order};
@@ -15,8 +16,6 @@ pub struct VideoQuality {
     pub missing: f64,
     /// Packets that arrived too late.
     pub late: u64,
-    /// Pattern of the missing packets.
-    pub pattern: LossBursts,
     /// For each packet, from number 0 on, whether it arrived in time.
     pub came: Vec<bool>,
 }
@@ -38,7 +37,7 @@ impl VideoQuality {
         let packets = in_order(first, sent, 0.0, received);
         let buffer = PlayoutBuffer::Fixed(video.playout.as_secs_f64());
         let played = played(&packets, buffer).map_err(|error| error.to_string())?;
-        let pattern = LossBursts::of(&played.missing);
+        let pattern = LossPattern::new(played.missing.iter().copied());
         let missing = pattern.share().ok_or("no packet of video was sent")?;
         let before = std::iter::repeat_n(false, usize::try_from(first).map_err(|error| error.to_string())?);
         let came: Vec<bool> = before.chain(played.missing.iter().map(|missing| !missing)).collect();
@@ -56,7 +55,7 @@ impl VideoQuality {
         if whole == 0 {
             return Err("no whole picture was sent".to_owned());
         }
-        Ok(Self { intact: intact as f64 / whole as f64, missing, late: played.late, pattern, came })
+        Ok(Self { intact: intact as f64 / whole as f64, missing, late: played.late, came })
     }
 }
 

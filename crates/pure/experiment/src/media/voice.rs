@@ -1,6 +1,7 @@
 //! Quality of a call: its packets pass a play-out buffer, and the E-model rates the result.
 
-use netrig_stats::playout::{LossBursts, PlayoutBuffer, played};
+use netrig_stats::path::LossPattern;
+use netrig_stats::playout::{PlayoutBuffer, played};
 use netrig_stats::theory::e_model::{Codec, TelephoneCall};
 use netrig_traffic::{Playout, Voice, VoiceCodec};
 
@@ -19,8 +20,8 @@ pub struct CallQuality {
     pub missing: f64,
     /// Packets that arrived after their play-out time.
     pub late: u64,
-    /// Pattern of the missing packets.
-    pub pattern: LossBursts,
+    /// Burst ratio of the missing packets (ITU-T G.107 section 7.5). It is 1 if no packet is missing or all are.
+    pub burst_ratio: f64,
 }
 
 impl CallQuality {
@@ -41,18 +42,15 @@ impl CallQuality {
             Playout::Adaptive => PlayoutBuffer::Adaptive,
         };
         let played = played(&packets, buffer).map_err(|error| error.to_string())?;
-        let pattern = LossBursts::of(&played.missing);
+        let pattern = LossPattern::new(played.missing);
         let missing = pattern.share().ok_or("no packet of voice was sent")?;
+        let burst_ratio = pattern.burst_ratio().unwrap_or(1.0);
         let delay_s = voice.coding_delay().as_secs_f64() + played.delay_s.unwrap_or(0.0);
-        let call = TelephoneCall {
-            delay_s,
-            loss: missing,
-            burst_ratio: pattern.burst_ratio(),
-            ..TelephoneCall::new(codec(voice.codec))
-        };
+        let call =
+            TelephoneCall { delay_s, loss: missing, burst_ratio, ..TelephoneCall::new(codec(voice.codec)) };
         let rating = call.rating().map_err(|error| error.to_string())?;
         let opinion = call.opinion().map_err(|error| error.to_string())?;
-        Ok(Self { rating, opinion, delay_s, missing, late: played.late, pattern })
+        Ok(Self { rating, opinion, delay_s, missing, late: played.late, burst_ratio })
     }
 }
 
@@ -112,7 +110,7 @@ mod tests {
         let mut some = received(90, 0.03, |number| number < 10);
         some.push(MediaArrival { number: u64::MAX, sent_s: 1.0, delay_s: 0.0 });
         let quality = CallQuality::of(&voice(""), 0, 100, some).unwrap();
-        assert_eq!((quality.pattern.packets, quality.pattern.lost, quality.pattern.bursts), (100, 20, 2));
+        assert_eq!((quality.missing, quality.burst_ratio), (0.2, 8.0), "20 of 100 in two bursts");
         let nothing = CallQuality::of(&voice(""), 0, 100, []).unwrap();
         assert!((nothing.missing - 1.0).abs() < 1e-12 && nothing.opinion < 1.2, "{nothing:?}");
         assert!(CallQuality::of(&voice(""), 0, 0, []).is_err());

@@ -1,9 +1,8 @@
 //! Properties of any text: no panic, an answer for everything, and existing positions.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
-use std::path::Path;
-
 use netrig_experiment::{Assignment, Experiment};
+use netrig_test_support::corpus::replay;
 use proptest::prelude::*;
 
 use crate::any_text;
@@ -110,19 +109,9 @@ fn nesting_does_not_exhaust_the_stack() {
 }
 
 /// Inputs that fuzzing found.
-#[allow(clippy::disallowed_methods, reason = "the corpus is a folder of files")]
 #[test]
 fn every_text_of_the_corpus_is_answered() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/experiment");
-    let mut replayed = 0;
-    for file in folder.read_dir().unwrap() {
-        let file = file.unwrap().path();
-        // The output contains its name if there is no answer.
-        println!("{}", file.display());
-        any_text::check(&std::fs::read(&file).unwrap());
-        replayed += 1;
-    }
-    assert!(replayed >= 50, "{replayed} texts");
+    replay("experiment", 50, 0, any_text::check);
 }
 
 /// Small files whose counts, paths and lists multiply.

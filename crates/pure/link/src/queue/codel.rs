@@ -33,11 +33,11 @@ pub struct Codel {
     pub ecn: bool,
 }
 
-fn default_target() -> Duration {
+pub(super) fn default_target() -> Duration {
     Duration::from_millis(5)
 }
 
-fn default_interval() -> Duration {
+pub(super) fn default_interval() -> Duration {
     Duration::from_millis(100)
 }
 

@@ -77,11 +77,11 @@ disciplines! {
     /// First in, first out, up to a limit (drop-tail).
     Fifo(fifo::Fifo) => fifo::FifoQueue<P>;
     /// Random early detection (Floyd and Jacobson 1993).
-    Red(red::Red) => red::RedQueue<P>;
+    Red(red::Red) => wred::RedQueue<P>;
     /// Controlled delay (CoDel, RFC 8289).
     Codel(codel::Codel) => codel::CodelQueue<P>;
     /// Weighted random early detection: RED with a curve for each drop precedence.
-    Wred(wred::Wred) => wred::WredQueue<P>;
+    Wred(wred::Wred) => wred::RedQueue<P>;
     /// Weighted fair queueing among conversations.
     Wfq(wfq::Wfq) => wfq::WfqQueue<P>;
     /// Flow queue CoDel (RFC 8290).

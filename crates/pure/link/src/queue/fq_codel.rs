@@ -8,7 +8,7 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::codel::{Codel, CodelQueue};
+use super::codel::{self, Codel, CodelQueue};
 use super::context::QueueContext;
 use super::flows::FlowTable;
 use crate::SettingsError;
@@ -29,10 +29,10 @@ pub struct FqCodel {
     #[serde(default = "default_quantum")]
     pub quantum: Size,
     /// The acceptable wait. 5 ms if not given.
-    #[serde(default = "default_target")]
+    #[serde(default = "codel::default_target")]
     pub target: Duration,
     /// The time for which waits must stay above the target before a packet is dropped. 100 ms if not given.
-    #[serde(default = "default_interval")]
+    #[serde(default = "codel::default_interval")]
     pub interval: Duration,
     /// Whether packets of ECN-capable transports are marked instead of dropped. False if not given.
     #[serde(default)]
@@ -49,14 +49,6 @@ fn default_flows() -> u16 {
 
 fn default_quantum() -> Size {
     Size::from_bytes(1514)
-}
-
-fn default_target() -> Duration {
-    Duration::from_millis(5)
-}
-
-fn default_interval() -> Duration {
-    Duration::from_millis(100)
 }
 
 impl FqCodel {

@@ -4,15 +4,11 @@
 //! The average queue and the probability follow the algorithm of the paper (figure 2), with two later options: `gentle` (Floyd
 //! 2000) and marking of ECN-capable packets (RFC 3168).
 
-use netrig_core::{
-    Backlog, Dequeue, DropReason, Duration, Ecn, Fraction, Instant, Observer, PacketMeta, QueueDiscipline,
-    Size, Stream,
-};
+use netrig_core::{Backlog, DropReason, Duration, Ecn, Fraction, Instant, Observer, PacketMeta, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::buffer::{Buffer, QueueLimit};
-use super::context::QueueContext;
 use crate::SettingsError;
 use crate::error::ensure;
 
@@ -69,16 +65,16 @@ pub enum Thresholds {
     },
 }
 
-fn default_max_p() -> Fraction {
+pub(super) fn default_max_p() -> Fraction {
     // 1/50 is a valid share.
     Fraction::new(0.02).unwrap_or_default()
 }
 
-fn default_weight() -> f64 {
+pub(super) fn default_weight() -> f64 {
     0.002
 }
 
-fn default_mean_packet() -> Size {
+pub(super) fn default_mean_packet() -> Size {
     Size::from_bytes(500)
 }
 
@@ -119,23 +115,6 @@ impl Red {
     }
 }
 
-/// A queue with random early detection.
-#[derive(Clone, Debug)]
-pub struct RedQueue<P> {
-    buffer: Buffer<P>,
-    /// Boxed, because every line of a simulation has room for the largest discipline.
-    detector: Box<Detector>,
-}
-
-/// Follows the average queue and decides about each packet.
-#[derive(Clone, Debug)]
-struct Detector {
-    average: Average,
-    slope: Slope,
-    ecn: bool,
-    luck: Stream,
-}
-
 /// The average queue.
 #[derive(Clone, Debug)]
 pub(super) struct Average {
@@ -170,29 +149,6 @@ pub(super) enum RedVerdict {
     /// Mark the packet if possible, otherwise drop it.
     Notify,
     Drop,
-}
-
-impl<P: PacketMeta> RedQueue<P> {
-    /// An empty queue. Its random stream is `link/<line>/red`.
-    pub fn new(settings: &Red, context: &QueueContext<'_>) -> Self {
-        let detector = Detector {
-            average: Average::new(
-                settings.thresholds,
-                settings.weight,
-                context.packet_time(settings.mean_packet),
-            ),
-            slope: Slope::new(settings.thresholds, settings.max_p, settings.gentle, settings.mean_packet),
-            ecn: settings.ecn,
-            luck: context.stream("red"),
-        };
-        let buffer = Buffer::new(QueueLimit::new(settings.packets, settings.bytes));
-        Self { buffer, detector: Box::new(detector) }
-    }
-
-    /// The average queue as of the last arrival, in the unit of the thresholds.
-    pub fn average(&self) -> f64 {
-        self.detector.average.get()
-    }
 }
 
 impl Average {
@@ -294,33 +250,4 @@ pub(super) fn admit<P: PacketMeta>(
         obs.marked(now, &packet);
     }
     buffer.push(now, packet, obs);
-}
-
-impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
-    fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
-        let Detector { average, slope, ecn, luck } = &mut *self.detector;
-        average.update(now, self.buffer.backlog());
-        // One draw per arrival, used or not. So the random number of the n-th arrival does not depend on other events.
-        let verdict = slope.judge(average.get(), luck.uniform(), packet.header().ip_len);
-        admit(&mut self.buffer, now, packet, verdict, *ecn, obs);
-    }
-
-    fn dequeue(&mut self, now: Instant, _obs: &mut impl Observer<P>) -> Dequeue<P> {
-        let next = self.buffer.pop();
-        if matches!(next, Dequeue::Packet(..)) && self.buffer.backlog().packets == 0 {
-            self.detector.average.ran_empty(now);
-        }
-        next
-    }
-
-    fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
-        if self.buffer.backlog().packets > 0 {
-            self.buffer.clear(now, why, obs);
-            self.detector.average.ran_empty(now);
-        }
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.buffer.backlog()
-    }
 }

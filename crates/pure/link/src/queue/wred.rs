@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::buffer::{Buffer, QueueLimit};
 use super::context::QueueContext;
-use super::red::{Average, Slope, Thresholds, admit};
+use super::red::{self, Average, Red, Slope, Thresholds, admit};
 use crate::SettingsError;
 use crate::conditioning::DscpSet;
 use crate::error::ensure;
@@ -29,7 +29,7 @@ pub struct Wred {
     /// other packets. All thresholds are in packets, or all in bytes.
     pub curves: Vec<DropCurve>,
     /// Weight of the newest queue length in the average, above 0 and at most 1. 0.002 if not given.
-    #[serde(default = "default_weight")]
+    #[serde(default = "red::default_weight")]
     pub weight: f64,
     /// Whether the probability grows beyond `max` gradually to 1 at twice `max`, instead of at once. False if not given.
     #[serde(default)]
@@ -39,7 +39,7 @@ pub struct Wred {
     #[serde(default)]
     pub ecn: bool,
     /// The size of a typical packet, as in `red`. 500 B if not given.
-    #[serde(default = "default_mean_packet")]
+    #[serde(default = "red::default_mean_packet")]
     pub mean_packet: Size,
 }
 
@@ -54,21 +54,23 @@ pub struct DropCurve {
     /// The averages at which early dropping starts and reaches its maximum.
     pub thresholds: Thresholds,
     /// Probability as the average reaches `max`. 2 % if not given.
-    #[serde(default = "default_max_p")]
+    #[serde(default = "red::default_max_p")]
     pub max_p: Fraction,
 }
 
-fn default_max_p() -> Fraction {
-    // 1/50 is a valid share.
-    Fraction::new(0.02).unwrap_or_default()
+/// RED is WRED with one curve.
+impl From<&Red> for Wred {
+    fn from(red: &Red) -> Self {
+        let &Red { packets, bytes, thresholds, max_p, weight, gentle, mean_packet, ecn } = red;
+        let curves = vec![DropCurve { dscp: None, thresholds, max_p }];
+        Self { packets, bytes, curves, weight, gentle, mean_packet, ecn }
+    }
 }
 
-fn default_weight() -> f64 {
-    0.002
-}
-
-fn default_mean_packet() -> Size {
-    Size::from_bytes(500)
+impl From<&Self> for Wred {
+    fn from(wred: &Self) -> Self {
+        wred.clone()
+    }
 }
 
 impl Wred {
@@ -103,13 +105,15 @@ impl Wred {
     }
 }
 
-/// A queue with weighted random early detection.
+/// A queue with random early detection, weighted or not.
 #[derive(Clone, Debug)]
-pub struct WredQueue<P> {
+pub struct RedQueue<P> {
     buffer: Buffer<P>,
+    /// Boxed, because every line of a simulation has room for the largest discipline.
     detector: Box<Detector>,
 }
 
+/// Follows the average queue and decides about each packet.
 #[derive(Clone, Debug)]
 struct Detector {
     average: Average,
@@ -120,9 +124,13 @@ struct Detector {
     luck: Stream,
 }
 
-impl<P: PacketMeta> WredQueue<P> {
+impl<P: PacketMeta> RedQueue<P> {
     /// An empty queue. Its random stream is `link/<line>/red`.
-    pub fn new(settings: &Wred, context: &QueueContext<'_>) -> Self {
+    pub fn new<'s, S>(settings: &'s S, context: &QueueContext<'_>) -> Self
+    where
+        Wred: From<&'s S>,
+    {
+        let settings = Wred::from(settings);
         let curves = &settings.curves;
         let slope = |curve: &DropCurve| {
             Slope::new(curve.thresholds, curve.max_p, settings.gentle, settings.mean_packet)
@@ -144,9 +152,14 @@ impl<P: PacketMeta> WredQueue<P> {
         let buffer = Buffer::new(QueueLimit::new(settings.packets, settings.bytes));
         Self { buffer, detector: Box::new(detector) }
     }
+
+    /// The average queue as of the last arrival, in the unit of the thresholds.
+    pub fn average(&self) -> f64 {
+        self.detector.average.get()
+    }
 }
 
-impl<P: PacketMeta> QueueDiscipline<P> for WredQueue<P> {
+impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
         let Detector { average, slopes, by_dscp, ecn, luck } = &mut *self.detector;
         average.update(now, self.buffer.backlog());

@@ -6,7 +6,8 @@ use netrig_core::{
 };
 use netrig_link::Framing;
 use netrig_link::queue::QueueContext;
-use netrig_link::queue::red::{Red, RedQueue, Thresholds};
+use netrig_link::queue::red::{Red, Thresholds};
+use netrig_link::queue::wred::RedQueue;
 
 use crate::common::{Packet, Record, at_ms, header, packet};
 

@@ -9,7 +9,7 @@ use netrig_link::conditioning::{DscpSet, Layer, Match};
 use netrig_link::queue::class::Class;
 use netrig_link::queue::red::Thresholds;
 use netrig_link::queue::shaped::Shaped;
-use netrig_link::queue::wred::{DropCurve, Wred, WredQueue};
+use netrig_link::queue::wred::{DropCurve, RedQueue, Wred};
 use netrig_link::queue::{PerClass, QueueContext};
 use netrig_link::{Framing, Line, LineSettings, Queue};
 use proptest::prelude::*;
@@ -125,10 +125,10 @@ fn wred(curves: Vec<DropCurve>) -> Wred {
     }
 }
 
-fn wred_queue(settings: &Wred) -> WredQueue<Packet> {
+fn wred_queue(settings: &Wred) -> RedQueue<Packet> {
     settings.check().unwrap();
     let seeds = Seeds::new(1);
-    WredQueue::new(
+    RedQueue::new(
         settings,
         &QueueContext::new(&seeds, "test", Rate::from_bits_per_s(8_000_000), Framing::None),
     )

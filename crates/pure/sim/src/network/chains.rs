@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(test)]
+use netrig_traffic::FlowSide;
+
 use super::{LinkPassage, Network, ScheduledFifo, Stop};
 #[cfg(test)]
-use crate::actor::{EndId, FlowSide};
+use crate::actor::EndId;
 use crate::merge::Merge;
 
 impl Network {

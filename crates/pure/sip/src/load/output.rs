@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use netrig_core::PackedBytes;
+
 use super::scan::Scan;
 use super::template::{HoleValues, Template};
 use crate::Method;
@@ -49,15 +51,11 @@ pub type DepartingMessage<'a> = (SocketAddr, MessageConnection, &'a [u8], Option
 
 /// Messages in one buffer, each with its destination.
 #[derive(Clone, Debug, Default)]
-pub struct Outbox {
-    bytes: Vec<u8>,
-    entries: Vec<OutboxEntry>,
-}
+pub struct Outbox(PackedBytes<OutboxEntry>);
 
-/// Position and destination of a message.
+/// Destination of a message.
 #[derive(Clone, Copy, Debug)]
 struct OutboxEntry {
-    end: usize,
     to: SocketAddr,
     way: MessageConnection,
     departure: Option<Departure>,
@@ -80,48 +78,45 @@ pub enum MessageConnection {
 impl Outbox {
     /// Number of messages.
     pub const fn len(&self) -> usize {
-        self.entries.len()
+        self.0.len()
     }
 
     /// Whether there are no messages.
     pub const fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.0.is_empty()
     }
 
     /// Messages with their destinations.
     pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
-        self.along().map(|(to, _, bytes)| (to, bytes))
+        self.0.iter().map(|(place, bytes)| (place.to, bytes))
     }
 
     /// Messages with their destinations and connections.
     pub fn along(&self) -> impl Iterator<Item = (SocketAddr, MessageConnection, &[u8])> {
-        let starts = std::iter::once(0).chain(self.entries.iter().map(|place| place.end));
-        starts.zip(&self.entries).map(|(start, place)| (place.to, place.way, &self.bytes[start..place.end]))
+        self.0.iter().map(|(place, bytes)| (place.to, place.way, bytes))
     }
 
     /// Messages with their destinations, connections and time stamps.
     pub fn departing(&self) -> impl Iterator<Item = DepartingMessage<'_>> {
-        self.along().zip(&self.entries).map(|((to, way, bytes), place)| {
-            let stamped = match way {
+        self.0.iter().map(|(place, bytes)| {
+            let stamped = match place.way {
                 MessageConnection::Of { attempt, .. } => {
                     place.departure.map(|departure| (attempt, departure))
                 }
                 MessageConnection::Back => None,
             };
-            (to, way, bytes, stamped)
+            (place.to, place.way, bytes, stamped)
         })
     }
 
     /// Removes all messages.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.entries.clear();
+        self.0.clear();
     }
 
     /// Appends a message without a change.
     pub fn push(&mut self, to: SocketAddr, way: MessageConnection, message: &[u8]) {
-        self.bytes.extend_from_slice(message);
-        self.end(to, way);
+        self.0.push(OutboxEntry { to, way, departure: None }, message);
     }
 
     pub(super) fn write(
@@ -131,25 +126,19 @@ impl Outbox {
         template: &Template,
         values: &HoleValues<'_>,
     ) {
-        template.write(values, &mut self.bytes);
-        self.end(to, way);
-    }
-
-    fn end(&mut self, to: SocketAddr, way: MessageConnection) {
-        self.entries.push(OutboxEntry { end: self.bytes.len(), to, way, departure: None });
+        let entry = OutboxEntry { to, way, departure: None };
+        self.0.push_with(entry, |buffer| template.write(values, buffer));
     }
 
     /// Length of the last message, bytes.
-    pub(super) fn last_len(&self) -> usize {
-        let start = self.entries.len().checked_sub(2).map_or(0, |before| self.entries[before].end);
-        self.bytes.len() - start
+    pub(super) fn last_len(&mut self) -> usize {
+        self.0.last_mut().map_or(0, |(_, message)| message.len())
     }
 
     /// Makes the last message go over TCP: "If this causes a change in the transport protocol from the one indicated
     /// in the top Via, the value in the top Via MUST be changed" (RFC 3261 section 18.1.1).
     pub(super) fn send_over_tcp(&mut self) {
-        let start = self.bytes.len() - self.last_len();
-        let message = &mut self.bytes[start..];
+        let Some((_, message)) = self.0.last_mut() else { return };
         let via =
             memchr::memmem::find(message, OVER_UDP).filter(|at| Some(*at) == memchr::memchr(b'\n', message));
         if let Some(via) = via {
@@ -159,7 +148,7 @@ impl Outbox {
 
     /// Marks the last message: its departure sets a time stamp of the attempt.
     pub(super) fn departs(&mut self, departure: Departure) {
-        if let Some(place) = self.entries.last_mut() {
+        if let Some((place, _)) = self.0.last_mut() {
             place.departure = Some(departure);
         }
     }

@@ -3,7 +3,7 @@
 use super::{Alternative, Comparison, means::one_mean, t_statistic};
 use crate::error::{StatsError, check_confidence, check_levels, check_sample};
 use crate::interval::{EstimationMethod, Interval, critical_t};
-use crate::summary::Summary;
+use crate::summary::{Summary, mean, mean_and_squares};
 
 /// A line with one bend has four parameters; a fifth point leaves a degree of freedom for the fit.
 const FEWEST_LEVELS: usize = 5;
@@ -197,9 +197,7 @@ fn detrend(x: &[f64], y: &[f64]) -> (f64, Vec<f64>) {
 
 /// The slope of the least-squares line, and the means of x and y.
 fn line(x: &[f64], y: &[f64]) -> (f64, f64, f64) {
-    let n = x.len() as f64;
-    let (mean_x, mean_y) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
-    let squares: f64 = x.iter().map(|a| (a - mean_x) * (a - mean_x)).sum();
+    let ((mean_x, squares), mean_y) = (mean_and_squares(x), mean(y));
     let products: f64 = x.iter().zip(y).map(|(a, b)| (a - mean_x) * (b - mean_y)).sum();
     (products / squares, mean_x, mean_y)
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{StatsError, check_sample};
 use crate::quantile::sorted;
+use crate::summary::mean;
 
 /// The outcome of an Anderson-Darling test.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +38,7 @@ pub fn anderson_darling_exponential(values: &[f64]) -> Result<AndersonDarling, S
         return Err(StatsError::OutOfRange { what: "value", range: "positive", value });
     }
     let n = values.len();
-    let mean = values.iter().sum::<f64>() / n as f64;
+    let mean = mean(values);
     let sorted = sorted(values);
     // For the exponential, ln(1 - F(x)) is -x / mean without rounding.
     let term = |(rank, value): (usize, &f64)| {

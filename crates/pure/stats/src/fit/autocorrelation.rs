@@ -2,6 +2,7 @@
 
 use crate::distribution::ChiSquare;
 use crate::error::{StatsError, check_sample};
+use crate::summary::mean_and_squares;
 
 /// The sample autocorrelation at `lag`, in -1..=1: the sum of products of values `lag` apart, both less the
 /// mean, over the sum of squares. Source: Box, Jenkins and Reinsel, *Time Series Analysis*, 4th ed., section
@@ -11,8 +12,7 @@ use crate::error::{StatsError, check_sample};
 /// Fewer than `lag` + 2 values, a value that is not finite, or values that are all equal.
 pub fn autocorrelation(values: &[f64], lag: usize) -> Result<f64, StatsError> {
     check_sample(values, lag + 2)?;
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    let (mean, squares) = mean_and_squares(values);
     if squares == 0.0 {
         return Err(StatsError::NoSpread { what: "the autocorrelation" });
     }

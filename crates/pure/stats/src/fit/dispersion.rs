@@ -2,6 +2,7 @@
 
 use crate::distribution::ChiSquare;
 use crate::error::{StatsError, check_sample};
+use crate::summary::mean;
 
 /// The dispersion of counts per interval, compared with a Poisson process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +27,7 @@ pub fn index_of_dispersion(counts: &[f64]) -> Result<Dispersion, StatsError> {
         return Err(StatsError::OutOfRange { what: "count", range: "a number from 0", value });
     }
     let n = counts.len();
-    let mean = counts.iter().sum::<f64>() / n as f64;
+    let mean = mean(counts);
     if mean == 0.0 {
         return Err(StatsError::OutOfRange { what: "number of events", range: "greater than 0", value: 0.0 });
     }

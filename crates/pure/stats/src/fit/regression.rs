@@ -3,6 +3,7 @@
 use crate::distribution::StudentT;
 use crate::error::{StatsError, check_confidence, check_number, check_pairs};
 use crate::interval::{EstimationMethod, Interval, critical_t};
+use crate::summary::mean_and_squares;
 
 /// A least-squares line y = intercept + slope x.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,13 +32,10 @@ pub fn line(x: &[f64], y: &[f64], confidence: f64) -> Result<FittedLine, StatsEr
     check_pairs(x, y, 2)?;
     check_confidence(confidence)?;
     let n = x.len();
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / n as f64;
-    let (mean_x, mean_y) = (mean(x), mean(y));
-    let squares_x: f64 = x.iter().map(|a| (a - mean_x) * (a - mean_x)).sum();
+    let ((mean_x, squares_x), (mean_y, squares_y)) = (mean_and_squares(x), mean_and_squares(y));
     if squares_x == 0.0 {
         return Err(StatsError::NoSpread { what: "the slope" });
     }
-    let squares_y: f64 = y.iter().map(|b| (b - mean_y) * (b - mean_y)).sum();
     let products: f64 = x.iter().zip(y).map(|(a, b)| (a - mean_x) * (b - mean_y)).sum();
     let slope = products / squares_x;
     let residual = |(a, b): (&f64, &f64)| b - mean_y - slope * (a - mean_x);

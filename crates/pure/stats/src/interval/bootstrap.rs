@@ -5,6 +5,7 @@ use crate::error::{StatsError, check_confidence};
 use crate::interval::{EstimationMethod, Interval, critical_t};
 use crate::quantile::of_sorted;
 use crate::random::Draws;
+use crate::summary::mean_and_squares;
 
 /// A seeded bootstrap. The same seed, rows and statistic give the same interval on every machine.
 ///
@@ -136,8 +137,7 @@ fn acceleration<T: Clone>(rows: &[T], statistic: &impl Fn(&[T]) -> f64) -> f64 {
         left_out.push(statistic(&rest));
         rest.insert(index, row.clone());
     }
-    let mean = left_out.iter().sum::<f64>() / left_out.len() as f64;
-    let squares: f64 = left_out.iter().map(|v| (mean - v) * (mean - v)).sum();
+    let (mean, squares) = mean_and_squares(&left_out);
     let cubes: f64 = left_out.iter().map(|v| (mean - v) * (mean - v) * (mean - v)).sum();
     let a = cubes / (6.0 * squares * squares.sqrt());
     if a.is_finite() { a } else { 0.0 }

@@ -3,6 +3,7 @@
 use crate::error::{StatsError, check_open_unit};
 use crate::interval::{Interval, wilson};
 use crate::quantile;
+use crate::summary::mean;
 
 /// Delays of a stream's packets, s. A lost packet counts as infinitely late.
 ///
@@ -89,8 +90,7 @@ impl Delays {
     /// The mean delay of the packets that arrived. It ignores lost packets.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        let n = self.arrived.len();
-        (n > 0).then(|| self.arrived.iter().sum::<f64>() / n as f64)
+        (!self.arrived.is_empty()).then(|| mean(&self.arrived))
     }
 
     /// The median (Type-P-One-way-Delay-Median, RFC 7679 section 4.2). For an even count it is the mean of the two

@@ -52,6 +52,12 @@ impl LossPattern {
         self.periods.iter().sum()
     }
 
+    /// The share of packets that were lost; undefined without packets.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        (self.sent > 0).then(|| self.lost() as f64 / self.sent as f64)
+    }
+
     /// Loss distances: for each loss except the first, its distance from the previous loss in packets (RFC 3357 section
     /// 4.1).
     #[must_use]

@@ -4,8 +4,8 @@
 //! transfer ends when the sender receives the last acknowledgement. Source: Cardwell, Savage and Anderson (2000),
 //! *Modeling TCP latency*, INFOCOM, sections II and III.
 
-use super::curve::{Arguments, CurveParameter, TheoryCurve};
-use super::padhye::{Padhye, TIMEOUT, WINDOW, backoff_series, timeout_share, window_of_losses};
+use super::curve::{CurveParameter, TheoryCurve};
+use super::padhye::{self, Padhye, TIMEOUT, WINDOW, backoff_series, timeout_share, window_of_losses};
 use super::tcp::{LOSS, PER_ACK, RTT, SEGMENT};
 use super::{TheoryError, loss_probability, positive};
 
@@ -118,16 +118,6 @@ impl Transfer {
 
 const BYTES: CurveParameter = CurveParameter::required("bytes", "B", "length of the transfer");
 
-fn connection(a: &Arguments) -> Result<Padhye, TheoryError> {
-    Padhye::new(
-        a.get("segment_bytes")?,
-        a.get("rtt_s")?,
-        a.get("timeout_s")?,
-        a.get("window_segments")?,
-        a.get("segments_per_ack")?,
-    )
-}
-
 /// The curves of this model.
 pub(super) const CURVES: &[TheoryCurve] = &[
     TheoryCurve {
@@ -148,7 +138,7 @@ pub(super) const CURVES: &[TheoryCurve] = &[
         source: "Cardwell, Savage and Anderson (2000), sections II and III",
         formula: |a| {
             let (first, handshake) = (a.get("initial_window")?, a.get("handshake_timeout_s")?);
-            Transfer::new(a.get("bytes")?, first, handshake, connection(a)?)?.seconds(a.get("loss")?)
+            Transfer::new(a.get("bytes")?, first, handshake, padhye::model(a)?)?.seconds(a.get("loss")?)
         },
     },
     TheoryCurve {
@@ -159,7 +149,7 @@ pub(super) const CURVES: &[TheoryCurve] = &[
         source: "Padhye, Firoiu, Towsley and Kurose (1998), section 2.3",
         formula: |a| {
             let bytes = positive("bytes", a.get("bytes")?)?;
-            Ok(bytes / connection(a)?.full_bytes_per_s(a.get("loss")?)?)
+            Ok(bytes / padhye::model(a)?.full_bytes_per_s(a.get("loss")?)?)
         },
     },
 ];

@@ -6,7 +6,7 @@
 //! departures, and from it the number at any time.
 
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
-use super::queue::{ARRIVALS, PLACES, SERVICE_MEAN};
+use super::queue::{ARRIVALS, PLACES, SERVICE_MEAN, curve};
 use super::{TheoryError, not_negative, positive};
 
 /// Above this value sums of tails are scaled down, so that high loads do not overflow.
@@ -165,19 +165,6 @@ fn model(a: &Arguments) -> Result<Mg1k, TheoryError> {
     let [arrivals, service, scv] =
         [a.get("arrivals_per_s")?, a.get("service_mean_s")?, a.get("service_scv")?];
     Mg1k::new(arrivals, service, scv, a.count("places", 1)?)
-}
-
-macro_rules! curve {
-    ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
-        TheoryCurve {
-            name: $name,
-            title: $title,
-            parameters: $parameters,
-            unit: $unit,
-            source: BOOK,
-            formula: $formula,
-        }
-    };
 }
 
 const QUEUE: &[CurveParameter] = &[ARRIVALS, SERVICE_MEAN, PLACES, SCV];

@@ -121,7 +121,7 @@ pub(super) const TIMEOUT: CurveParameter =
 pub(super) const WINDOW: CurveParameter =
     CurveParameter::optional("window_segments", "1", "the receiver's window in segments", f64::INFINITY);
 
-fn model(a: &Arguments) -> Result<Padhye, TheoryError> {
+pub(super) fn model(a: &Arguments) -> Result<Padhye, TheoryError> {
     Padhye::new(
         a.get("segment_bytes")?,
         a.get("rtt_s")?,

@@ -304,6 +304,7 @@ fn tandem(a: &Arguments) -> Result<f64, TheoryError> {
     Ok(stations * mm1(a)?.sojourn_s())
 }
 
+/// A curve from the `BOOK` of its module.
 macro_rules! curve {
     ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
         TheoryCurve {
@@ -316,6 +317,7 @@ macro_rules! curve {
         }
     };
 }
+pub(super) use curve;
 
 /// The curves of this model.
 pub(super) const CURVES: &[TheoryCurve] = &[

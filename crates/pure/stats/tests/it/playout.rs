@@ -1,7 +1,8 @@
 //! Play-out buffers and bursts of loss, by hand and compared with the two-state Markov chain of G.107.
 
 use netrig_stats::StatsError;
-use netrig_stats::playout::{LossBursts, PlayoutBuffer, PlayoutPacket, played};
+use netrig_stats::path::LossPattern;
+use netrig_stats::playout::{PlayoutBuffer, PlayoutPacket, played};
 use proptest::prelude::*;
 
 use crate::{Random, near};
@@ -72,9 +73,9 @@ fn the_burst_ratio_of_a_markov_chain() {
                 lost
             })
             .collect();
-        let pattern = LossBursts::of(&missing);
+        let pattern = LossPattern::new(missing);
         near(pattern.share().unwrap(), p / (p + q), 0.005);
-        near(pattern.burst_ratio(), 1.0 / (p + q), 0.03 / (p + q));
+        near(pattern.burst_ratio().unwrap(), 1.0 / (p + q), 0.03 / (p + q));
     }
 }
 
@@ -82,11 +83,11 @@ fn the_burst_ratio_of_a_markov_chain() {
 #[test]
 fn a_pattern_by_hand() {
     let missing = [true, false, false, false, true, true, true, false, false, false];
-    let pattern = LossBursts::of(&missing);
-    assert_eq!((pattern.packets, pattern.lost, pattern.bursts), (10, 4, 2));
-    near(pattern.burst_ratio(), 1.2, 1e-12);
-    assert_eq!(LossBursts::of(&[]).share(), None);
-    assert_eq!(LossBursts::of(&[true, true]).burst_ratio(), 1.0);
+    let pattern = LossPattern::new(missing);
+    assert_eq!((pattern.sent(), pattern.lost(), pattern.periods()), (10, 4, [1, 3].as_slice()));
+    near(pattern.burst_ratio().unwrap(), 1.2, 1e-12);
+    assert_eq!(LossPattern::new([]).share(), None);
+    assert_eq!(LossPattern::new([true, true]).burst_ratio(), None);
 }
 
 proptest! {
@@ -102,6 +103,6 @@ proptest! {
         let deep = played(&packets, PlayoutBuffer::Fixed(depth + more)).unwrap();
         prop_assert!(deep.missing.iter().zip(&shallow.missing).all(|(deep, shallow)| *shallow || !deep));
         let lost = delays.iter().filter(|delay| delay.is_none()).count() as u64;
-        prop_assert_eq!(LossBursts::of(&shallow.missing).lost, lost + shallow.late);
+        prop_assert_eq!(LossPattern::new(shallow.missing).lost(), lost + shallow.late);
     }
 }

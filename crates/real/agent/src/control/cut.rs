@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netrig_core::{Note, Quantity, Sample, Subject};
 
 use super::{Column, ControlReply, ControlRequest, NoteLine};
-use crate::meter::Samples;
+use crate::carrier::Samples;
 use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
 
 /// A frame is complete once it has this many bytes.
@@ -123,13 +123,14 @@ pub fn note_frames(notes: &[Note]) -> impl Iterator<Item = ControlReply> {
 #[cfg(test)]
 mod tests {
     use netrig_core::{Direction, Duration, Instant, Size, quantity as shared};
-    use netrig_traffic::{Settings, Trace};
+    use netrig_traffic::{FlowSide, Settings, Trace};
     use netrig_transport::sctp::Config as SctpConfig;
     use netrig_transport::{Control, PathId, Profile};
 
     use super::*;
     use crate::control::tests::framed;
-    use crate::{EndReport, FlowSide, SctpOptions};
+    use crate::it::common;
+    use crate::{EndReport, SctpOptions};
     use netrig_host::frames::{MAX_FRAME, read_frame};
     use netrig_host::socket::UdpOptions;
     use netrig_host::{RequestedGaps, SourceMeter};
@@ -181,23 +182,11 @@ mod tests {
 
     /// An end of a flow of datagrams.
     fn end(flow: u32) -> EndOrder {
-        EndOrder {
-            flow,
-            name: format!("flow#{flow}"),
-            side: FlowSide::Client,
-            application: serde_json::from_str(r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#)
-                .unwrap(),
-            carrier: CarrierOptions::Udp(UdpOptions::default()),
-            client: [10, 0, 0, 1].into(),
-            server: ([10, 0, 0, 2], 5001).into(),
-            dscp: 0,
-            start_ns: 0,
-            stop_ns: 1,
-            datagram_headers: 28,
-            names: None,
-            keep: None,
-            reads: None,
-        }
+        let application = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
+        let carrier = CarrierOptions::Udp(UdpOptions::default());
+        let (server, stop) = (([10, 0, 0, 2], 5001).into(), Duration::from_nanos(1));
+        let end = common::end(FlowSide::Client, application, carrier, server, stop);
+        EndOrder { flow, name: format!("flow#{flow}"), ..end }
     }
 
     /// The run that an agent assembles from the frames of an order.
@@ -215,15 +204,7 @@ mod tests {
     }
 
     fn run(ends: Vec<EndOrder>) -> RunOrder {
-        RunOrder {
-            seed: 1,
-            duration_ns: 1,
-            grace_ns: 0,
-            sample_every_ns: 1,
-            sysctls: vec![],
-            constrained: false,
-            ends,
-        }
+        common::order(Duration::from_nanos(1), ends)
     }
 
     #[test]

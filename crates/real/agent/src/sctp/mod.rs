@@ -3,35 +3,30 @@
 //! The endpoint is the simulator's ([`netrig_transport::sctp`]), with the same constants and the same random streams. Here
 //! the kernel's clock gives the time, and IP or UDP sockets of the kernel carry the packets.
 
-mod faults;
 mod options;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use netrig_bulk::sctp_socket::{PacketOutcome, PathSocket, ReceivedPacket};
 use netrig_core::{
-    CLIENT_PORT, CloseReason, ConnectionEvent, Data, Dscp, Endpoint, Instant, Quantity, Seeds, Stream,
-    StreamId,
+    CLIENT_PORT, CloseReason, ConnectionEvent, Dscp, Endpoint, Instant, Note, Sample, Seeds, Stream, Subject,
 };
-use netrig_traffic::{ConnId, ReadSchedule, Reads};
+use netrig_host::socket::{SocketError, drops};
+use netrig_host::sys::ReceiveBatch;
+use netrig_host::{Lateness, Pacer, Watch};
+use netrig_traffic::{AppAction, AppEvent, ConnId, FlowSide, ReadSchedule, Reads};
 use netrig_transport::sctp::{
     Association, Config, Endpoints, Listener, ListenerResponse, PathAddresses, out_of_the_blue,
 };
-use netrig_transport::{Connection, Counters, Incident, Packet, PathId, PathStatus, Payload};
+use netrig_transport::{Connection, Counters, Incident, Packet, PathId, Payload, ReportingEnds};
 
-pub use self::faults::SctpReport;
 pub use self::options::{SctpOptions, SctpPath, TimedControl};
 use crate::AgentError;
+use crate::carrier::{EndContext, EndState, FIRST_SOCKET, FlowCarrier, Samples, TURNS};
 use crate::order::EndOrder;
+use crate::report::{EndReport, SctpReport};
 use crate::roster::{Named, Roster};
-use crate::side::FlowSide;
-use netrig_bulk::sctp_socket::ReceivedPacket;
-pub(crate) use netrig_bulk::sctp_socket::{PacketOutcome, PathSocket};
-use netrig_host::RealtimeOffset;
-use netrig_host::socket::{SocketError, drops};
-use netrig_host::sys::ReceiveBatch;
-use netrig_host::{Clock, Lateness};
 
 /// Number of ports that a flow's first end may use.
 const CLIENT_PORTS: u32 = 16_384;
@@ -49,6 +44,7 @@ pub(crate) struct SctpEnd {
     dscp: Dscp,
     reads: Option<Reads>,
     paths: Vec<PathAddresses>,
+    path_names: Vec<String>,
     /// One for each path.
     sockets: Vec<PathSocket>,
     listener: Option<Listener>,
@@ -67,6 +63,9 @@ pub(crate) struct SctpEnd {
     /// Time from the arrival of packets to their handling.
     lateness: Lateness,
     no_room: u64,
+    reported: Counters,
+    events: Vec<ConnectionEvent>,
+    incidents: Vec<Incident>,
 }
 
 /// An association, with its identifiers for the application and for the network.
@@ -93,18 +92,6 @@ impl Named for SctpConn {
     }
 }
 
-/// A packet that was handled.
-pub(crate) struct HandledPacket {
-    /// Arrival time.
-    pub at: Instant,
-    /// Its length with its IP header, bytes, if it carries user data.
-    pub data: Option<u32>,
-    /// Whether it carried data that had not arrived before.
-    pub is_new: bool,
-    /// The place of the association, which now may have events.
-    pub place: Option<u32>,
-}
-
 impl SctpEnd {
     /// Opens the sockets of all paths.
     pub fn open(order: &EndOrder, options: &SctpOptions, seed: u64) -> Result<Self, SocketError> {
@@ -126,6 +113,7 @@ impl SctpEnd {
             dscp,
             reads: order.reads,
             paths,
+            path_names: options.paths.iter().map(|path| path.name.clone()).collect(),
             sockets,
             listener,
             associations: Roster::default(),
@@ -138,49 +126,18 @@ impl SctpEnd {
             batch: ReceiveBatch::new(LONGEST),
             lateness: Lateness::default(),
             no_room: 0,
+            reported: Counters::default(),
+            events: Vec::new(),
+            incidents: Vec::new(),
         })
     }
 
-    /// The sockets, in the order of the paths.
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(PathSocket::fd)
-    }
-
-    /// Handles a poll event: the sockets may hold packets.
-    pub const fn is_ready(&mut self) {
-        self.more = true;
-    }
-
-    /// The time of the next action of its own; [`Instant::ZERO`] if at once.
-    pub fn next(&self) -> Option<Instant> {
-        if self.more || !self.arrived.is_empty() {
-            return Some(Instant::ZERO);
-        }
-        let timers = self.associations.members().filter_map(SctpConn::next);
-        timers.chain(self.controls.front().map(TimedControl::at)).min()
-    }
-
-    /// Whether there has been an association.
-    pub const fn has_been_used(&self) -> bool {
-        self.associations.made() > 0
-    }
-
-    /// Whether no association is left.
-    pub fn is_empty(&self) -> bool {
-        self.associations.is_empty()
-    }
-
-    /// Number of associations so far, and of those that ended before all data had arrived.
-    pub const fn tally(&self) -> [u32; 2] {
-        [self.associations.made(), self.failed]
-    }
-
-    /// Starts to open an association and returns its place.
+    /// Starts to open an association.
     ///
     /// # Errors
     /// If all ports are in use, or a system call fails that succeeds in normal operation.
-    pub fn connect(&mut self, id: ConnId, clock: &Clock) -> Result<Option<u32>, AgentError> {
-        let ConnId::Opened(number) = id else { return Ok(None) };
+    fn connect(&mut self, id: ConnId, now: Instant) -> Result<(), AgentError> {
+        let ConnId::Opened(number) = id else { return Ok(()) };
         let no_port = || AgentError::NoPort { flow: self.name.clone(), associations: self.by_port.len() };
         let client_port = free_port(number, &self.by_port).ok_or_else(no_port)?;
         let endpoints = Endpoints {
@@ -192,17 +149,14 @@ impl SctpEnd {
         };
         let random = self.stream(&format!("connection/{}", 2 * number));
         let mut association = Box::new(Association::new(self.config.clone(), &endpoints, random));
-        let now = clock.now();
         association.open(now);
         let place = self.enrol(now, id, client_port, association);
-        self.transmit(place, now)?;
-        Ok(Some(place))
+        self.transmit(place, now)
     }
 
     /// The random stream of this end for one purpose, as in the simulator.
     fn stream(&self, purpose: &str) -> Stream {
-        let side = if self.side == FlowSide::Client { "client" } else { "server" };
-        self.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.name))
+        self.side.stream(&self.seeds, &self.name, purpose)
     }
 
     fn enrol(
@@ -221,23 +175,27 @@ impl SctpEnd {
         place
     }
 
-    /// Handles the next packet that has arrived, if there is one.
-    pub fn handle_next(
-        &mut self,
-        clock: &Clock,
-        offset: &RealtimeOffset,
-    ) -> Result<Option<HandledPacket>, AgentError> {
+    /// Handles the next packet that has arrived, and gives its association a turn. Returns whether there was a packet.
+    fn take_packet(&mut self, end: &mut EndState, around: &mut EndContext) -> Result<bool, AgentError> {
         if self.arrived.is_empty() {
             self.receive()?;
         }
-        let Some(ReceivedPacket { stamp, packet }) = self.arrived.pop_front() else { return Ok(None) };
-        let now = clock.now();
-        let at = stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now));
+        let Some(ReceivedPacket { stamp, packet }) = self.arrived.pop_front() else { return Ok(false) };
+        let now = around.clock.now();
+        let at = stamp.map_or(now, |ns| around.clock.instant(around.offset.monotonic(ns)).min(now));
         self.lateness.record(now - at);
-        let data = packet.payload.carries_data().then_some(packet.header.ip_len);
+        let (carries_data, ip_len) = (packet.payload.carries_data(), packet.header.ip_len);
         let handled = self.handle(now, packet)?;
-        let is_new = handled.is_some_and(|(_, is_new)| is_new);
-        Ok(Some(HandledPacket { at, data, is_new, place: handled.map(|(place, _)| place) }))
+        if carries_data && !end.order.sends_data() {
+            end.meter.packet_arrived(ip_len.into());
+            if handled.is_some_and(|(_, is_new)| is_new) {
+                end.meter.data_arrived(at, &mut around.samples);
+            }
+        }
+        if let Some((place, _)) = handled {
+            self.take_turn(around.clock.now(), place, end, around)?;
+        }
+        Ok(true)
     }
 
     /// Receives packets from the sockets.
@@ -294,75 +252,85 @@ impl SctpEnd {
         }
     }
 
-    /// Handles due controls and timers. Adds the places of associations that may have events to `turns`.
-    pub fn expire(&mut self, clock: &Clock, turns: &mut VecDeque<u32>) -> Result<(), AgentError> {
-        let now = clock.now();
+    /// Handles due controls and timers.
+    fn expire(&mut self, now: Instant) -> Result<(), AgentError> {
         while let Some(TimedControl { control, .. }) = self.controls.pop_front_if(|due| due.at() <= now) {
-            for place in self.places() {
-                self.change(place, clock, |association, now| association.control(now, control))?;
-                turns.push_back(place);
+            for place in self.places(|_| true) {
+                self.change(place, now, |association| association.control(now, control))?;
             }
         }
-        let is_due = |conn: &SctpConn| conn.association.poll_timeout().is_some_and(|at| at <= now);
-        let due = self.associations.iter().filter(|(_, conn)| is_due(conn));
-        let due: Vec<_> = due.map(|(place, _)| place).collect();
-        for place in due {
-            self.change(place, clock, |association, now| association.handle_timeout(now))?;
-            turns.push_back(place);
+        for place in self.places(|conn| conn.association.poll_timeout().is_some_and(|at| at <= now)) {
+            self.change(place, now, |association| association.handle_timeout(now))?;
         }
         Ok(())
     }
 
-    /// Lets applications with read schedules read what is due. Adds the places of their associations to `turns`.
-    pub fn take_steps(&mut self, clock: &Clock, turns: &mut VecDeque<u32>) -> Result<(), AgentError> {
-        let now = clock.now();
-        let mut due = Vec::new();
-        for (place, conn) in self.associations.iter_mut() {
-            if let Some(reader) = conn.reader.as_mut().filter(|reader| reader.next() <= now) {
-                conn.association.read(reader.take(now));
-                due.push(place);
+    /// Lets applications with read schedules read what is due.
+    fn take_steps(&mut self, now: Instant) -> Result<(), AgentError> {
+        for place in self.places(|conn| conn.reader.is_some_and(|reader| reader.next() <= now)) {
+            let reader = self.associations.get_mut(place).and_then(|conn| conn.reader.as_mut());
+            let bytes = reader.map_or(0, |reader| reader.take(now));
+            self.change(place, now, |association| {
+                association.read(bytes);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The places of the associations for which `holds` is true.
+    fn places(&self, holds: impl Fn(&SctpConn) -> bool) -> Vec<u32> {
+        self.associations.iter().filter(|(_, conn)| holds(conn)).map(|(place, _)| place).collect()
+    }
+
+    /// Gives the association at `place` a turn, if it still exists: its events and incidents are taken.
+    fn take_turn(
+        &mut self,
+        now: Instant,
+        place: u32,
+        end: &mut EndState,
+        around: &mut EndContext,
+    ) -> Result<(), AgentError> {
+        let Some(SctpConn { id, association, .. }) = self.associations.get_mut(place) else { return Ok(()) };
+        let (id, mut events) = (*id, std::mem::take(&mut self.events));
+        events.extend(std::iter::from_fn(|| association.poll_event()));
+        self.incidents.extend(std::iter::from_fn(|| association.poll_incident()));
+        self.report_incidents(now, end, around);
+        for event in events.drain(..) {
+            end.connection_event(now, id, &event, &mut around.samples);
+            if let ConnectionEvent::Closed(reason) = &event {
+                self.forget(place, *reason);
+            }
+            self.notify(now, AppEvent::Connection { conn: id, event }, end, around)?;
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    /// Reports the incidents of an association. Only the end that sends the flow's data reports them. Establishment and close
+    /// are not among them: they are reported for every connection.
+    fn report_incidents(&mut self, at: Instant, end: &EndState, around: &mut EndContext) {
+        let (flow, sends) = (end.order.flow, end.order.sends_data());
+        let name = |path: PathId| self.path_names.get(usize::from(path.0)).map_or("?", String::as_str);
+        for incident in self.incidents.drain(..).filter(|_| sends) {
+            let text = incident.words("T3-rtx", name);
+            around.notes.push(Note { at, subject: Subject::Flow(flow), text });
+            if let Some((subject @ Subject::Path(..), quantity, value)) = incident.moment(flow) {
+                around.samples.push((subject, Sample { at, quantity, value }));
             }
         }
-        turns.extend(&due);
-        due.into_iter().try_for_each(|place| self.transmit(place, now))
     }
 
-    fn places(&self) -> Vec<u32> {
-        self.associations.iter().map(|(place, _)| place).collect()
-    }
-
-    /// The place of the application's connection, if it still exists.
-    pub fn place_of(&self, id: ConnId) -> Option<u32> {
-        self.associations.place_of(id)
-    }
-
-    /// Sends data of the application.
-    pub fn give(
-        &mut self,
-        place: u32,
-        stream: StreamId,
-        data: Data,
-        clock: &Clock,
-    ) -> Result<(), AgentError> {
-        self.change(place, clock, |association, now| association.send(now, stream, data))
-    }
-
-    /// Closes an association for the application.
-    pub fn close(&mut self, place: u32, clock: &Clock) -> Result<(), AgentError> {
-        self.change(place, clock, |association, now| association.close(now))
-    }
-
-    /// Changes an association, and sends the resulting packets at once.
+    /// Changes an association, sends the resulting packets at once, and queues a turn for the resulting events.
     fn change(
         &mut self,
         place: u32,
-        clock: &Clock,
-        change: impl FnOnce(&mut Association, Instant),
+        now: Instant,
+        change: impl FnOnce(&mut Association),
     ) -> Result<(), AgentError> {
-        let now = clock.now();
         if let Some(conn) = self.associations.get_mut(place) {
-            change(&mut conn.association, now);
+            change(&mut conn.association);
         }
+        self.associations.queue_turn(place);
         self.transmit(place, now)
     }
 
@@ -388,22 +356,9 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Takes the events and incidents of an association. Returns its name, if it still exists.
-    pub fn take_events(
-        &mut self,
-        place: u32,
-        events: &mut Vec<ConnectionEvent>,
-        incidents: &mut Vec<Incident>,
-    ) -> Option<ConnId> {
-        let SctpConn { id, association, .. } = self.associations.get_mut(place)?;
-        events.extend(std::iter::from_fn(|| association.poll_event()));
-        incidents.extend(std::iter::from_fn(|| association.poll_incident()));
-        Some(*id)
-    }
-
     /// Removes an association that is over; its counts stay. SCTP needs no state to answer late packets: they are out of the
     /// blue.
-    pub fn forget(&mut self, place: u32, reason: CloseReason) {
+    fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(conn) = self.associations.remove(place) else { return };
         self.gone += conn.association.counters();
@@ -413,27 +368,108 @@ impl SctpEnd {
     }
 
     /// The counts of all associations, including those that are over.
-    pub fn counters(&self) -> Counters {
+    fn counters(&self) -> Counters {
         let mut counters = self.gone;
         self.associations.members().for_each(|conn| counters += conn.association.counters());
         counters
     }
+}
 
-    /// The state of each path of the oldest association that still exists.
-    pub fn path_levels(&self) -> impl Iterator<Item = (u8, &'static Quantity, f64)> {
-        let first = self.associations.members().next().map(|conn| &conn.association);
-        let status = move |path: u8| Some((path, first?.path_status(PathId(path))?));
-        let levels = |(path, status): (u8, PathStatus)| {
-            status.levels().map(move |(quantity, value)| (path, quantity, value))
-        };
-        (0..self.paths.len() as u8).filter_map(status).flat_map(levels)
+impl FlowCarrier for SctpEnd {
+    fn watch(&self, end: &EndState, pacer: &Pacer) -> Result<(), AgentError> {
+        let key = end.key(FIRST_SOCKET);
+        let mut fds = self.sockets.iter().map(PathSocket::fd);
+        fds.try_for_each(|fd| pacer.watch(fd, key, Watch::Reading)).map_err(AgentError::kernel("epoll_ctl"))
     }
 
-    /// Drops and lateness of this end.
-    pub fn report(&self) -> Result<SctpReport, AgentError> {
-        let dropped: Result<Vec<_>, _> = self.fds().map(drops).collect();
-        let dropped = dropped.map_err(AgentError::kernel("SO_MEMINFO"))?.into_iter().sum();
-        Ok(SctpReport { socket_dropped: dropped, no_room: self.no_room, lateness: self.lateness.clone() })
+    fn next(&self) -> Option<Instant> {
+        if self.more || !self.arrived.is_empty() || self.associations.has_turns() {
+            return Some(Instant::ZERO);
+        }
+        let timers = self.associations.members().filter_map(SctpConn::next);
+        timers.chain(self.controls.front().map(TimedControl::at)).min()
+    }
+
+    fn ready(&mut self, _: u32, _: &EndState, _: &EndContext) -> Result<(), AgentError> {
+        self.more = true;
+        Ok(())
+    }
+
+    /// Packets come before timers: one that has arrived may make a timer needless.
+    fn advance(
+        &mut self,
+        now: Instant,
+        end: &mut EndState,
+        around: &mut EndContext,
+    ) -> Result<(), AgentError> {
+        for _ in 0..TURNS {
+            if !self.take_packet(end, around)? {
+                break;
+            }
+        }
+        self.expire(around.clock.now())?;
+        if self.reads.is_some() {
+            self.take_steps(around.clock.now())?;
+        }
+        for _ in 0..TURNS {
+            let Some(place) = self.associations.next_turn() else { break };
+            self.take_turn(now, place, end, around)?;
+        }
+        Ok(())
+    }
+
+    fn carry(
+        &mut self,
+        _: Instant,
+        action: AppAction,
+        end: &mut EndState,
+        around: &EndContext,
+    ) -> Result<(), AgentError> {
+        let now = around.clock.now();
+        match action {
+            AppAction::Open { conn, .. } => self.connect(conn, now),
+            AppAction::Send { conn, stream, data } => {
+                end.offered(data.size());
+                let Some(place) = self.associations.place_of(conn) else { return Ok(()) };
+                self.change(place, now, |association| association.send(now, stream, data))
+            }
+            AppAction::Close { conn } => {
+                let Some(place) = self.associations.place_of(conn) else { return Ok(()) };
+                self.change(place, now, |association| association.close(now))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> Result<(), AgentError> {
+        let now = self.counters();
+        let before = std::mem::replace(&mut self.reported, now);
+        let sends = end.order.sends_data();
+        let counts = Counters::REPORTED.iter().filter(|(_, ends, _)| sends || *ends == ReportingEnds::Both);
+        end.report_counts(at, counts.map(|(quantity, _, of)| (*quantity, of(&now) - of(&before))), out);
+        // The state of each path of the oldest association that still exists.
+        if let Some(conn) = self.associations.members().next().filter(|_| sends) {
+            for path in 0..self.paths.len() as u8 {
+                let Some(status) = conn.association.path_status(PathId(path)) else { continue };
+                let subject = Subject::Path(end.order.flow, path);
+                let sample = |(quantity, value)| (subject, Sample { at, quantity, value });
+                out.extend(status.levels().map(sample));
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, report: &mut EndReport, _: &EndState, _: &mut Samples) -> Result<(), AgentError> {
+        (report.connections, report.failed) = (self.associations.made(), self.failed);
+        let dropped = self.sockets.iter().map(|socket| drops(socket.fd())).sum::<Result<u32, _>>();
+        let socket_dropped = dropped.map_err(AgentError::kernel("SO_MEMINFO"))?;
+        let (no_room, lateness) = (self.no_room, self.lateness.clone());
+        report.sctp = Some(SctpReport { socket_dropped, no_room, lateness });
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.associations.is_over()
     }
 }
 

@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 
 use netrig_core::Instant;
+use netrig_traffic::FlowSide;
 use netrig_transport::Control;
 use netrig_transport::sctp::{Config, PathAddresses};
 use serde::{Deserialize, Serialize};
-
-use crate::side::FlowSide;
 
 /// Parameters of associations of netrig's own SCTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,18 +1,16 @@
 //! A controller and an agent at the two ends of a stream.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
-)]
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 use netrig_agent::control::{ControlError, ControlReply, ControlRequest, Epoch, VERSION, order_frames};
-use netrig_agent::{Agent, CarrierOptions, EndOrder, FlowSide, RunOrder, Samples};
+use netrig_agent::{Agent, CarrierOptions, EndOrder, RunOrder, Samples};
+use netrig_core::Duration;
 use netrig_host::frames::{FrameError, read_frame, write_frame};
+use netrig_traffic::FlowSide;
+
+use crate::it::common;
 
 /// A controller's end of the stream, and the agent at the other end.
 struct Controller {
@@ -60,25 +58,17 @@ impl Controller {
 fn run(duration_ns: u64) -> RunOrder {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = SocketAddr::from(([127, 0, 0, 1], port));
+    let application = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
+    let carrier = CarrierOptions::Udp(Default::default());
+    let stop = Duration::from_nanos(duration_ns / 2);
     let end = |side| EndOrder {
         flow: 4,
         name: "probe".into(),
-        side,
-        application: serde_json::from_str(r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#).unwrap(),
-        carrier: CarrierOptions::Udp(Default::default()),
-        client: server.ip(),
-        server,
         dscp: 0,
-        start_ns: 0,
-        stop_ns: duration_ns / 2,
-        datagram_headers: 28,
-        names: None,
-        keep: None,
-        reads: None,
+        ..common::end(side, application, carrier.clone(), server, stop)
     };
     let ends = vec![end(FlowSide::Client), end(FlowSide::Server)];
-    let sample_every_ns = 50_000_000;
-    RunOrder { seed: 1, duration_ns, grace_ns: 0, sample_every_ns, sysctls: vec![], constrained: false, ends }
+    RunOrder { sample_every_ns: 50_000_000, ..common::order(Duration::from_nanos(duration_ns), ends) }
 }
 
 /// Prepares and starts a run.

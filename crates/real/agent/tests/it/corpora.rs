@@ -2,7 +2,7 @@
 
 use netrig_test_support::corpus::replay;
 
-use crate::any_control_frame;
+use crate::it::any_control_frame;
 
 #[test]
 fn control_frames_are_survived() {

@@ -1,21 +1,15 @@
 //! Both ends of flows over the loopback interface: what the applications decide is what the kernel carries.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
-)]
 
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
-use netrig_agent::{CarrierOptions, EndOrder, EndReport, FlowSide, PreparedRun, Progress, RunOrder, Samples};
-use netrig_core::{Duration, Instant, Quantity, Rate, Size, Subject, quantity};
+use netrig_agent::{CarrierOptions, EndOrder, EndReport, PreparedRun, RunOrder, Samples};
+use netrig_core::{Duration, Instant, Rate, Size, Subject, quantity};
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, DatagramStamp, PayloadKind, RunSignals};
-use netrig_traffic::{AppAction, AppEvent, Clip, ReadSteps, Reads, Settings, react};
+use netrig_traffic::{AppAction, AppEvent, Clip, FlowSide, ReadSteps, Reads, Settings, react};
 
-const SEED: u64 = 11;
+use crate::it::common::{PATIENCE, SEED, carry_out, end, order, sum, values};
 
 fn localhost(v6: bool) -> IpAddr {
     if v6 { [0, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() }
@@ -25,64 +19,6 @@ fn localhost(v6: bool) -> IpAddr {
 fn free_port(ip: IpAddr) -> u16 {
     TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port()
 }
-
-/// One end of a flow that starts with the run and stops after `stop`.
-fn end(
-    side: FlowSide,
-    application: &str,
-    carrier: CarrierOptions,
-    server: SocketAddr,
-    stop: Duration,
-) -> EndOrder {
-    EndOrder {
-        flow: 0,
-        name: "flow".into(),
-        side,
-        application: serde_json::from_str(application).unwrap(),
-        carrier,
-        client: server.ip(),
-        server,
-        dscp: 10,
-        start_ns: 0,
-        stop_ns: stop.as_nanos(),
-        datagram_headers: 28,
-        names: None,
-        keep: None,
-        reads: None,
-    }
-}
-
-fn order(duration: Duration, ends: Vec<EndOrder>) -> RunOrder {
-    let sample_every_ns = Duration::from_millis(20).as_nanos();
-    RunOrder {
-        seed: SEED,
-        duration_ns: duration.as_nanos(),
-        grace_ns: 0,
-        sample_every_ns,
-        sysctls: vec![],
-        constrained: false,
-        ends,
-    }
-}
-
-/// Carries a run out until its end, or until `done` holds for its samples.
-fn carry_out(order: RunOrder, done: impl Fn(&Samples) -> bool) -> (Vec<EndReport>, Samples) {
-    let run = PreparedRun::prepare(order).unwrap();
-    let clock = Clock::starting_in(Duration::from_millis(5));
-    let (mut samples, signals) = (Samples::new(), RunSignals::default());
-    let deliver = |progress| {
-        let Progress::Samples(more) = progress else { return };
-        samples.extend(more);
-        if done(&samples) {
-            signals.end();
-        }
-    };
-    let reports = run.run(clock, &signals, deliver).unwrap();
-    (reports, samples)
-}
-
-/// Longer than a busy machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Both ends of a flow in one run, which ends when `done` holds.
 fn both(
@@ -96,18 +32,6 @@ fn both(
     let ends = [FlowSide::Client, FlowSide::Server]
         .map(|side| end(side, application, carrier.clone(), server, stop));
     carry_out(order(PATIENCE, ends.into()), done)
-}
-
-fn values(samples: &Samples, of: &Quantity) -> Vec<f64> {
-    samples
-        .iter()
-        .filter(|(_, sample)| sample.quantity.name == of.name)
-        .map(|(_, sample)| sample.value)
-        .collect()
-}
-
-fn sum(samples: &Samples, of: &Quantity) -> f64 {
-    values(samples, of).iter().sum()
 }
 
 /// Times and sizes that the application, driven by hand, decides in virtual time.

@@ -7,6 +7,7 @@
 )]
 
 mod any_control_frame;
+pub mod common;
 mod control;
 mod corpora;
 mod loopback;

@@ -1,28 +1,20 @@
 //! Associations of netrig's own SCTP in real time: in UDP over the loopback interface, and, as root, over IP itself.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test of sockets needs some of its own, and what it cannot get ends it"
-)]
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    CarrierOptions, EndOrder, EndReport, FlowSide, PreparedRun, Progress, RunOrder, Samples, SctpOptions,
-    SctpPath, TimedControl,
+    CarrierOptions, EndOrder, EndReport, PreparedRun, RunOrder, Samples, SctpOptions, SctpPath, TimedControl,
 };
-use netrig_core::{Dscp, Duration, Endpoint as _, Instant, Quantity, Seeds, Subject, quantity};
+use netrig_core::{Dscp, Duration, Endpoint as _, Instant, Seeds, Subject, quantity};
 use netrig_host::{Clock, RunSignals};
+use netrig_traffic::FlowSide;
 use netrig_transport::sctp::{Association, Config, Encapsulation, Endpoints, LocalDrop, PathAddresses, wire};
 use netrig_transport::{Connection as _, Control, PathId, Payload, Profile};
 
-const SEED: u64 = 11;
-const SERVER_PORT: u16 = 5001;
+use crate::it::common::{self, PATIENCE, SEED, carry_out, sum, values};
 
-/// Longer than a busy machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SERVER_PORT: u16 = 5001;
 
 /// A path between addresses of this host. Each test has addresses of its own.
 fn path(number: u8) -> SctpPath {
@@ -37,34 +29,12 @@ fn config(encapsulation: Encapsulation) -> Config {
 
 fn end(side: FlowSide, application: &str, options: &SctpOptions) -> EndOrder {
     let SctpPath { client, server, .. } = options.paths[0];
-    EndOrder {
-        flow: 0,
-        name: "flow".into(),
-        side,
-        application: serde_json::from_str(application).unwrap(),
-        carrier: CarrierOptions::Sctp(Box::new(options.clone())),
-        client,
-        server: SocketAddr::new(server, SERVER_PORT),
-        dscp: 10,
-        start_ns: 0,
-        stop_ns: PATIENCE.as_nanos(),
-        datagram_headers: 28,
-        names: None,
-        keep: None,
-        reads: None,
-    }
+    let (carrier, server) = (CarrierOptions::Sctp(Box::new(options.clone())), (server, SERVER_PORT).into());
+    EndOrder { client, ..common::end(side, application, carrier, server, PATIENCE) }
 }
 
 fn order(ends: Vec<EndOrder>) -> RunOrder {
-    RunOrder {
-        seed: SEED,
-        duration_ns: PATIENCE.as_nanos(),
-        grace_ns: 0,
-        sample_every_ns: Duration::from_millis(20).as_nanos(),
-        sysctls: vec![],
-        constrained: false,
-        ends,
-    }
+    common::order(PATIENCE, ends)
 }
 
 /// Runs both ends until `done` holds for the samples.
@@ -74,26 +44,7 @@ fn both(
     done: impl Fn(&Samples) -> bool,
 ) -> (Vec<EndReport>, Samples) {
     let ends = vec![end(FlowSide::Client, application, client), end(FlowSide::Server, application, server)];
-    let run = PreparedRun::prepare(order(ends)).unwrap();
-    let (mut samples, signals) = (Samples::new(), RunSignals::default());
-    let deliver = |progress| {
-        let Progress::Samples(more) = progress else { return };
-        samples.extend(more);
-        if done(&samples) {
-            signals.end();
-        }
-    };
-    let reports = run.run(Clock::starting_in(Duration::from_millis(5)), &signals, deliver).unwrap();
-    (reports, samples)
-}
-
-fn values(samples: &Samples, of: &Quantity) -> Vec<f64> {
-    let of = samples.iter().filter(|(_, sample)| sample.quantity.name == of.name);
-    of.map(|(_, sample)| sample.value).collect()
-}
-
-fn sum(samples: &Samples, of: &Quantity) -> f64 {
-    values(samples, of).iter().sum()
+    carry_out(order(ends), done)
 }
 
 fn is_closed(samples: &Samples) -> bool {
@@ -201,16 +152,7 @@ fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     };
     let options = SctpOptions { config, paths: vec![path(4)], controls: vec![] };
     let application = r#"{ "bulk": { "bytes": "1 KB" } }"#;
-    let run = PreparedRun::prepare(order(vec![end(FlowSide::Client, application, &options)])).unwrap();
-    let (mut samples, signals) = (Samples::new(), RunSignals::default());
-    let deliver = |progress| {
-        let Progress::Samples(more) = progress else { return };
-        samples.extend(more);
-        if is_closed(&samples) {
-            signals.end();
-        }
-    };
-    let reports = run.run(Clock::starting_in(Duration::from_millis(5)), &signals, deliver).unwrap();
+    let (reports, samples) = carry_out(order(vec![end(FlowSide::Client, application, &options)]), is_closed);
     assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
     let closed = samples.iter().find(|(_, sample)| sample.quantity.name == "closed").unwrap().1;
     // 20 + 40 + 80 + 160 ms, never earlier. The value is that of a time-out.

@@ -1,6 +1,6 @@
 //! Observations of the router on their way to the sink, so that the router's thread does not wait for it.
 
-use netrig_core::{Frame, Heading, Instant, Note, PacketEvent, Sample, Sink, Subject};
+use netrig_core::{Frame, Note, PackedBytes, PacketEvent, Sample, Sink, Subject};
 
 /// How many batches and agent messages may be queued: those of 25 s at the usual sample interval, at most
 /// about [`FULL`] bytes each. If the queue is full, the router and the interface events wait. They record
@@ -16,21 +16,12 @@ pub(crate) struct ObservationBatch {
     samples: Vec<(Subject, Sample)>,
     notes: Vec<Note>,
     packets: Vec<PacketEvent>,
-    frames: Vec<CapturedFrame>,
+    /// Frames without their bytes, and the bytes.
+    frames: PackedBytes<Frame<'static>>,
     /// Whether the run is over and no frame is in transit.
     drained: bool,
     /// Approximate memory, bytes.
     bytes: usize,
-}
-
-#[derive(Debug)]
-struct CapturedFrame {
-    at: Instant,
-    node: u32,
-    link: u32,
-    heading: Heading,
-    bytes: Vec<u8>,
-    original_len: u32,
 }
 
 impl ObservationBatch {
@@ -58,9 +49,9 @@ impl ObservationBatch {
         self.samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
         self.notes.into_iter().for_each(|note| sink.note(note));
         self.packets.iter().for_each(|event| sink.packet(event));
-        for CapturedFrame { at, node, link, heading, bytes, original_len } in &self.frames {
-            let (at, node, link, heading, original_len) = (*at, *node, *link, *heading, *original_len);
-            sink.frame(&Frame { at, node, link, heading, bytes, original_len });
+        for (frame, bytes) in self.frames.iter() {
+            let frame: Frame<'_> = *frame;
+            sink.frame(&Frame { bytes, ..frame });
         }
     }
 }
@@ -83,8 +74,7 @@ impl Sink for ObservationBatch {
 
     fn frame(&mut self, frame: &Frame<'_>) {
         let Frame { at, node, link, heading, bytes, original_len } = *frame;
-        let bytes = bytes.to_vec();
-        self.bytes += size_of::<CapturedFrame>() + bytes.len();
-        self.frames.push(CapturedFrame { at, node, link, heading, bytes, original_len });
+        self.bytes += size_of::<Frame<'_>>() + bytes.len();
+        self.frames.push(Frame { at, node, link, heading, bytes: &[], original_len }, bytes);
     }
 }

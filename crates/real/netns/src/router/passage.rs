@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_agent::{EndReport, FlowSide, SocketPassage};
+use netrig_agent::{EndReport, SocketPassage};
 use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
 use netrig_host::DatagramStamp;
+use netrig_traffic::FlowSide;
 
 use super::fragments::{Fragments, SocketPair, content, ends};
 use super::parcel::Parcel;

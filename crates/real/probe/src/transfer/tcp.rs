@@ -18,6 +18,7 @@ use netrig_bulk::Effort;
 use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
+use netrig_stats::summary;
 
 /// Time-out of a connection attempt, ns.
 const CONNECT_PATIENCE: u64 = 10_000_000_000;
@@ -203,7 +204,7 @@ fn mean_trip(samples: &[TcpSample], last: &[TcpInfo]) -> Option<f64> {
 }
 
 fn mean(values: Vec<f64>) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    (!values.is_empty()).then(|| summary::mean(&values))
 }
 
 fn srtt_s(info: &TcpInfo) -> Option<f64> {

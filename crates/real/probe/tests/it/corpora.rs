@@ -2,10 +2,10 @@
 
 use netrig_test_support::corpus::{corpus, replay};
 
-use crate::any_ftp_reply;
-use crate::any_http;
-use crate::any_icmp_error;
-use crate::any_stamp_packet;
+use crate::it::any_ftp_reply;
+use crate::it::any_http;
+use crate::it::any_icmp_error;
+use crate::it::any_stamp_packet;
 
 #[test]
 fn stamp_packets_are_survived() {

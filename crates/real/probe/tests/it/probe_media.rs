@@ -23,7 +23,7 @@ use netrig_probe::{DelayBasis, FarEnd, FarEndTally, ProbeError};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
-use crate::far_ends::far_end_order;
+use crate::it::far_ends::far_end_order;
 
 /// No interruption.
 static NEVER: AtomicBool = AtomicBool::new(false);

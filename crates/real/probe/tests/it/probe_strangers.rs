@@ -13,7 +13,7 @@ use std::time::Duration as StdDuration;
 use netrig_probe::stamp::{Format, HmacKey};
 use netrig_probe::{FarEnd, FarEndOrder};
 
-use crate::far_ends::far_end_order;
+use crate::it::far_ends::far_end_order;
 use netrig_test_support::stranger_table::{self, Stranger, StrangerRow};
 
 /// A packet of a STAMP sender (RFC 8762 section 4.2.1): number, time and error estimate, then zeros.

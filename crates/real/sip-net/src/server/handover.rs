@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use netrig_core::PackedBytes;
 use netrig_sip::partitioning::Partitioning;
 use netrig_sip::server::Source;
 use netrig_sip::{Host, Status};
@@ -55,22 +56,8 @@ impl HandoverItem {
 pub(super) struct HandoverBatch {
     /// The partition of the thread that hands it over.
     pub by: u32,
-    bytes: Vec<u8>,
-    /// Each item with the end of its message in `bytes`.
-    entries: Vec<(HandoverItem, usize)>,
-}
-
-impl HandoverBatch {
     /// Each item with its message.
-    pub fn iter(&self) -> impl Iterator<Item = (&HandoverItem, &[u8])> {
-        let starts = std::iter::once(0).chain(self.entries.iter().map(|(_, end)| *end));
-        starts.zip(&self.entries).map(|(start, (item, end))| (item, &self.bytes[start..*end]))
-    }
-
-    /// Its size for the limit, bytes.
-    const fn size(&self) -> usize {
-        self.bytes.len() + self.entries.len() * size_of::<(HandoverItem, usize)>()
-    }
+    pub items: PackedBytes<HandoverItem>,
 }
 
 /// The queue to the thread of a partition.
@@ -84,7 +71,7 @@ struct PartitionQueue {
 
 impl PartitionQueue {
     fn is_full(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) + self.next.size() > MOST_WAITING
+        self.waiting.load(Ordering::Relaxed) + self.next.items.size() > MOST_WAITING
     }
 }
 
@@ -160,8 +147,7 @@ impl Handover {
         if item.is_bounded() && queue.is_full() {
             return false;
         }
-        queue.next.bytes.extend_from_slice(message);
-        queue.next.entries.push((item, queue.next.bytes.len()));
+        queue.next.items.push(item, message);
         true
     }
 
@@ -175,10 +161,10 @@ impl Handover {
 
     /// Sends the queued items to the other threads.
     pub fn flush(&mut self) {
-        for queue in self.queues.iter_mut().filter(|queue| !queue.next.entries.is_empty()) {
+        for queue in self.queues.iter_mut().filter(|queue| !queue.next.items.is_empty()) {
             let empty = HandoverBatch { by: self.index, ..HandoverBatch::default() };
             let batch = std::mem::replace(&mut queue.next, empty);
-            queue.waiting.fetch_add(batch.size(), Ordering::Relaxed);
+            queue.waiting.fetch_add(batch.items.size(), Ordering::Relaxed);
             // A thread that has ended needs nothing more. The write fails if the counter is full, and then the thread is awake.
             let _ = queue.sender.send(batch);
             let _ = rustix::io::write(&queue.wakeup, &1_u64.to_ne_bytes());
@@ -195,7 +181,7 @@ impl Handover {
         let batch = self.input.try_recv().ok();
         self.has_input = batch.is_some();
         if let Some(batch) = &batch {
-            self.waiting.fetch_sub(batch.size(), Ordering::Relaxed);
+            self.waiting.fetch_sub(batch.items.size(), Ordering::Relaxed);
         }
         batch
     }
@@ -247,7 +233,7 @@ mod tests {
         let mut counter = [0; 8];
         assert_eq!(rustix::io::read(second.wakeup(), &mut counter), Ok(8));
         let batch = second.receive().unwrap();
-        let items: Vec<_> = batch.iter().collect();
+        let items: Vec<_> = batch.items.iter().collect();
         assert!(matches!(items[0], (HandoverItem::Streamed { .. }, bytes) if bytes == request(user)));
         assert!(matches!(items[1], (HandoverItem::Proof { .. }, b"")) && batch.by == 0);
         assert!(second.receive().is_none() && !second.has_input);

@@ -2,7 +2,7 @@
 
 use netrig_test_support::corpus::replay;
 
-use crate::any_dns_answer;
+use crate::it::any_dns_answer;
 
 #[test]
 fn dns_answers_are_survived() {

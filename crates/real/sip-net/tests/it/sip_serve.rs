@@ -24,7 +24,7 @@ use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, Sock
 use netrig_sip_net::{Bounds, SipStream, server_name};
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::sip_server::{Running, server, sockets};
+use crate::it::sip_server::{Running, server, sockets};
 
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
 

@@ -22,7 +22,7 @@ use netrig_sip::{Method, Name, Response};
 use netrig_sip_net::dns::message::query;
 use netrig_sip_net::dns::{NameServer, NameServerOrder};
 
-use crate::sip_server::{Running, server, sockets};
+use crate::it::sip_server::{Running, server, sockets};
 use netrig_test_support::stranger_table::{self, Stranger};
 
 fn request(method: &str, to: SocketAddr, from: SocketAddr, more: &str) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, PackedBytes, fnv1a};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Owner, Record, Scan, Side, Token};
 use netrig_sip_net::tap::{MessageTap, PassedMessage};
@@ -13,13 +13,8 @@ use netrig_sip_net::tap::{MessageTap, PassedMessage};
 /// A batch with so many bytes is handed on.
 const FULL: usize = 64 << 10;
 
-/// Events of one thread, in their order.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub events: Vec<TapEvent>,
-    /// The bytes of all messages, one after the other.
-    pub bytes: Vec<u8>,
-}
+/// Events of one thread, in their order, with the bytes of their messages.
+pub(super) type Batch = PackedBytes<TapEvent>;
 
 /// What a tap has seen.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +23,7 @@ pub(super) enum TapEvent {
     Ended(EndedAttempt),
 }
 
-/// A message whose bytes are the next so many of the batch.
+/// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageEvent {
     pub at_ns: u64,
@@ -36,7 +31,6 @@ pub(super) struct MessageEvent {
     pub local: SocketAddr,
     pub peer: SocketAddr,
     pub transport: Transport,
-    pub len: usize,
     /// Whose it is, as far as that was asked for and can be told.
     pub attempt: Option<AttemptKey>,
 }
@@ -46,19 +40,14 @@ pub(super) struct MessageEvent {
 pub(super) struct AttemptKey(u64);
 
 impl AttemptKey {
-    fn of_bytes(bytes: impl IntoIterator<Item = u8>) -> Self {
-        let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        Self(bytes.into_iter().fold(0xCBF2_9CE4_8422_2325, fnv))
-    }
-
     pub fn of_token(token: Token) -> Self {
-        Self::of_bytes(token.digits())
+        Self(fnv1a(token.digits()))
     }
 
     /// `///` in a Call-ID stands before the part that names the call.
     fn of_call_id(call_id: &[u8]) -> Self {
         let place = call_id.windows(3).rposition(|window| window == b"///").map_or(0, |place| place + 3);
-        Self::of_bytes(call_id[place..].iter().copied())
+        Self(fnv1a(call_id[place..].iter().copied()))
     }
 
     /// Whether it is one of this share of all.
@@ -102,18 +91,9 @@ impl MessageTap for Collector {
             (true, false) => attempt_of(bytes),
             (true, true) => Scan::of(bytes).call_id.map(AttemptKey::of_call_id),
         };
-        self.batch.bytes.extend_from_slice(bytes);
-        let len = bytes.len();
-        self.batch.events.push(TapEvent::Message(MessageEvent {
-            at_ns,
-            is_sent,
-            local,
-            peer,
-            transport,
-            len,
-            attempt,
-        }));
-        if self.batch.bytes.len() >= FULL {
+        let event = MessageEvent { at_ns, is_sent, local, peer, transport, attempt };
+        self.batch.push(TapEvent::Message(event), bytes);
+        if self.batch.bytes_len() >= FULL {
             self.hand_on();
         }
     }
@@ -128,29 +108,26 @@ impl MessageTap for Collector {
         let answered_in =
             if stamps.answered == Instant::NEVER { Duration::MAX } else { stamps.answered - stamps.request };
         let (attempt, has_failed) = (AttemptKey::of_token(record.token), record.failure.is_some());
-        self.batch.events.push(TapEvent::Ended(EndedAttempt { attempt, has_failed, answered_in }));
+        self.batch.push(TapEvent::Ended(EndedAttempt { attempt, has_failed, answered_in }), &[]);
     }
 
     fn call_ended(&mut self, _: Side, call_id: &str, failure: Option<&str>, lasted: Duration) {
         let has_failed = failure.is_some();
         if self.needs_attempts {
             let attempt = AttemptKey::of_call_id(call_id.as_bytes());
-            self.batch.events.push(TapEvent::Ended(EndedAttempt {
-                attempt,
-                has_failed,
-                answered_in: lasted,
-            }));
+            let ended = EndedAttempt { attempt, has_failed, answered_in: lasted };
+            self.batch.push(TapEvent::Ended(ended), &[]);
         }
     }
 
     fn hand_on(&mut self) {
         let batch = std::mem::take(&mut self.batch);
-        if batch.events.is_empty() {
+        if batch.is_empty() {
             return;
         }
         if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) = self.batches.try_send(batch)
         {
-            let messages = lost.events.iter().filter(|event| matches!(event, TapEvent::Message(_))).count();
+            let messages = lost.iter().filter(|(event, _)| matches!(event, TapEvent::Message(_))).count();
             self.dropped.fetch_add(messages as u64, Ordering::Relaxed);
         }
     }

@@ -60,14 +60,9 @@ impl Writer {
     /// Takes all batches until no thread has any more.
     pub fn run(mut self, waiting: &Receiver<Batch>) -> KeptMessages {
         for batch in waiting {
-            let mut bytes = batch.bytes.as_slice();
-            for event in &batch.events {
+            for (event, bytes) in batch.iter() {
                 match event {
-                    TapEvent::Message(message) => {
-                        let (own, rest) = bytes.split_at(message.len);
-                        bytes = rest;
-                        self.message(*message, own);
-                    }
+                    TapEvent::Message(message) => self.message(*message, bytes),
                     TapEvent::Ended(ended) => self.ended(*ended),
                 }
             }

@@ -497,7 +497,7 @@ mod tests {
         let (clear, lossy) = (first.quality.unwrap(), second.quality.unwrap());
         assert!((lossy.missing - 0.02).abs() < 1e-12, "{lossy:?}");
         // G.113: 95 · 2 / (2 / BurstR + 25.1) of R, BurstR = 0.98.
-        let impairment = 95.0 * 2.0 / (2.0 / lossy.pattern.burst_ratio() + 25.1);
+        let impairment = 95.0 * 2.0 / (2.0 / lossy.burst_ratio + 25.1);
         assert!((clear.rating - lossy.rating - impairment).abs() < 0.1, "{clear:?} {lossy:?}");
     }
 

@@ -1,55 +1,29 @@
-//! What is worth keeping of what was ever read as a trace.
-#![allow(clippy::disallowed_methods, reason = "a corpus is a folder of files")]
+//! What is worth keeping of what was ever read as a trace. Each input is also cut at many places, as a capture that is being
+//! written is.
 
-use std::path::Path;
+use netrig_test_support::corpus::replay;
 
 use crate::it::{any_media, any_scenario, any_trace};
 
 #[test]
 fn traces_are_survived() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/sip_trace");
-    let mut inputs = 0;
-    for file in folder.read_dir().expect("the corpus is there") {
-        let path = file.expect("the corpus can be read").path();
-        println!("{}", path.display());
-        let bytes = std::fs::read(path).expect("the corpus can be read");
-        any_trace::check(&bytes);
-        // Also cut anywhere, as a capture that is being written is.
-        (0..bytes.len()).step_by(7).for_each(|end| any_trace::check(&bytes[..end]));
-        inputs += 1;
-    }
-    assert!(inputs >= 20, "{inputs} inputs");
+    replay("sip_trace", 20, 0, |bytes| {
+        (0..bytes.len()).step_by(7).chain([bytes.len()]).for_each(|end| any_trace::check(&bytes[..end]));
+    });
 }
 
 #[test]
 fn scenarios_are_survived() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/sip_scenario");
-    let mut inputs = 0;
-    for file in folder.read_dir().expect("the corpus is there") {
-        let path = file.expect("the corpus can be read").path();
-        println!("{}", path.display());
-        let bytes = std::fs::read(path).expect("the corpus can be read");
-        any_scenario::check(&bytes);
-        // Also cut anywhere.
-        (0..bytes.len()).step_by(13).for_each(|end| any_scenario::check(&bytes[..end]));
-        inputs += 1;
-    }
-    assert!(inputs >= 20, "{inputs} inputs");
+    replay("sip_scenario", 20, 0, |bytes| {
+        (0..bytes.len()).step_by(13).chain([bytes.len()]).for_each(|end| any_scenario::check(&bytes[..end]));
+    });
 }
 
 #[test]
 fn media_are_survived() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/media_packet");
-    let mut inputs = 0;
-    for file in folder.read_dir().expect("the corpus is there") {
-        let bytes =
-            std::fs::read(file.expect("the corpus can be read").path()).expect("the corpus can be read");
-        any_media::check(&bytes);
-        // Also cut anywhere.
-        (0..bytes.len()).step_by(7).for_each(|end| any_media::check(&bytes[..end]));
-        inputs += 1;
-    }
-    assert!(inputs >= 4, "{inputs} inputs");
+    replay("media_packet", 4, 0, |bytes| {
+        (0..bytes.len()).step_by(7).chain([bytes.len()]).for_each(|end| any_media::check(&bytes[..end]));
+    });
 }
 
 proptest::proptest! {

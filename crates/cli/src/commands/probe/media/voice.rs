@@ -62,7 +62,7 @@ fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {
 fn as_json(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str>) -> Value {
     json!({
         "packets_sent": stream.sent, "packets_late": quality.late,
-        "missing": quality.missing, "burst_ratio": quality.pattern.burst_ratio(),
+        "missing": quality.missing, "burst_ratio": quality.burst_ratio,
         "delay_s": quality.delay_s, "delay_measured_by": stream.delay.document(),
         "icmp_errors": stream.icmp_errors,
         "rating": quality.rating, "opinion": quality.opinion,
@@ -84,7 +84,7 @@ fn as_text(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str
         hundredths(quality.missing),
         stream.sent,
         quality.late,
-        quality.pattern.burst_ratio(),
+        quality.burst_ratio,
     );
     let invalid = fault.map(|fault| format!("invalid: {fault}"));
     [lines].into_iter().chain(stream.icmp_errors.sentences()).chain(invalid).collect::<Vec<_>>().join("\n")

@@ -19,7 +19,7 @@ mod request;
 
 use std::hash::{DefaultHasher, Hasher as _};
 
-use netrig_core::Stream;
+use netrig_core::{PackedBytes, Stream};
 
 pub(super) use calls::PlainCalls;
 
@@ -68,19 +68,10 @@ pub struct PlainRequestInfo<'a> {
 /// Responses to a plain request. After [`PlainResponses::clear`] the memory is reused.
 #[derive(Debug, Default)]
 pub struct PlainResponses {
-    bytes: Vec<u8>,
-    ends: Vec<ResponseEnd>,
+    responses: PackedBytes<(Source, Status)>,
     /// The tag of `To` and the Call-ID of all responses, concatenated.
     dialog: String,
     tag_len: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct ResponseEnd {
-    /// End of the response in `PlainResponses::bytes`.
-    at: usize,
-    to: Source,
-    status: Status,
 }
 
 /// One of the responses to a plain request.
@@ -97,12 +88,7 @@ pub struct PlainResponse<'a> {
 impl PlainResponses {
     /// The responses in their order.
     pub fn iter(&self) -> impl Iterator<Item = PlainResponse<'_>> {
-        let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end.at));
-        starts.zip(&self.ends).map(|(start, end)| PlainResponse {
-            to: end.to,
-            status: end.status,
-            bytes: &self.bytes[start..end.at],
-        })
+        self.responses.iter().map(|((to, status), bytes)| PlainResponse { to: *to, status: *status, bytes })
     }
 
     /// The tag of `To` and the Call-ID of all responses.
@@ -120,14 +106,14 @@ impl PlainResponses {
 
     /// Removes all responses.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
+        self.responses.clear();
     }
 
     /// Adds a response. `write` appends its bytes after the status line.
     fn push(&mut self, to: Source, status: Status, write: impl FnOnce(&mut Vec<u8>)) {
-        push_status_line(status, status.reason(), &mut self.bytes);
-        write(&mut self.bytes);
-        self.ends.push(ResponseEnd { at: self.bytes.len(), to, status });
+        self.responses.push_with((to, status), |buffer| {
+            push_status_line(status, status.reason(), buffer);
+            write(buffer);
+        });
     }
 }

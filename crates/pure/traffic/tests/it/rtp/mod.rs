@@ -2,23 +2,13 @@
 
 mod any_packet;
 
-use std::path::Path;
-
+use netrig_test_support::corpus::replay;
 use netrig_traffic::Clip;
 use proptest::prelude::*;
 
-/// Every file of the fuzz corpus.
-#[allow(clippy::disallowed_methods, reason = "the corpus is a folder of files")]
 #[test]
 fn every_packet_of_the_corpus_is_survived() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/rtp_packet");
-    let mut files = 0;
-    for file in folder.read_dir().expect("the corpus is there") {
-        let file = file.expect("the corpus can be read").path();
-        any_packet::check(&std::fs::read(&file).expect("the corpus can be read"));
-        files += 1;
-    }
-    assert!(files >= 10, "{files} files in {}", folder.display());
+    replay("rtp_packet", 10, 0, any_packet::check);
 }
 
 proptest! {

@@ -360,7 +360,7 @@ impl Sockets {
     pub(super) fn take_handovers(&mut self, now: Instant, server: &mut dyn Server) {
         for _ in 0..HANDOVERS_AT_ONCE {
             let Some(batch) = self.handover.as_mut().and_then(Handover::receive) else { return };
-            for (item, bytes) in batch.iter() {
+            for (item, bytes) in batch.items.iter() {
                 self.take_handover(now, batch.by, item, bytes, server);
             }
         }

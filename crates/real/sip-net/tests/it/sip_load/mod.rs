@@ -35,7 +35,7 @@ use netrig_sip_net::load::{
 };
 use netrig_sip_net::server::SocketsOrder;
 
-use crate::sip_server::{Running, server, sockets};
+use crate::it::sip_server::{Running, server, sockets};
 
 /// Short timers, so that time-outs take seconds.
 fn timing() -> Timing {

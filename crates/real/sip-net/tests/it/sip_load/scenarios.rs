@@ -17,7 +17,7 @@ use netrig_sip::{Status, transaction::Timing};
 use netrig_sip_net::load::{Carrier, LoadOrder, Reconnecting, run};
 
 use super::{CALL, UDP, address, answering, assert_all_well, carried_out, manners, order, ordered, with};
-use crate::sip_server::{Running, sockets};
+use crate::it::sip_server::{Running, sockets};
 
 const HOLD: Duration = Duration::from_millis(30);
 

@@ -15,7 +15,7 @@ use netrig_sip_net::server::{Limits, SocketsOrder, Tally};
 use rustls::RootCertStore;
 
 use super::{CALL, assert_all_well, carried_out, manners, order, ordered, with};
-use crate::sip_server::{Running, sockets};
+use crate::it::sip_server::{Running, sockets};
 
 const EACH: [Connections; 3] = [Connections::One, Connections::PerUser, Connections::PerAttempt];
 

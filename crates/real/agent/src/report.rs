@@ -1,11 +1,10 @@
 //! The report of an end of a flow after a run.
 
+use netrig_traffic::FlowSide;
 use serde::{Deserialize, Serialize};
 
 use crate::order::EndOrder;
-use crate::sctp::SctpReport;
-use crate::side::FlowSide;
-use crate::udp::{SocketPassage, UdpReport};
+use netrig_host::ArrivalCounts;
 use netrig_host::Interruptions;
 use netrig_host::Lateness;
 use netrig_host::SourceReport;
@@ -57,6 +56,49 @@ pub struct EndReport {
     /// The SIP messages that were kept.
     #[serde(default)]
     pub kept: Option<KeptMessages>,
+}
+
+/// Counts of the datagrams that a UDP socket received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UdpReport {
+    /// The flow's datagrams.
+    pub arrivals: ArrivalCounts,
+    /// Datagrams that reached the host, but for which the receive buffer had no room.
+    pub socket_dropped: u32,
+    /// Datagrams of other flows, or with numbers that the flow cannot have.
+    pub foreign: u64,
+    /// Datagrams without the kernel's stamp. Their arrival time is the time of reading.
+    pub unstamped: u64,
+    /// Size of the socket's receive buffer as it reads back, bytes, including the kernel's overhead.
+    pub receive_buffer: u32,
+}
+
+/// Counts of a UDP socket. A datagram that was on a wire and is missing here was lost in a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketPassage {
+    /// Datagrams that were passed to the socket and left it.
+    pub sent: u64,
+    /// Datagrams that were due, but were not passed to the socket before the run was over.
+    #[serde(default)]
+    pub unsent: u64,
+    /// Datagrams that were passed to the socket, but were too long to be sent unfragmented.
+    #[serde(default)]
+    pub refused: u64,
+    /// Datagrams that were read from the socket, of any sender.
+    pub received: u64,
+    /// Datagrams that reached the socket, but for which it had no room.
+    pub dropped: u64,
+}
+
+/// Drops and lateness of an end with SCTP associations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SctpReport {
+    /// Received packets that the receive buffers had no room for.
+    pub socket_dropped: u32,
+    /// Packets that the send buffers had no room for.
+    pub no_room: u64,
+    /// Time from the kernel's arrival stamp of a packet until the endpoint handled it.
+    pub lateness: Lateness,
 }
 
 /// A remark to be shown with the figures of an end.

@@ -2,16 +2,15 @@
 
 use netrig_core::Duration;
 
-use super::EndReport;
-use crate::SocketPassage;
 use crate::order::{CarrierOptions, EndOrder};
-use crate::sctp::SctpReport;
+use crate::report::{EndReport, SctpReport, SocketPassage};
 use netrig_host::Lateness;
 use netrig_host::SourceReport;
 use netrig_host::socket::UdpOptions;
 
-/// If an application of connections gets 1 in 100 deadlines later than this, it does not offer the requested load. The same
-/// limit holds for the router and for an SCTP endpoint.
+/// If an application of connections gets 1 in 100 deadlines later than this, it does not offer the requested load. If an SCTP
+/// endpoint handles 1 in 100 packets later than this, it adds to the round-trip time what is not the network's: the kernel's
+/// own SCTP handles a packet as it arrives. The same limit holds for the router.
 const TOO_LATE: Duration = Duration::from_millis(1);
 
 /// With fewer deadlines there is no hundredth. A source that fills a connection has hardly any: it is judged by the time
@@ -19,14 +18,14 @@ const TOO_LATE: Duration = Duration::from_millis(1);
 const FEWEST: u64 = 100;
 
 /// The assessment of an end: sentences that begin with the flow.
-pub(super) struct EndAssessment {
+pub(crate) struct EndAssessment {
     pub faults: Vec<String>,
     pub strains: Vec<String>,
     pub notes: Vec<String>,
 }
 
 /// The faults of the run, the effects of the end's host, and the effects of the end's settings.
-pub(super) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
+pub(crate) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
     let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
         let switches = report.interruptions.switches;
         if switches == 0 {
@@ -56,13 +55,12 @@ pub(super) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
     let fallback = (fallbacks > 0).then(|| format!("{fallbacks} MPTCP connections fell back to TCP"));
     let has_connections = !matches!(order.carrier, CarrierOptions::Udp(_));
     let starved = report.interruptions.fault_of_connections().filter(|_| has_connections);
-    let of_flow = |why: String| format!("flow `{}`: {why}", order.name);
     let strains = [source, unsent, receiver, starved, of_deadlines(&report.deadlines)];
     let strains = strains.into_iter().flatten().chain(report.sctp.iter().flat_map(SctpReport::faults));
     EndAssessment {
-        faults: [stolen, fallback].into_iter().flatten().map(of_flow).collect(),
-        strains: strains.map(of_flow).collect(),
-        notes: [noted, too_long].into_iter().flatten().map(of_flow).collect(),
+        faults: [stolen, fallback].into_iter().flatten().map(|why| order.of_flow(why)).collect(),
+        strains: strains.map(|why| order.of_flow(why)).collect(),
+        notes: [noted, too_long].into_iter().flatten().map(|why| order.of_flow(why)).collect(),
     }
 }
 
@@ -72,6 +70,25 @@ fn of_deadlines(deadlines: &Lateness) -> Option<String> {
     (deadlines.count() >= FEWEST && late > TOO_LATE).then(|| {
         format!("its application got 1 in 100 deadlines more than {late} late; {TOO_LATE} is the most")
     })
+}
+
+impl SctpReport {
+    /// The faults: each is the rest of a sentence that begins with the flow.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = String> {
+        let Self { socket_dropped, no_room, .. } = *self;
+        let late = self.lateness.quantile(0.99);
+        [
+            (socket_dropped > 0).then(|| {
+                format!("the sockets had no room for {socket_dropped} packets that had reached their host")
+            }),
+            (no_room > 0).then(|| format!("the sockets had no room for {no_room} packets that were due")),
+            (late > TOO_LATE).then(|| {
+                format!("1 in 100 packets waited more than {late} for the endpoint; {TOO_LATE} is the most")
+            }),
+        ]
+        .into_iter()
+        .flatten()
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +108,18 @@ mod tests {
             assess(1000, 11).as_deref(),
             Some("its application got 1 in 100 deadlines more than 4 ms late; 1 ms is the most")
         );
+    }
+
+    #[test]
+    fn an_end_that_was_in_time_and_had_room_has_no_fault() {
+        let mut report = SctpReport::default();
+        (0..1000).for_each(|_| report.lateness.record(Duration::from_micros(900)));
+        assert_eq!(report.faults().count(), 0);
+        (0..11).for_each(|_| report.lateness.record(Duration::from_millis(3)));
+        assert!(
+            report.faults().eq(["1 in 100 packets waited more than 3 ms for the endpoint; 1 ms is the most"])
+        );
+        let report = SctpReport { socket_dropped: 2, no_room: 1, ..SctpReport::default() };
+        assert_eq!(report.faults().count(), 2);
     }
 }
