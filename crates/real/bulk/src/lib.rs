@@ -21,6 +21,7 @@ mod effort;
 mod host;
 mod losses;
 mod radio;
+mod report;
 pub mod sctp_socket;
 mod stamped;
 mod streams;
@@ -36,6 +37,7 @@ pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
+pub use report::{Datagrams, EndReport};
 pub use stamped::{StampedDatagram, StampedSocket};
 pub use streams::{
     Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect, hold_to, pacing,

@@ -108,7 +108,7 @@ impl TestFindings {
             local: Some(stream.end()),
             remote: theirs.and_then(|theirs| theirs.stream(stream.id)).map(|told| end(told, stream)),
         };
-        let [send_buffer, receive_buffer] = self.report.buffers_in_32_bits();
+        let [send_buffer, receive_buffer] = buffers_in_32_bits(&self.report);
         TestDocument {
             start: DocumentStart {
                 mss: self.report.segment.unwrap_or(start.mss),
@@ -167,6 +167,11 @@ fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
             jitter: told.jitter,
         },
     }
+}
+
+/// Sizes of the send and the receive buffer, bytes, capped to the 32 bits of the documents.
+pub(crate) fn buffers_in_32_bits(report: &EndReport) -> [u32; 2] {
+    report.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX))
 }
 
 /// The head of a document: this program, this host and the current time.

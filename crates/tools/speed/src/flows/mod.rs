@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 pub use self::client::{TestError, TestOrder, TestOutcome, test};
+pub(crate) use self::found::buffers_in_32_bits;
 pub use self::found::{StreamFindings, TestFindings, start};
 pub use self::record::{StreamMark, StreamRecord};
 use self::worker::{FlowsControl, StreamWork, StreamWorkResult};

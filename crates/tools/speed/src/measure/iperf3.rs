@@ -315,7 +315,7 @@ impl CarriedPhase {
         let mut start = flows::start(role, format!("phase-{}", self.phase.number), asked);
         let report = &self.near.report;
         start.mss = report.segment.or(self.far.report.segment).unwrap_or(0);
-        [start.send_buffer, start.receive_buffer] = report.buffers_in_32_bits();
+        [start.send_buffer, start.receive_buffer] = flows::buffers_in_32_bits(report);
         let halves = [(DataDirection::Up, true), (DataDirection::Down, false)];
         let halves = halves.into_iter().filter(|(half, _)| way == *half || way == DataDirection::Both);
         let streams = halves.flat_map(|(_, sends)| self.streams(sends));
