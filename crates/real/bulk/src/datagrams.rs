@@ -308,6 +308,13 @@ pub struct SinkReading {
     pub effort: Effort,
 }
 
+impl SinkReading {
+    /// Jitter, s. It needs at least two datagrams.
+    pub fn known_jitter(&self) -> Option<f64> {
+        (self.arrivals.received > 1).then_some(self.jitter)
+    }
+}
+
 /// Transit times between two clocks with an unknown offset, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RelativeDelays {

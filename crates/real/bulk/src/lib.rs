@@ -5,7 +5,8 @@
 //!
 //! The caller decides how long the transfer lasts and interprets the readings.
 //!
-//! Start from [`Streams`], [`Associations`], [`DatagramSource`] and [`DatagramSink`].
+//! Start from [`RunningTransfer`]. Each of its parts has a thread that drives [`Streams`], [`Associations`], a [`DatagramSource`] or a
+//! [`DatagramSink`].
 #![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
@@ -26,6 +27,7 @@ pub mod sctp_socket;
 mod stamped;
 mod streams;
 pub mod tcp_connection;
+mod transfer;
 
 pub use associations::{AssociationCounts, AssociationOrder, Associations};
 pub use bucket::Bucket;
@@ -41,4 +43,7 @@ pub use report::{Datagrams, EndReport};
 pub use stamped::{StampedDatagram, StampedSocket};
 pub use streams::{
     Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect, hold_to, pacing,
+};
+pub use transfer::{
+    PartObserver, PartReading, RunningTransfer, StreamEnding, TransferCounter, TransferOutcome, TransferPart,
 };

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{HostReport, LossPeriods, RadioReport};
+use super::{HostReport, LossPeriods, RadioReport, SinkReading};
+use netrig_core::Duration;
 
 /// Totals of the datagrams of a phase in one direction, at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
@@ -64,4 +65,43 @@ pub struct EndReport {
     pub datagrams: Option<Datagrams>,
     /// Faults that make the phase invalid as a measurement of the path.
     pub faults: Vec<String>,
+}
+
+impl Datagrams {
+    /// Adds the final counts of a sink.
+    pub(super) fn receive(&mut self, taken: &SinkReading) {
+        self.received += taken.arrivals.received;
+        self.lost += taken.losses.lost;
+        *self.duplicated.get_or_insert_default() += taken.arrivals.duplicated;
+        *self.reordered.get_or_insert_default() += taken.arrivals.reordered;
+        *self.dropped.get_or_insert_default() += taken.dropped;
+        self.loss_periods.get_or_insert_default().add(&taken.losses);
+        self.jitter_s = taken.known_jitter().or(self.jitter_s);
+        let step = taken.clock_set.map(Duration::as_secs_f64);
+        self.clock_set_s = self.clock_set_s.into_iter().chain(step).reduce(f64::max);
+    }
+}
+
+impl EndReport {
+    /// Adds the report of another part of the same end.
+    pub(super) fn add(&mut self, part: Self) {
+        let least = |one: Option<u32>, other| one.into_iter().chain(other).min();
+        self.ran_ns += part.ran_ns;
+        self.waited_ns += part.waited_ns;
+        self.segment = least(self.segment, part.segment);
+        self.path_mtu = least(self.path_mtu, part.path_mtu);
+        self.timestamps |= part.timestamps;
+        self.buffers = match (self.buffers, part.buffers) {
+            (Some(one), Some(other)) => Some([one[0].max(other[0]), one[1].max(other[1])]),
+            (one, other) => one.or(other),
+        };
+        self.window = self.window.or(part.window);
+        self.congestion = self.congestion.take().or(part.congestion);
+        if let Some(sent) = part.datagrams {
+            let all = self.datagrams.get_or_insert_default();
+            all.sent += sent.sent;
+            all.skipped += sent.skipped;
+        }
+        self.faults.extend(part.faults);
+    }
 }

@@ -248,6 +248,13 @@ impl Streams {
         }
     }
 
+    /// The send and receive buffers of a connection, bytes as the kernel counts them, and its congestion control.
+    pub(super) fn settings(&self) -> (Option<[u64; 2]>, Option<String>) {
+        let Some(socket) = self.members.first().map(|member| member.conn.fd()) else { return (None, None) };
+        let congestion = sockopt::tcp_congestion(socket).ok();
+        (buffers(socket), congestion.map(|name| String::from_utf8_lossy(name.as_ref()).into_owned()))
+    }
+
     fn received(&self) -> u64 {
         self.members.iter().map(|member| member.received).sum()
     }
@@ -327,6 +334,12 @@ impl Streams {
             effort: Effort::of_this_thread(),
         }
     }
+}
+
+/// The send and receive buffers of a socket, bytes as the kernel counts them.
+pub(super) fn buffers(socket: impl AsFd) -> Option<[u64; 2]> {
+    let send = sockopt::socket_send_buffer_size(&socket).ok()?;
+    Some([send as u64, sockopt::socket_recv_buffer_size(&socket).ok()? as u64])
 }
 
 /// Converts a rate to [`StreamOrder::pacing`], B/s: at least 1, and at most what fits in the kernel's 32 bits.

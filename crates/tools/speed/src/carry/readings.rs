@@ -3,10 +3,10 @@
 use netrig_bulk::{AssociationCounts, SinkReading, StreamCounts};
 use netrig_core::{Duration, Instant};
 
-use crate::protocol::{ConnectionCounts, DatagramCounts, Datagrams};
+use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// The end of a phase waits for datagrams until none has arrived for this long.
-pub(super) const STRAGGLERS: Duration = Duration::from_millis(200);
+/// Silence of this length before the end of a phase is that of the path, not the wait for datagrams in flight.
+const STRAGGLERS: Duration = Duration::from_millis(200);
 
 impl From<&StreamCounts> for ConnectionCounts {
     fn from(carried: &StreamCounts) -> Self {
@@ -60,13 +60,8 @@ pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> DatagramCounts {
         last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),
         last_sent_ns: taken.last_sent.since(Instant::ZERO).as_nanos(),
         passage_ns: taken.passage.map(|passage| [passage.least, passage.mean as i64, passage.most]),
-        jitter_ns: jitter_of(taken).map(|seconds| (seconds * 1e9).round() as u64),
+        jitter_ns: taken.known_jitter().map(|seconds| (seconds * 1e9).round() as u64),
     }
-}
-
-/// Jitter, s. It needs at least two datagrams.
-fn jitter_of(taken: &SinkReading) -> Option<f64> {
-    (taken.arrivals.received > 1).then_some(taken.jitter)
 }
 
 /// The duration of a phase that began and ended at these times, ns. Datagrams are sent until the planned end, which the receiver
@@ -106,17 +101,6 @@ fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Opt
     let [a, b] = counts.map(|count| count.max(1) as f64);
     let mean = (one[1] as f64 * a + other[1] as f64 * b) / (a + b);
     Some([one[0].min(other[0]), mean.round() as i64, one[2].max(other[2])])
-}
-
-pub(super) fn tell_taken(taken: &SinkReading, datagrams: &mut Datagrams) {
-    datagrams.received = taken.arrivals.received;
-    datagrams.duplicated = Some(taken.arrivals.duplicated);
-    datagrams.reordered = Some(taken.arrivals.reordered);
-    datagrams.lost = taken.losses.lost;
-    datagrams.loss_periods = Some(taken.losses);
-    datagrams.dropped = Some(taken.dropped);
-    datagrams.jitter_s = jitter_of(taken);
-    datagrams.clock_set_s = taken.clock_set.map(Duration::as_secs_f64);
 }
 
 #[cfg(test)]
