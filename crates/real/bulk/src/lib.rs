@@ -42,7 +42,8 @@ pub use radio::{Radio, RadioReport};
 pub use report::{Datagrams, EndReport};
 pub use stamped::{StampedDatagram, StampedSocket};
 pub use streams::{
-    Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect, hold_to, pacing,
+    ByteBudget, Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect,
+    hold_to, pacing,
 };
 pub use transfer::{
     PartObserver, PartReading, RunningTransfer, StreamEnding, TransferCounter, TransferOutcome, TransferPart,

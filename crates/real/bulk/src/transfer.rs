@@ -78,8 +78,9 @@ pub enum TransferPart {
 pub enum StreamEnding {
     /// They carry data until the end of the transfer, which aborts them.
     Abort,
-    /// Senders stop with [`RunningTransfer::stop_sending`] and stay open until the end of the transfer, which closes them. Receivers read
-    /// until the peer closes, or until no data has arrived for a while after the end.
+    /// Senders stop with [`RunningTransfer::stop_sending`] and stay open until the end of the transfer, which closes them. If all bytes
+    /// of their order are sent, they close at once. Receivers read until the peer closes, or until no data has arrived for a while
+    /// after the end.
     Close,
 }
 
@@ -165,8 +166,8 @@ struct EndedPart {
 pub struct TransferOutcome {
     /// The totals. Without the lifetimes of the threads, because the end of the transfer may have been announced late.
     pub report: EndReport,
-    /// Number of threads.
-    pub threads: u64,
+    /// The same of each part, without the host.
+    pub parts: Vec<EndReport>,
     /// Processor time of the threads in user and in kernel mode, s.
     pub ran_s: [f64; 2],
     /// The final reading of each sink, with the index of its part.
@@ -261,7 +262,7 @@ impl RunningTransfer {
         self.join(|_| true)?;
         let mut outcome = TransferOutcome {
             report: EndReport::default(),
-            threads: self.ended.len() as u64,
+            parts: Vec::new(),
             ran_s: [0.0; 2],
             sinks: Vec::new(),
             stopped: self.stopped.unwrap_or(self.begun),
@@ -269,6 +270,7 @@ impl RunningTransfer {
         };
         self.ended.sort_by_key(|(place, _)| *place);
         for (place, part) in std::mem::take(&mut self.ended) {
+            outcome.parts.push(part.report.clone());
             outcome.report.add(part.report);
             outcome.ran_s.iter_mut().zip(part.ran_s).for_each(|(all, ran)| *all += ran);
             if let Some((mut sink, mut counted)) = part.sink {
@@ -372,6 +374,9 @@ impl TransferPart {
             Self::Streams { sockets, order, ending } => {
                 report.window = order.window;
                 let (mut streams, mut last) = (Streams::new(sockets, order)?, Vec::new());
+                if ending == StreamEnding::Close {
+                    streams = streams.until_closed();
+                }
                 streams.carry(stop, &mut |reading| {
                     let sum = |of: fn(&StreamCounts) -> u64| reading.connections.iter().map(of).sum();
                     control.count(&mut counted, [sum(|counts| counts.received), sum(|counts| counts.sent)]);

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
-    AssociationOrder, PartObserver, PartReading, Reading, RunningTransfer, SourceOrder, Spacing,
+    AssociationOrder, ByteBudget, PartObserver, PartReading, Reading, RunningTransfer, SourceOrder, Spacing,
     StreamEnding, StreamOrder, Throttle, TransferCounter, TransferDirection, TransferOutcome, TransferPart,
     pacing,
 };
@@ -202,7 +202,8 @@ impl RunningPhase {
                 if let Some(name) = congestion.as_ref().filter(|_| direction != TransferDirection::Receives) {
                     sockets.iter().try_for_each(|socket| set_congestion(socket, name))?;
                 }
-                let (pacing, bytes) = (each_of(allowance.rate, sockets.len()), allowance.bytes);
+                let pacing = each_of(allowance.rate, sockets.len());
+                let bytes = allowance.bytes.map(ByteBudget::new);
                 let order = StreamOrder { direction, every: phase.every(), bytes, pacing, window };
                 vec![TransferPart::Streams { sockets, order, ending: StreamEnding::Abort }]
             }
@@ -306,12 +307,12 @@ impl RunningPhase {
         may: &mut dyn FnMut([u64; 2]) -> bool,
     ) -> io::Result<PhaseOutcome> {
         let begun = self.transfer.begun();
-        let TransferOutcome { mut report, threads, stopped, ended, .. } =
+        let TransferOutcome { mut report, parts, stopped, ended, .. } =
             self.transfer.end_while(sent_there, may)?;
         // The wait for datagrams in flight does not lengthen the phase.
         let stopped = Some(stopped).filter(|_| matches!(self.carrier, Carrier::Udp { .. }));
         let lasted = lasted([begun, ended], stopped, self.lasts);
-        report.threads_ns = threads * lasted;
+        report.threads_ns = parts.len() as u64 * lasted;
         // The protocol has the congestion control of senders only.
         let receives = |way| self.role.direction(way) == TransferDirection::Receives;
         report.congestion.take_if(|_| self.carrier.way().is_some_and(receives));

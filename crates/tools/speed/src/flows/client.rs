@@ -1,9 +1,9 @@
 //! The client of an iperf3 server.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration as StdDuration, Instant as StdInstant};
+use std::time::Duration as StdDuration;
 
 use netrig_bulk::datagram_socket;
 use netrig_core::Duration;
@@ -16,7 +16,7 @@ use crate::iperf3::{
     ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
     TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
-use crate::talk::{PATIENCE, is_nothing};
+use crate::talk::{PATIENCE, is_nothing, knock};
 
 /// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -201,7 +201,7 @@ impl<'a> ClientTest<'a> {
                     let local = HostAddress::from(self.local).at(0);
                     let socket = datagram_socket(local, server, Buffers::default());
                     let socket = socket.map_err(io::Error::other).map_err(failed)?;
-                    knock(&socket).map_err(failed)?;
+                    knock(&socket, &datagram::CONNECT, AGAIN, datagram::is_reply).map_err(failed)?;
                     (socket.local_addr()?, StreamSocket::Udp(socket))
                 }
                 _ => {
@@ -240,22 +240,4 @@ impl<'a> ClientTest<'a> {
         }
         Ok(())
     }
-}
-
-/// Opens a UDP stream: sends the datagram until the server answers.
-fn knock(socket: &UdpSocket) -> io::Result<()> {
-    let until = StdInstant::now() + PATIENCE;
-    socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(AGAIN))?;
-    let mut words = [0; 5];
-    while StdInstant::now() < until {
-        socket.send(&datagram::CONNECT)?;
-        match socket.recv(&mut words) {
-            Ok(len) if datagram::is_reply(&words[..len]) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if is_nothing(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(ErrorKind::TimedOut.into())
 }

@@ -1,14 +1,14 @@
 //! The client side of a session.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_bulk::{connect, datagram_socket};
 use netrig_core::{Duration, Rate};
-use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, random, shown_up_to};
 use netrig_probe::control::boot;
 use netrig_probe::stamp::HmacKey;
@@ -22,9 +22,9 @@ use crate::meter::ArrivalCourse;
 use crate::protocol::greeting::greet_server;
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
-    MeasurementPhase, PREAMBLE_LEN, PhaseError, Preamble, clock_mark,
+    MeasurementPhase, PhaseError, Preamble, clock_mark,
 };
-use crate::talk::{ControlConnection, PATIENCE, is_nothing};
+use crate::talk::{ControlConnection, PATIENCE, knock};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -201,7 +201,7 @@ impl SpeedCall {
         let server = order.server;
         let absent = |source| SpeedError::Connect { server, source };
         let options = TcpOptions { max_segment: Some(short_segment(server)), ..TcpOptions::default() };
-        let socket = connect(server, &options, WAIT).map_err(absent)?;
+        let socket = dial(server, &options).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
         let path = TcpInfo::read(&socket).unwrap_or_default();
         let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
@@ -294,7 +294,7 @@ impl SpeedCall {
             Carrier::Idle => Ok(PhaseSockets::None),
             Carrier::Tcp { streams, .. } => {
                 let connect = |stream: u16| {
-                    let socket = connect(server, &self.order.options, WAIT)?;
+                    let socket = dial(server, &self.order.options)?;
                     io::Write::write_all(&mut &socket, &preamble(stream.into()).encode())?;
                     Ok(socket)
                 };
@@ -305,7 +305,9 @@ impl SpeedCall {
                 let local = HostAddress::from(self.local).at(0);
                 let socket = datagram_socket(local, server, self.order.options.buffers);
                 let socket = socket.map_err(io::Error::other).map_err(failed)?;
-                knock(&socket, &preamble(0)).map_err(|source| SpeedError::NoDatagrams { server, source })?;
+                let request = preamble(0).encode();
+                knock(&socket, &request, KNOCK, |answer| answer == request)
+                    .map_err(|source| SpeedError::NoDatagrams { server, source })?;
                 Ok(match phase.carrier {
                     Carrier::Sctp { .. } => {
                         PhaseSockets::Sctp { socket, window: self.order.options.window_clamp }
@@ -457,6 +459,15 @@ impl SpeedCall {
     }
 }
 
+/// Opens a blocking connection with options that must be set before the handshake.
+fn dial(to: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream> {
+    let any = HostAddress::unspecified_for(to).at(0);
+    let socket = SocketBuilder::tcp(options, 0, any).and_then(SocketBuilder::bound);
+    let stream = connect(socket.map_err(io::Error::other)?, to, WAIT, &AtomicBool::new(false))?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// The segment size that every path carries, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 without headers). Control messages then
 /// pass a path MTU black hole and can report it.
 const fn short_segment(server: SocketAddr) -> u16 {
@@ -529,24 +540,6 @@ fn fit_for_sentences(mut report: EndReport) -> EndReport {
         *words = shown_up_to(LONGEST_SENTENCE, words);
     }
     report
-}
-
-/// Requests datagrams until the server answers.
-fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
-    let until = StdInstant::now() + PATIENCE;
-    socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(KNOCK))?;
-    let mut bytes = [0; PREAMBLE_LEN];
-    while StdInstant::now() < until {
-        socket.send(&preamble.encode())?;
-        match socket.recv(&mut bytes) {
-            Ok(len) if Preamble::decode(&bytes[..len]) == Some(*preamble) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if is_nothing(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
 }
 
 #[cfg(test)]

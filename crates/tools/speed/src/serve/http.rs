@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_bulk::{Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
+use netrig_bulk::{ByteBudget, Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
 use netrig_core::Duration;
 use netrig_probe::web::answer::{ObjectResponse, Objects};
 use netrig_probe::web::message::{HttpError, HttpRequest, HttpResponse};
@@ -140,7 +140,7 @@ fn give(
     let order = StreamOrder {
         direction: TransferDirection::Sends,
         every: EVERY,
-        bytes: Some(answer.fill),
+        bytes: Some(ByteBudget::new(answer.fill)),
         pacing: slot.held_to().map(pacing),
         window: None,
     };
