@@ -96,7 +96,7 @@ fn mark(carried: &StreamCounts, sends: bool) -> StreamMark {
         let received = carried.info.and_then(|info| info.received_rtt);
         kernel.srtt_ns = received.map(Duration::as_nanos);
     }
-    StreamMark { bytes, tcp, kernel, acknowledged: carried.acknowledged, ..StreamMark::default() }
+    StreamMark { bytes, tcp, kernel, ..StreamMark::default() }
 }
 
 /// Counts of received datagrams. Each counts once: a duplicate is neither payload nor out of order and reduces no loss, unlike in

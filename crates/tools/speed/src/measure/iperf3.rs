@@ -13,10 +13,10 @@ use super::progress::MeasureProgress;
 use super::report::SpeedReport;
 use crate::carry::PhaseOutcome;
 use crate::cause;
-use crate::flows::{self, StreamFindings, StreamMark, TestError, TestOrder, TestOutcome};
+use crate::flows::{self, StreamFindings, StreamMark, StreamRecord, TestError, TestOrder, TestOutcome};
 use crate::iperf3::{
-    CpuUse, SessionError, StreamInterval, StreamPath, StreamTotals, TestDirection, TestDocument,
-    TestParameters, TestResults, TestRole,
+    CpuUse, SessionError, StreamPath, StreamTotals, TestDirection, TestDocument, TestParameters, TestResults,
+    TestRole,
 };
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
 use crate::protocol::{Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, EndReport};
@@ -264,7 +264,7 @@ fn tell(
                     ..mark.kernel
                 });
                 // The server reports received bytes only at the end, so acknowledged bytes are used.
-                far.counted.push(of(mark.acknowledged, 0));
+                far.counted.push(of(mark.kernel.acknowledged.unwrap_or(0), 0));
             } else {
                 let ConnectionCounts { segments, has_hole, .. } = mark.kernel;
                 near.counted.push(ConnectionCounts { segments, has_hole, ..of(mark.bytes, 0) });
@@ -364,67 +364,48 @@ const PATH: StreamPath = StreamPath {
 };
 
 fn stream(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, number: u16) -> StreamReadings {
-    let bytes = |counted: &ConnectionCounts, sends: bool| if sends { counted.sent } else { counted.received };
-    let of = |outcome: &'_ PhaseOutcome| -> Vec<ConnectionCounts> {
-        outcome.counted.iter().filter(|counted| counted.stream == number).copied().collect()
+    let record = |outcome: &PhaseOutcome, sends: bool| {
+        let segment = u64::from(outcome.report.segment.unwrap_or(1).max(1));
+        let path_mtu = outcome.report.path_mtu.unwrap_or(0).into();
+        let counted = outcome.counted.iter().filter(|counted| counted.stream == number);
+        StreamRecord::of_rows(counted.map(|now| {
+            let tcp = TcpReadings {
+                retransmits: now.sent_again.unwrap_or(0) / segment,
+                congestion_window: now.cwnd,
+                send_window: now.window,
+                rtt: now.srtt_ns.unwrap_or(0) / 1_000,
+                path_mtu,
+                ..TcpReadings::default()
+            };
+            let (bytes, tcp) = if sends { (now.sent, Some(tcp)) } else { (now.received, None) };
+            (now.at_ns, StreamMark { bytes, tcp, ..StreamMark::default() })
+        }))
     };
-    let segment = u64::from(near.report.segment.unwrap_or(1).max(1));
-    let (mut before, mut intervals) = (ConnectionCounts::default(), Vec::new());
-    for now in of(near) {
-        let tcp = TcpReadings {
-            retransmits: now.sent_again.unwrap_or(0).saturating_sub(before.sent_again.unwrap_or(0)) / segment,
-            congestion_window: now.cwnd,
-            send_window: now.window,
-            rtt: now.srtt_ns.unwrap_or(0) / 1_000,
-            path_mtu: near.report.path_mtu.unwrap_or(0).into(),
-            ..TcpReadings::default()
-        };
-        intervals.push(StreamInterval {
-            start: before.at_ns as f64 * 1e-9,
-            end: now.at_ns as f64 * 1e-9,
-            bytes: bytes(&now, sends).saturating_sub(bytes(&before, sends)),
-            tcp: sends.then_some(tcp),
-            ..StreamInterval::default()
-        });
-        before = now;
+    let (local, remote) = (record(near, sends), record(far, !sends));
+    let end = |record: &StreamRecord| (record.rows().len() > 1).then(|| record.end(0));
+    StreamReadings {
+        path: PATH,
+        sends,
+        intervals: local.intervals(0),
+        local: end(&local),
+        remote: end(&remote),
     }
-    let end = |outcome: &PhaseOutcome, sends: bool| {
-        let all = of(outcome);
-        let (last, again) = (all.last()?, all.iter().filter_map(|counted| counted.sent_again).max());
-        let again = again.unwrap_or(0) / u64::from(outcome.report.segment.unwrap_or(1).max(1));
-        Some(StreamTotals {
-            seconds: last.at_ns as f64 * 1e-9,
-            bytes: bytes(last, sends),
-            retransmits: sends.then_some(again),
-            udp: UdpReadings::default(),
-        })
-    };
-    StreamReadings { path: PATH, sends, intervals, local: end(near, sends), remote: end(far, !sends) }
 }
 
 fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) -> StreamReadings {
     let (sender, receiver) = if sends { (near, far) } else { (far, near) };
-    let (mut before, mut intervals) = (DatagramCounts::default(), Vec::new());
-    for now in &receiver.heard {
-        // The numbers of an aborted server may be any.
-        let expected = now.expected.saturating_sub(before.expected);
-        let came = now.received.saturating_sub(before.received);
-        intervals.push(StreamInterval {
-            start: before.at_ns as f64 * 1e-9,
-            end: now.at_ns as f64 * 1e-9,
-            bytes: if sends { expected.saturating_mul(size) } else { now.bytes.saturating_sub(before.bytes) },
-            udp: UdpReadings {
-                packets: expected,
-                lost: expected.saturating_sub(came),
-                jitter: now.jitter_ns.map_or(0.0, |ns| ns as f64 * 1e-9),
-                ..UdpReadings::default()
-            },
-            ..StreamInterval::default()
-        });
-        before = *now;
-    }
+    let record = StreamRecord::of_rows(receiver.heard.iter().map(|now| {
+        let udp = UdpReadings {
+            packets: now.expected,
+            lost: now.expected.saturating_sub(now.received),
+            jitter: now.jitter_ns.map_or(0.0, |ns| ns as f64 * 1e-9),
+            ..UdpReadings::default()
+        };
+        let bytes = if sends { now.expected.saturating_mul(size) } else { now.bytes };
+        (now.at_ns, StreamMark { bytes, udp, ..StreamMark::default() })
+    }));
     let [sent, came] = [sender, receiver].map(|end| end.report.datagrams.unwrap_or_default());
-    let seconds = before.at_ns as f64 * 1e-9;
+    let seconds = record.span_s()[1];
     let sent_end = StreamTotals {
         seconds,
         bytes: sent.sent.saturating_mul(size),
@@ -438,8 +419,10 @@ fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) ->
         out_of_order: came.reordered.unwrap_or(0),
         jitter: came.jitter_s.unwrap_or(0.0),
     };
-    let came_end = StreamTotals { seconds, bytes: before.bytes, retransmits: None, udp };
+    let bytes = receiver.heard.last().map_or(0, |last| last.bytes);
+    let came_end = StreamTotals { seconds, bytes, retransmits: None, udp };
     let (local, remote) = if sends { (sent_end, came_end) } else { (came_end, sent_end) };
+    let intervals = record.intervals(0);
     StreamReadings { path: PATH, sends, intervals, local: Some(local), remote: Some(remote) }
 }
 
