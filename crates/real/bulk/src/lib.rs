@@ -29,7 +29,7 @@ mod streams;
 pub mod tcp_connection;
 mod transfer;
 
-pub use associations::{AssociationCounts, AssociationOrder, Associations};
+pub use associations::{AssociationOrder, Associations};
 pub use bucket::Bucket;
 pub use datagrams::{
     DatagramSink, DatagramSource, RelativeDelays, SinkReading, SourceOrder, SourceReading, Spacing, Throttle,

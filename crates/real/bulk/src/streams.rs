@@ -130,16 +130,16 @@ pub struct StreamOrder {
     pub window: Option<u32>,
 }
 
-/// Counts of one connection at a moment.
+/// Counts of one connection or association at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamCounts {
-    /// Bytes that the kernel accepted from this end; some may still be unsent.
+    /// Bytes that the kernel accepted from this end; some may still be unsent. Those of an association were sent.
     pub sent: u64,
-    /// Bytes that this end read from the kernel.
+    /// Bytes that this end read from the kernel; those of an association in any order, without duplicates.
     pub received: u64,
-    /// Bytes that the peer acknowledged since the transfer started.
-    pub acknowledged: u64,
-    /// The kernel's state of the connection; the last known one after the connection ended.
+    /// Bytes that the peer acknowledged since the transfer started; `None` for an association.
+    pub acknowledged: Option<u64>,
+    /// The kernel's state of the connection, or netrig's own of an association; the last known one after its end.
     pub info: Option<TcpInfo>,
     /// Whether segments have arrived that cannot be read because an earlier one is missing. After the connection ended, the value
     /// of the last reading.
@@ -148,13 +148,21 @@ pub struct StreamCounts {
 
 /// Counts of all connections at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading<C = StreamCounts> {
+pub struct Reading {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// Each connection or association, in the caller's order.
-    pub connections: Vec<C>,
+    pub connections: Vec<StreamCounts>,
     /// Processor time of the thread since its start.
     pub effort: Effort,
+}
+
+impl Reading {
+    /// Bytes received and sent over all connections.
+    pub fn bytes(&self) -> [u64; 2] {
+        let sum = |of: fn(&StreamCounts) -> u64| self.connections.iter().map(of).sum();
+        [sum(|counts| counts.received), sum(|counts| counts.sent)]
+    }
 }
 
 /// Why a transfer ended.
@@ -377,7 +385,7 @@ impl Streams {
             StreamCounts {
                 sent,
                 received: member.received,
-                acknowledged: acknowledged.saturating_sub(member.before),
+                acknowledged: Some(acknowledged.saturating_sub(member.before)),
                 info: member.info,
                 has_hole: member.has_hole,
             }

@@ -12,9 +12,9 @@ use netrig_host::{Clock, DatagramFormat, monotonic_nanos};
 
 use super::streams::buffers;
 use super::{
-    AssociationCounts, AssociationOrder, Associations, DatagramSink, DatagramSource, Datagrams, Effort,
-    EndReport, HostCounters, Radio, Reading, SinkReading, SourceOrder, SourceReading, StreamCounts,
-    StreamOrder, Streams, Throttle, TransferDirection,
+    AssociationOrder, Associations, DatagramSink, DatagramSource, Datagrams, Effort, EndReport, HostCounters,
+    Radio, Reading, SinkReading, SourceOrder, SourceReading, StreamOrder, Streams, Throttle,
+    TransferDirection,
 };
 
 /// The wait for data in flight ends when none has arrived for this time and for two intervals between readings, and at the latest
@@ -86,10 +86,8 @@ pub enum StreamEnding {
 
 /// A reading of a part.
 pub enum PartReading<'a> {
-    /// Of TCP connections.
+    /// Of TCP connections or associations.
     Streams(&'a Reading),
-    /// Of associations.
-    Associations(&'a Reading<AssociationCounts>),
     /// Of a source.
     Source(&'a SourceReading),
     /// Of a sink.
@@ -199,10 +197,13 @@ impl RunningTransfer {
     /// If the kernel refuses the thread.
     pub fn add(&mut self, part: TransferPart, mut each: PartObserver) -> io::Result<()> {
         let (control, place) = (Arc::clone(&self.control), self.running.len() + self.ended.len());
-        let (is_sender, waits) = (part.is_sender(), part.waits());
-        self.every = self.every.max(part.every());
-        let thread = std::thread::Builder::new().name(part.name().to_owned());
-        let thread = thread.spawn(move || part.carry(&control, &mut *each))?;
+        let (name, every, is_sender, waits) = part.nature();
+        self.every = self.every.max(every);
+        let carry = move || {
+            let stop = if is_sender { &control.stop_sending } else { &control.stop };
+            part.carry(&control, stop, &mut *each)
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(carry)?;
         self.running.push(RunningPart { place, is_sender, waits, thread });
         Ok(())
     }
@@ -326,48 +327,27 @@ impl Drop for RunningTransfer {
 }
 
 impl TransferPart {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Streams { .. } => "bulk-tcp",
-            Self::Associations { .. } => "bulk-sctp",
-            Self::Source { .. } => "bulk-udp-out",
-            Self::Sink { .. } => "bulk-udp-in",
-        }
-    }
-
-    fn is_sender(&self) -> bool {
+    /// The name of its thread, the time between two readings, whether it ends when sending is stopped, and whether data may still
+    /// arrive when the peer has stopped.
+    fn nature(&self) -> (&'static str, Duration, bool, bool) {
         match self {
             Self::Streams { order, ending, .. } => {
-                *ending == StreamEnding::Close && order.direction == TransferDirection::Sends
+                let closes = *ending == StreamEnding::Close;
+                let sends = order.direction == TransferDirection::Sends;
+                ("bulk-tcp", order.every, closes && sends, closes && !sends)
             }
-            Self::Source { .. } => true,
-            Self::Associations { .. } | Self::Sink { .. } => false,
-        }
-    }
-
-    fn waits(&self) -> bool {
-        match self {
-            Self::Streams { ending, .. } => *ending == StreamEnding::Close && !self.is_sender(),
-            Self::Sink { .. } => true,
-            Self::Associations { .. } | Self::Source { .. } => false,
-        }
-    }
-
-    const fn every(&self) -> Duration {
-        match self {
-            Self::Streams { order, .. } => order.every,
-            Self::Associations { order, .. } => order.every,
-            Self::Source { order, .. } => order.every,
-            Self::Sink { every, .. } => *every,
+            Self::Associations { order, .. } => ("bulk-sctp", order.every, false, false),
+            Self::Source { order, .. } => ("bulk-udp-out", order.every, true, false),
+            Self::Sink { every, .. } => ("bulk-udp-in", *every, false, true),
         }
     }
 
     fn carry(
         self,
         control: &TransferControl,
+        stop: &AtomicBool,
         each: &mut dyn FnMut(PartReading<'_>),
     ) -> io::Result<EndedPart> {
-        let stop = if self.is_sender() { &control.stop_sending } else { &control.stop };
         let (mut counted, mut part) = ([0; 2], EndedPart::default());
         let report = &mut part.report;
         match self {
@@ -378,8 +358,7 @@ impl TransferPart {
                     streams = streams.until_closed();
                 }
                 streams.carry(stop, &mut |reading| {
-                    let sum = |of: fn(&StreamCounts) -> u64| reading.connections.iter().map(of).sum();
-                    control.count(&mut counted, [sum(|counts| counts.received), sum(|counts| counts.sent)]);
+                    control.count(&mut counted, reading.bytes());
                     last.clone_from(&reading.connections);
                     each(PartReading::Streams(reading));
                 })?;
@@ -398,9 +377,8 @@ impl TransferPart {
                 report.segment = Some(associations.payload());
                 report.window = Some(associations.window());
                 associations.carry(stop, &mut |reading| {
-                    let sum = |of: fn(&AssociationCounts) -> u64| reading.connections.iter().map(of).sum();
-                    control.count(&mut counted, [sum(|counts| counts.received), sum(|counts| counts.sent)]);
-                    each(PartReading::Associations(reading));
+                    control.count(&mut counted, reading.bytes());
+                    each(PartReading::Streams(reading));
                 })?;
                 let unsent = associations.abort()?;
                 report

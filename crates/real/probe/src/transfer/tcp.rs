@@ -206,7 +206,7 @@ fn begin(
 fn acknowledged(courses: &[Course]) -> u64 {
     let of = |course: &Course| {
         let readings = course.lock().unwrap_or_else(PoisonError::into_inner);
-        readings.last().map_or(0, |last| last.connections[0].acknowledged)
+        readings.last().and_then(|last| last.connections[0].acknowledged).unwrap_or(0)
     };
     courses.iter().map(of).sum()
 }

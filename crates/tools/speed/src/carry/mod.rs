@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
-    AssociationOrder, ByteBudget, PartObserver, PartReading, Reading, RunningTransfer, SourceOrder, Spacing,
+    AssociationOrder, ByteBudget, PartObserver, PartReading, RunningTransfer, SourceOrder, Spacing,
     StreamEnding, StreamOrder, Throttle, TransferCounter, TransferDirection, TransferOutcome, TransferPart,
     pacing,
 };
@@ -113,24 +113,6 @@ pub struct PhaseOutcome {
 }
 
 impl PhaseOutcome {
-    /// Keeps the counts of each connection and returns their sums.
-    fn count<C>(&mut self, reading: &Reading<C>, begun: u64) -> LiveReading
-    where
-        for<'a> &'a C: Into<ConnectionCounts>,
-    {
-        let at_ns = reading.at - begun;
-        let now = reading.connections.iter().zip(0..);
-        let now = now.map(|(carried, stream)| ConnectionCounts { at_ns, stream, ..carried.into() });
-        let before = self.counted.len();
-        self.counted.extend(now);
-        let sum = |of: fn(&ConnectionCounts) -> u64| self.counted[before..].iter().map(of).sum();
-        LiveReading::Bytes {
-            at_ns,
-            received: sum(|counted| counted.received),
-            sent: sum(|counted| counted.sent),
-        }
-    }
-
     /// Appends a live reading. Readings of connections are sums over all of them.
     pub(crate) fn keep(&mut self, live: &LiveReading) {
         match live {
@@ -167,19 +149,11 @@ pub struct RunningPhase {
 }
 
 impl RunningPhase {
-    /// Starts a phase.
-    ///
-    /// # Errors
-    /// If the kernel refuses a thread or a socket.
-    pub fn begin(phase: &MeasurementPhase, role: EndRole, sockets: PhaseSockets) -> io::Result<Self> {
-        Self::begin_within(phase, role, sockets, Allowance::default())
-    }
-
     /// Starts a phase within the limits of `allowance`.
     ///
     /// # Errors
-    /// See [`begin`](Self::begin).
-    pub fn begin_within(
+    /// If the kernel refuses a thread or a socket.
+    pub fn begin(
         phase: &MeasurementPhase,
         role: EndRole,
         sockets: PhaseSockets,
@@ -264,12 +238,7 @@ impl RunningPhase {
         self.live.try_recv().ok()
     }
 
-    /// Bytes received and sent so far.
-    pub fn bytes(&self) -> [u64; 2] {
-        self.counter().bytes()
-    }
-
-    /// The counter of these bytes. It stays valid after the phase has ended.
+    /// The counter of the bytes. It stays valid after the phase has ended.
     pub fn counter(&self) -> TransferCounter {
         self.transfer.counter()
     }
@@ -332,8 +301,14 @@ fn keep_readings(
     Box::new(move |reading| {
         let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
         let live = match reading {
-            PartReading::Streams(reading) => record.count(reading, begun),
-            PartReading::Associations(reading) => record.count(reading, begun),
+            PartReading::Streams(reading) => {
+                let (at_ns, [received, sent]) = (reading.at - begun, reading.bytes());
+                let counted = reading.connections.iter().zip(0..);
+                let counted =
+                    counted.map(|(counts, stream)| ConnectionCounts { at_ns, stream, ..counts.into() });
+                record.counted.extend(counted);
+                LiveReading::Bytes { at_ns, received, sent }
+            }
             PartReading::Sink(taken) => {
                 let heard = heard_of(taken, begun);
                 record.heard.push(heard);

@@ -1,6 +1,6 @@
 //! Conversion of readings to the protocol's types.
 
-use netrig_bulk::{AssociationCounts, SinkReading, StreamCounts};
+use netrig_bulk::{SinkReading, StreamCounts};
 use netrig_core::{Duration, Instant};
 
 use crate::protocol::{ConnectionCounts, DatagramCounts};
@@ -22,28 +22,10 @@ impl From<&StreamCounts> for ConnectionCounts {
             min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
             transmitted: Some(info.counts.bytes_sent),
             sent_again: Some(info.counts.bytes_retransmitted),
-            acknowledged: Some(carried.acknowledged),
+            acknowledged: carried.acknowledged,
             busy_ns: info.busy.as_nanos(),
             window_limited_ns: info.window_limited.as_nanos(),
             buffer_limited_ns: info.buffer_limited.as_nanos(),
-            ..Self::default()
-        }
-    }
-}
-
-/// The send buffer of an association is netrig's own and never limits it.
-impl From<&AssociationCounts> for ConnectionCounts {
-    fn from(borne: &AssociationCounts) -> Self {
-        Self {
-            received: borne.received,
-            sent: borne.sent,
-            cwnd: borne.cwnd,
-            window: borne.window,
-            srtt_ns: borne.srtt.map(Duration::as_nanos),
-            transmitted: Some(borne.sent.saturating_add(borne.sent_again)),
-            sent_again: Some(borne.sent_again),
-            busy_ns: borne.busy.as_nanos(),
-            window_limited_ns: borne.window_limited.as_nanos(),
             ..Self::default()
         }
     }

@@ -74,7 +74,6 @@ pub(super) fn record_into(
                 (sent.at, vec![StreamMark { bytes, udp, skipped, ..StreamMark::default() }])
             }
             PartReading::Sink(taken) => (taken.at, vec![mark_of_sink(taken)]),
-            PartReading::Associations(_) => return,
         };
         recorder.lock().unwrap_or_else(PoisonError::into_inner).read(at - begun, marks);
     })

@@ -17,7 +17,7 @@ use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
 use crate::admission::AdmissionRefusal;
-use crate::carry::{EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::meter::ArrivalCourse;
 use crate::protocol::greeting::greet_server;
 use crate::protocol::{
@@ -279,7 +279,8 @@ impl SpeedCall {
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
         // Receivers must run before data is sent.
-        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets).map_err(SpeedError::Carrying)?;
+        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets, Allowance::default());
+        let carrying = carrying.map_err(SpeedError::Carrying)?;
         self.talk.say(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;
         self.watch(phase, carrying, cancel, watch)

@@ -147,8 +147,7 @@ fn give(
     let mut streams = Streams::new(vec![socket], order)?;
     let (stop, mut overrun) = (AtomicBool::new(false), None);
     let end = streams.carry(&stop, &mut |reading: &Reading| {
-        let sent = reading.connections.iter().map(|carried| carried.sent).sum();
-        overrun = overrun.or(slot.spend([0, sent]).err());
+        overrun = overrun.or(slot.spend([0, reading.bytes()[1]]).err());
         stop.store(overrun.is_some() || shared.stop.load(Ordering::Relaxed), Ordering::Relaxed);
     })?;
     match (overrun, end) {
