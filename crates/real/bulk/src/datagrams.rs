@@ -190,9 +190,12 @@ impl<'a> DatagramSource<'a> {
         Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
     }
 
-    /// Sends datagrams with another header than netrig's own.
-    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
-        Self { outbox: self.outbox.with_format(format), ..self }
+    /// Sends datagrams with another header than netrig's own, if given.
+    pub fn with_format(self, format: Option<Arc<dyn DatagramFormat>>) -> Self {
+        match format {
+            Some(format) => Self { outbox: self.outbox.with_format(format), ..self },
+            None => self,
+        }
     }
 
     /// Sends until `stop` is set. Passes a reading to `each` at every interval and at the end. Returns how well the source kept
@@ -411,9 +414,9 @@ impl DatagramSink {
         })
     }
 
-    /// Receives datagrams with another header than netrig's own.
-    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
-        Self { format: Some(format), ..self }
+    /// Receives datagrams with another header than netrig's own, if given.
+    pub fn with_format(self, format: Option<Arc<dyn DatagramFormat>>) -> Self {
+        Self { format, ..self }
     }
 
     /// Receives until `stop` is set, and passes a reading to `each` at every interval.

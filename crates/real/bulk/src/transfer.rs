@@ -170,9 +170,9 @@ pub struct TransferOutcome {
     pub ran_s: [f64; 2],
     /// The final reading of each sink, with the index of its part.
     pub sinks: Vec<(usize, SinkReading)>,
-    /// When sending was stopped and when the last thread ended, ns of `CLOCK_MONOTONIC`.
+    /// When sending was stopped, ns of `CLOCK_MONOTONIC`.
     pub stopped: u64,
-    /// See `stopped`.
+    /// When all threads had ended, ns of `CLOCK_MONOTONIC`.
     pub ended: u64,
 }
 
@@ -387,10 +387,8 @@ impl TransferPart {
             }
             Self::Source { socket, clock, order, throttle, format, is_scheduled } => {
                 report.buffers = buffers(&socket);
-                let mut source = DatagramSource::new(socket, clock, order, &throttle)?;
-                if let Some(format) = format {
-                    source = source.with_format(format);
-                }
+                let source = DatagramSource::new(socket, clock, order, &throttle)?;
+                let mut source = source.with_format(format);
                 let mut datagrams = Datagrams::default();
                 let kept = source.send(stop, &mut |sent| {
                     control.count(&mut counted, [0, sent.datagrams * u64::from(order.size)]);
@@ -403,10 +401,7 @@ impl TransferPart {
             }
             Self::Sink { socket, clock, flow, every, format } => {
                 report.buffers = buffers(&socket);
-                let mut sink = DatagramSink::new(socket, clock, flow, every)?;
-                if let Some(format) = format {
-                    sink = sink.with_format(format);
-                }
+                let mut sink = DatagramSink::new(socket, clock, flow, every)?.with_format(format);
                 sink.take(stop, &mut |taken| {
                     control.count(&mut counted, [taken.all_bytes, 0]);
                     each(PartReading::Sink(taken));

@@ -116,8 +116,8 @@ impl Flows {
     fn add(&mut self, streams: Vec<usize>, sends: bool, part: TransferPart) -> io::Result<()> {
         let FlowsOrder { asked, every, .. } = &self.order;
         let recorder = Arc::new(Mutex::new(StreamRecorder::new(streams.len(), *every, asked)));
-        let (limited, size) = (self.order.rate().is_some(), asked.len.into());
-        self.transfer.add(part, record_into(&recorder, self.begun(), [sends, limited], size))?;
+        let size = asked.len.into();
+        self.transfer.add(part, record_into(&recorder, self.begun(), sends, size))?;
         self.threads.push((streams, recorder));
         Ok(())
     }

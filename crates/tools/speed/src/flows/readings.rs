@@ -54,11 +54,11 @@ impl StreamRecorder {
     }
 }
 
-/// Fills a recorder. Streams `send` or receive; the rate of the test is `limited` or not.
+/// Fills a recorder. Its streams send or receive; datagrams have `size` bytes.
 pub(super) fn record_into(
     recorder: &Arc<Mutex<StreamRecorder>>,
     begun: u64,
-    [sends, limited]: [bool; 2],
+    sends: bool,
     size: u64,
 ) -> PartObserver {
     let recorder = Arc::clone(recorder);
@@ -69,9 +69,8 @@ pub(super) fn record_into(
             }
             PartReading::Source(sent) => {
                 let udp = UdpReadings { packets: sent.datagrams, ..UdpReadings::default() };
-                let skipped = if limited { sent.skipped } else { 0 };
                 let bytes = sent.datagrams * size;
-                (sent.at, vec![StreamMark { bytes, udp, skipped, ..StreamMark::default() }])
+                (sent.at, vec![StreamMark { bytes, udp, ..StreamMark::default() }])
             }
             PartReading::Sink(taken) => (taken.at, vec![mark_of_sink(taken)]),
         };
@@ -108,8 +107,7 @@ fn mark_of_sink(taken: &SinkReading) -> StreamMark {
         out_of_order: arrivals.reordered,
         jitter: taken.jitter,
     };
-    let (bytes, twice) = (taken.bytes, arrivals.duplicated);
-    StreamMark { bytes, udp, dropped: taken.dropped, twice, ..StreamMark::default() }
+    StreamMark { bytes: taken.bytes, udp, dropped: taken.dropped, ..StreamMark::default() }
 }
 
 /// The end of a test, ns since its start, whose end was announced after `told_ns`. `asked` is given for a receiver of datagrams:
@@ -179,7 +177,7 @@ mod tests {
         let taken =
             SinkReading { arrivals, bytes: 1642 * 1200, all_bytes: 1822 * 1200, jitter: 0.001, ..nothing() };
         let mark = mark_of_sink(&taken);
-        assert_eq!((mark.bytes, mark.twice), (1642 * 1200, 180));
+        assert_eq!(mark.bytes, 1642 * 1200);
         assert_eq!(mark.udp, UdpReadings { packets: 1676, lost: 34, out_of_order: 5, jitter: 0.001 });
     }
 

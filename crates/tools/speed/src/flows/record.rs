@@ -17,12 +17,8 @@ pub struct StreamMark {
     pub kernel: ConnectionCounts,
     /// Totals of datagrams.
     pub udp: UdpReadings,
-    /// Datagrams that were due and that this end could not send. Zero for a sender without a rate limit.
-    pub skipped: u64,
     /// Datagrams that reached this host and that the kernel dropped because the socket buffer was full.
     pub dropped: u64,
-    /// Duplicate datagrams received.
-    pub twice: u64,
 }
 
 /// Totals of some streams at the ends of intervals.

@@ -19,7 +19,9 @@ use crate::iperf3::{
     TestRole,
 };
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
-use crate::protocol::{Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, EndReport};
+use crate::protocol::{
+    Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport,
+};
 
 /// Time for which a server may still be busy with the previous test, and the interval of retries.
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
@@ -186,7 +188,9 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
         let segment = found.report.segment.unwrap_or(0);
         tell((stream, number, &times), [&mut near, &mut far], told, segment);
     }
-    near.report = EndReport { datagrams: near.report.datagrams, ..found.report.clone() };
+    // Documents of iperf3 have no distribution of losses.
+    let datagrams = found.report.datagrams.map(|all| Datagrams { loss_periods: None, ..all });
+    near.report = EndReport { datagrams, ..found.report.clone() };
     far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
     // The server is assumed to send segments of the same size, because the path is the same.
     (far.report.segment, far.report.timestamps) = (near.report.segment, near.report.timestamps);
@@ -278,31 +282,19 @@ fn tell(
             }
         }
     }
-    if is_udp {
-        let (sender, receiver) = if stream.sends { (&mut *near, &mut *far) } else { (&mut *far, &mut *near) };
-        let packets = |end: bool| if end { Some(ours.udp.packets) } else { told.map(|told| told.packets) };
-        let (lost, jitter_s) = if stream.sends {
-            (told.map_or(0, |told| told.errors), told.map(|told| told.jitter))
-        } else {
-            (ours.udp.lost, Some(ours.udp.jitter))
-        };
-        let (sent, came) = (packets(stream.sends), packets(!stream.sends).unwrap_or(0));
-        let all = sender.report.datagrams.get_or_insert_default();
-        all.sent += sent.unwrap_or(came);
-        all.skipped += marks.last().map_or(0, |mark| mark.skipped);
-        if stream.sends && told.is_none() {
-            return;
+    // A server reports neither late nor duplicate datagrams, nor drops of its socket.
+    match told.filter(|_| is_udp) {
+        Some(told) if stream.sends => {
+            let all = far.report.datagrams.get_or_insert_default();
+            all.received += told.packets.saturating_sub(told.errors);
+            all.lost += told.errors;
+            all.jitter_s = Some(told.jitter);
         }
-        let all = receiver.report.datagrams.get_or_insert_default();
-        all.received += came.saturating_sub(lost);
-        all.lost += lost;
-        all.jitter_s = jitter_s;
-        // A server reports neither late nor duplicate datagrams, nor drops of its socket.
-        if let Some(last) = marks.last().filter(|_| !stream.sends) {
-            *all.dropped.get_or_insert_default() += last.dropped;
-            *all.duplicated.get_or_insert_default() += last.twice;
-            *all.reordered.get_or_insert_default() += last.udp.out_of_order;
+        _ if is_udp && !stream.sends => {
+            let sent = told.map_or(ours.udp.packets, |told| told.packets);
+            far.report.datagrams.get_or_insert_default().sent += sent;
         }
+        _ => {}
     }
 }
 
