@@ -14,7 +14,7 @@ use netrig_host::socket::{SocketBuilder, TcpOptions};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
 
 use super::metrics::{Framework, TcpPath};
-use super::verdict::{TransferObservation, TransferWatch};
+use super::verdict::TransferWatch;
 use crate::ProbeError;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 
@@ -144,9 +144,8 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
     let wanted_s = (report.ran_ns + report.waited_ns) as f64 * 1e-9;
-    let mut seen = TransferObservation { wanted_s, trips, ..TransferObservation::default() };
-    last.iter().for_each(|info| seen.add(info));
-    let mut faults: Vec<_> = watch.limits(last.len(), &seen).into_iter().map(|limit| limit.why).collect();
+    let limits = watch.limits(wanted_s, &last, trips);
+    let mut faults: Vec<_> = limits.into_iter().map(|limit| limit.why).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
     faults.extend(
         interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {} B", order.bytes)),
