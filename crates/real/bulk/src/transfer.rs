@@ -223,20 +223,17 @@ impl RunningTransfer {
         !self.running.is_empty() && self.running.iter().all(|part| part.thread.is_finished())
     }
 
-    /// Stops sources, and connections that only send and are [closed](StreamEnding::Close).
+    /// Stops sources, and connections that only send and are [closed](StreamEnding::Close). Returns the number of datagrams that the
+    /// sources have sent; `None` without a source.
     ///
     /// # Errors
     /// If sending has failed.
-    pub fn stop_sending(&mut self) -> io::Result<()> {
+    pub fn stop_sending(&mut self) -> io::Result<Option<u64>> {
         self.stopped.get_or_insert_with(monotonic_nanos);
         self.control.stop_sending.store(true, Ordering::Relaxed);
-        self.join(|part| part.is_sender)
-    }
-
-    /// The datagrams that stopped sources have sent; `None` without a source.
-    pub fn sent(&self) -> Option<u64> {
-        let mut sent = self.ended.iter().filter_map(|(_, part)| Some(part.report.datagrams?.sent));
-        sent.next().map(|first| first + sent.sum::<u64>())
+        self.join(|part| part.is_sender)?;
+        let sent = self.ended.iter().filter_map(|(_, part)| Some(part.report.datagrams?.sent));
+        Ok(sent.reduce(|all, sent| all + sent))
     }
 
     /// Stops all parts. Connections that are [closed](StreamEnding::Close) stay open as long as this value exists.
@@ -250,7 +247,7 @@ impl RunningTransfer {
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end_while(
+    pub fn end(
         mut self,
         sent_there: Option<u64>,
         may: &mut dyn FnMut([u64; 2]) -> bool,

@@ -124,7 +124,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     }
     let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
     let ended = monotonic_nanos();
-    let outcome = transfer.end_while(None, &mut |_| true).map_err(ProbeError::kernel("send"))?;
+    let outcome = transfer.end(None, &mut |_| true).map_err(ProbeError::kernel("send"))?;
     let acknowledged = Some(acknowledged(&courses).min(order.bytes)).filter(|bytes| *bytes > 0);
     let bytes = sunk.or(acknowledged).ok_or(ProbeError::Interrupted)?;
     let (samples, last) = samples(&courses, first);

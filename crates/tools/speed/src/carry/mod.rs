@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
     AssociationOrder, ByteBudget, PartObserver, PartReading, RunningTransfer, SourceOrder, Spacing,
-    StreamEnding, StreamOrder, Throttle, TransferCounter, TransferDirection, TransferOutcome, TransferPart,
-    pacing,
+    StreamEnding, StreamOrder, Throttle, TransferDirection, TransferOutcome, TransferPart, pacing,
 };
 use netrig_core::Rate;
 use netrig_host::{Clock, random};
@@ -138,7 +137,7 @@ pub struct Allowance {
 
 /// A phase that is running.
 pub struct RunningPhase {
-    transfer: RunningTransfer,
+    pub(crate) transfer: RunningTransfer,
     /// The planned duration, ns.
     lasts: u64,
     carrier: Carrier,
@@ -238,46 +237,18 @@ impl RunningPhase {
         self.live.try_recv().ok()
     }
 
-    /// The counter of the bytes. It stays valid after the phase has ended.
-    pub fn counter(&self) -> TransferCounter {
-        self.transfer.counter()
-    }
-
-    /// Whether the connections were closed before the phase was ended.
-    pub fn is_over(&self) -> bool {
-        self.transfer.is_over()
-    }
-
-    /// Stops sending datagrams. Returns the number of datagrams sent if this end sends any.
-    ///
-    /// # Errors
-    /// If sending has failed.
-    pub fn stop_sending(&mut self) -> io::Result<Option<u64>> {
-        self.transfer.stop_sending()?;
-        Ok(self.transfer.sent())
-    }
-
     /// Ends the phase. Connections are aborted. Datagrams in flight are waited for; `sent_there` is the number that the peer has
-    /// sent, if known.
+    /// sent, if known. The wait stops when `may` returns false for the bytes received and sent.
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(self, sent_there: Option<u64>) -> io::Result<PhaseOutcome> {
-        self.end_while(sent_there, &mut |_| true)
-    }
-
-    /// Ends the phase. The wait for datagrams in flight stops when `may` returns false for the bytes received and sent.
-    ///
-    /// # Errors
-    /// See [`end`](Self::end).
-    pub fn end_while(
+    pub fn end(
         self,
         sent_there: Option<u64>,
         may: &mut dyn FnMut([u64; 2]) -> bool,
     ) -> io::Result<PhaseOutcome> {
         let begun = self.transfer.begun();
-        let TransferOutcome { mut report, parts, stopped, ended, .. } =
-            self.transfer.end_while(sent_there, may)?;
+        let TransferOutcome { mut report, parts, stopped, ended, .. } = self.transfer.end(sent_there, may)?;
         // The wait for datagrams in flight does not lengthen the phase.
         let stopped = Some(stopped).filter(|_| matches!(self.carrier, Carrier::Udp { .. }));
         let lasted = lasted([begun, ended], stopped, self.lasts);

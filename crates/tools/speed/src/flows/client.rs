@@ -106,7 +106,9 @@ pub fn test(
     let error = call.carry(cancel, watch).err();
     let found = match (call.found.take(), call.flows.take(), error) {
         (Some(found), _, error) => Ok((found, error)),
-        (None, Some(flows), error) => flows.end().map(|found| (found, error)).map_err(TestError::Carrying),
+        (None, Some(flows), error) => {
+            flows.end(&mut |_| true).map(|found| (found, error)).map_err(TestError::Carrying)
+        }
         (None, None, error) => Err(error.unwrap_or(TestError::Interrupted)),
     };
     let (found, error) = found?;
@@ -173,8 +175,8 @@ impl<'a> ClientTest<'a> {
                 Err(_) => self.session.handle_close(),
             }
             if let Some(flows) = &self.flows {
-                let lasts = netrig_host::monotonic_nanos() - flows.begun();
-                watch(lasts as f64 * 1e-9, flows.counter().bytes());
+                let lasts = netrig_host::monotonic_nanos() - flows.transfer.begun();
+                watch(lasts as f64 * 1e-9, flows.transfer.counter().bytes());
             }
             if cancel.load(Ordering::Relaxed) {
                 self.session.terminate();
@@ -226,7 +228,7 @@ impl<'a> ClientTest<'a> {
     }
 
     fn time_up(&mut self) -> Result<(), TestError> {
-        self.flows.as_mut().map_or(Ok(()), Flows::stop_sending)?;
+        self.flows.as_mut().map_or(Ok(None), |flows| flows.transfer.stop_sending())?;
         self.session.stop(self.clock.now());
         Ok(())
     }
@@ -234,7 +236,7 @@ impl<'a> ClientTest<'a> {
     /// The server has stopped: sends it the results.
     fn stop(&mut self) -> Result<(), TestError> {
         if let Some(flows) = self.flows.take() {
-            let found = flows.end()?;
+            let found = flows.end(&mut |_| true)?;
             self.session.results(self.clock.now(), &found.results());
             self.found = Some(found);
         }

@@ -13,8 +13,8 @@ use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex};
 
 use netrig_bulk::{
-    RunningTransfer, SourceOrder, Spacing, StreamEnding, StreamOrder, Throttle, TransferCounter,
-    TransferDirection, TransferPart, disable_gro, pacing,
+    RunningTransfer, SourceOrder, Spacing, StreamEnding, StreamOrder, Throttle, TransferDirection,
+    TransferPart, disable_gro, pacing,
 };
 use netrig_core::{Duration, Rate};
 use netrig_host::{Clock, DatagramFormat};
@@ -74,7 +74,8 @@ pub struct FlowsOrder {
 pub struct Flows {
     order: FlowsOrder,
     streams: Vec<(u32, bool, [SocketAddr; 2])>,
-    transfer: RunningTransfer,
+    /// The transfer that carries them. If it is halted, the streams stay open as long as this value exists.
+    pub(crate) transfer: RunningTransfer,
     threads: Vec<StreamThread>,
 }
 
@@ -117,49 +118,19 @@ impl Flows {
         let FlowsOrder { asked, every, .. } = &self.order;
         let recorder = Arc::new(Mutex::new(StreamRecorder::new(streams.len(), *every, asked)));
         let size = asked.len.into();
-        self.transfer.add(part, record_into(&recorder, self.begun(), sends, size))?;
+        self.transfer.add(part, record_into(&recorder, self.transfer.begun(), sends, size))?;
         self.threads.push((streams, recorder));
         Ok(())
     }
 
-    /// The counter of received and sent bytes. It stays valid after the test has ended.
-    pub fn counter(&self) -> TransferCounter {
-        self.transfer.counter()
-    }
-
-    /// The time at which data began to flow, ns of `CLOCK_MONOTONIC`.
-    pub const fn begun(&self) -> u64 {
-        self.transfer.begun()
-    }
-
-    /// Stops sending. The connections stay open until [`end`](Self::end).
-    ///
-    /// # Errors
-    /// If sending has failed.
-    pub fn stop_sending(&mut self) -> io::Result<()> {
-        self.transfer.stop_sending()
-    }
-
-    /// Stops sending and receiving in a test that is aborted. The streams stay open as long as this value exists.
-    pub fn halt(&self) {
-        self.transfer.halt();
-    }
-
-    /// Ends a test whose peer has stopped: waits for data in flight and closes all streams.
+    /// Ends a test whose peer has stopped, and closes all streams. The wait for data in flight stops when `may` returns false for the
+    /// bytes received and sent.
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(self) -> io::Result<TestFindings> {
-        self.end_while(&mut |_| true)
-    }
-
-    /// Ends the test. The wait for data in flight stops when `may` returns false for the bytes received and sent.
-    ///
-    /// # Errors
-    /// See [`end`](Self::end).
-    pub fn end_while(self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<TestFindings> {
-        let begun = self.begun();
-        let outcome = self.transfer.end_while(None, may)?;
+    pub fn end(self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<TestFindings> {
+        let begun = self.transfer.begun();
+        let outcome = self.transfer.end(None, may)?;
         Ok(TestFindings::of(&self.order.asked, &self.streams, begun, self.threads, outcome))
     }
 }
@@ -200,38 +171,35 @@ impl TestStream {
     /// # Errors
     /// The iperf3 error code of the option that the kernel refuses.
     pub fn set_options(&self, asked: &TestParameters) -> Result<(), Iperf3Refusal> {
-        let refused = |code| move |error: Errno| Iperf3Refusal { code, errno: error.raw_os_error() };
-        let socket = match &self.socket {
-            StreamSocket::Tcp(socket) => socket.as_fd(),
-            StreamSocket::Udp(socket) => socket.as_fd(),
+        let set = |code, done: Result<(), Errno>| {
+            done.map_err(|error| Iperf3Refusal { code, errno: error.raw_os_error() })
+        };
+        let (socket, is_tcp) = match &self.socket {
+            StreamSocket::Tcp(socket) => (socket.as_fd(), true),
+            StreamSocket::Udp(socket) => (socket.as_fd(), false),
         };
         if asked.window > 0 {
             let bytes = asked.window as usize;
-            sockopt::set_socket_send_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
-            sockopt::set_socket_recv_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
+            set(Iperf3Code::SET_BUFFER, sockopt::set_socket_send_buffer_size(socket, bytes))?;
+            set(Iperf3Code::SET_BUFFER, sockopt::set_socket_recv_buffer_size(socket, bytes))?;
         }
         match (asked.tos, self.ends[0].is_ipv4()) {
             (0, _) => {}
-            (tos, true) => sockopt::set_ip_tos(socket, tos).map_err(refused(Iperf3Code::SET_TOS))?,
-            (tos, false) => {
-                sockopt::set_ipv6_tclass(socket, tos.into()).map_err(refused(Iperf3Code::SET_TOS))?;
+            (tos, true) => set(Iperf3Code::SET_TOS, sockopt::set_ip_tos(socket, tos))?,
+            (tos, false) => set(Iperf3Code::SET_TOS, sockopt::set_ipv6_tclass(socket, tos.into()))?,
+        }
+        if let Some(name) = asked.congestion.as_ref().filter(|_| is_tcp) {
+            set(Iperf3Code::CONGESTION, sockopt::set_tcp_congestion(socket, name))?;
+        }
+        if is_tcp && asked.no_delay {
+            set(Iperf3Code::SET_NO_DELAY, sockopt::set_tcp_nodelay(socket, true))?;
+        }
+        match &self.socket {
+            StreamSocket::Udp(socket) if asked.streams() > FEW => {
+                let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL);
+                set(Iperf3Code::SET_BUFFER, disable_gro(socket).map_err(errno))
             }
+            _ => Ok(()),
         }
-        if let (StreamSocket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
-            sockopt::set_tcp_congestion(socket, name).map_err(refused(Iperf3Code::CONGESTION))?;
-        }
-        if let StreamSocket::Udp(socket) = &self.socket
-            && asked.streams() > FEW
-        {
-            let refused = |error: io::Error| Iperf3Refusal {
-                code: Iperf3Code::SET_BUFFER,
-                errno: error.raw_os_error().unwrap_or(0),
-            };
-            disable_gro(socket).map_err(refused)?;
-        }
-        if matches!(self.socket, StreamSocket::Tcp(_)) && asked.no_delay {
-            sockopt::set_tcp_nodelay(socket, true).map_err(refused(Iperf3Code::SET_NO_DELAY))?;
-        }
-        Ok(())
     }
 }

@@ -338,7 +338,7 @@ impl SpeedCall {
         let ended = monotonic_nanos();
         let talked = before.and_then(|first| Ok(ControlTraffic::between(&first, &self.talk.info()?))).ok();
         let settled = told.and_then(|over| {
-            let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
+            let sent = carrying.transfer.stop_sending().map_err(SpeedError::Carrying)?;
             self.talk.say(&FromClient::End { sent })?;
             Ok((over, self.hear_report(&phase, &mut far)?))
         });
@@ -346,7 +346,7 @@ impl SpeedCall {
             Ok(settled) => settled,
             Err(error) => {
                 // The counts of this end and the readings received from the server are kept.
-                let near = carrying.end(None).ok();
+                let near = carrying.end(None, &mut |_| true).ok();
                 self.broken = near.map(|near| CarriedPhase {
                     phase,
                     span: [begun, ended],
@@ -359,7 +359,7 @@ impl SpeedCall {
             }
         };
         let sent_there = report.datagrams.map(|datagrams| datagrams.sent);
-        let mut near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
+        let mut near = carrying.end(sent_there, &mut |_| true).map_err(SpeedError::Carrying)?;
         far.report = report;
         let Buffers { send, receive } = self.order.options.buffers;
         near.report.chosen_buffers = [send.is_some(), receive.is_some()];
@@ -380,7 +380,7 @@ impl SpeedCall {
             if monotonic_nanos() - begun >= phase.lasts_ns || steering.enough {
                 return Ok(false);
             }
-            if cancel.load(Ordering::Relaxed) || carrying.is_over() {
+            if cancel.load(Ordering::Relaxed) || carrying.transfer.is_over() {
                 return Ok(true);
             }
             while let Some(live) = carrying.poll_live() {
