@@ -58,16 +58,16 @@ pub fn connect(
     let deadline = monotonic_nanos() + patience.as_nanos();
     let look = Timespec { tv_sec: 0, tv_nsec: LONGEST_LOOK.as_nanos().cast_signed() };
     loop {
-        match rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&look)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => break,
-            Err(error) => return Err(error.into()),
-        }
         if cancel.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        if monotonic_nanos() > deadline {
-            return Err(io::ErrorKind::TimedOut.into());
+        match rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&look)) {
+            Ok(0) | Err(Errno::INTR) if monotonic_nanos() > deadline => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => break,
+            Err(error) => return Err(error.into()),
         }
     }
     sockopt::socket_error(&socket)??;

@@ -278,10 +278,10 @@ impl RunningTransfer {
                 outcome.sinks.push((place, taken));
             }
         }
+        outcome.ended = monotonic_nanos();
         outcome.report.datagrams.take_if(|datagrams| *datagrams == Datagrams::default());
         outcome.report.host = HostCounters::read().since(&self.host);
         outcome.report.radio = self.radio.take().and_then(Radio::report);
-        outcome.ended = monotonic_nanos();
         Ok(outcome)
     }
 
@@ -424,7 +424,40 @@ fn ran_s() -> [f64; 2] {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::ByteBudget;
+
+    /// Each connection has a thread. The parts end by themselves once the peer has everything and closes.
+    #[test]
+    fn parts_share_a_budget_and_close_after_it() {
+        const BYTES: u64 = 5_000_001;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut transfer, budget) = (RunningTransfer::begin(None), ByteBudget::new(BYTES));
+        let mut received = 0;
+        let mut far = Vec::new();
+        for _ in 0..2 {
+            let sockets = vec![TcpStream::connect(listener.local_addr().unwrap()).unwrap()];
+            far.push(listener.accept().unwrap().0);
+            let (every, bytes) = (Duration::from_secs(600), Some(budget.clone()));
+            let direction = TransferDirection::Sends;
+            let order = StreamOrder { direction, every, bytes, pacing: None, window: None };
+            let part = TransferPart::Streams { sockets, order, ending: StreamEnding::Close };
+            transfer.add(part, Box::new(|_| ())).unwrap();
+        }
+        for mut socket in far {
+            received += socket.read_to_end(&mut Vec::new()).unwrap() as u64;
+        }
+        while !transfer.is_over() {
+            std::thread::sleep(LOOK);
+        }
+        let counter = transfer.counter();
+        let outcome = transfer.end(None, &mut |_| true).unwrap();
+        assert_eq!((received, counter.bytes(), outcome.parts.len()), (BYTES, [0, BYTES], 2));
+        assert!(outcome.report.segment.is_some() && outcome.report.congestion.is_some(), "{outcome:?}");
+    }
 
     #[test]
     fn a_worker_that_computes_has_run() {

@@ -173,7 +173,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
 }
 
 /// The readings of a connection.
-type Course = Arc<Mutex<Vec<Reading>>>;
+type ConnectionReadings = Arc<Mutex<Vec<Reading>>>;
 
 /// Starts to send over a connection.
 fn begin(
@@ -181,7 +181,7 @@ fn begin(
     socket: TcpStream,
     order: &TcpOrder,
     budget: &ByteBudget,
-) -> io::Result<Course> {
+) -> io::Result<ConnectionReadings> {
     let order = StreamOrder {
         direction: TransferDirection::Sends,
         every: order.sample_every,
@@ -190,7 +190,7 @@ fn begin(
         window: None,
     };
     let part = TransferPart::Streams { sockets: vec![socket], order, ending: StreamEnding::Close };
-    let course = Course::default();
+    let course = ConnectionReadings::default();
     let kept = Arc::clone(&course);
     let keep = move |reading: PartReading<'_>| {
         if let PartReading::Streams(reading) = reading {
@@ -202,8 +202,8 @@ fn begin(
 }
 
 /// Bytes that were acknowledged by the last readings.
-fn acknowledged(courses: &[Course]) -> u64 {
-    let of = |course: &Course| {
+fn acknowledged(courses: &[ConnectionReadings]) -> u64 {
+    let of = |course: &ConnectionReadings| {
         let readings = course.lock().unwrap_or_else(PoisonError::into_inner);
         readings.last().and_then(|last| last.connections[0].acknowledged).unwrap_or(0)
     };
@@ -212,7 +212,7 @@ fn acknowledged(courses: &[Course]) -> u64 {
 
 /// The samples of all connections together, and the last TCP_INFO of each. The last reading of a connection is that of its end: it
 /// counts for later samples of the others.
-fn samples(courses: &[Course], first: u64) -> (Vec<TcpSample>, Vec<TcpInfo>) {
+fn samples(courses: &[ConnectionReadings], first: u64) -> (Vec<TcpSample>, Vec<TcpInfo>) {
     let courses: Vec<_> =
         courses.iter().map(|course| course.lock().unwrap_or_else(PoisonError::into_inner)).collect();
     let at = |place: usize| -> Vec<TcpInfo> {
