@@ -1,8 +1,53 @@
 //! Arrival times of datagrams that stay right if the wall clock is stepped.
 
-use netrig_core::Duration;
+use std::io;
+use std::os::fd::AsFd;
 
-use netrig_host::RealtimeOffset;
+use netrig_core::Duration;
+use netrig_host::socket::is_loss;
+use netrig_host::sys::{Incoming, MESSAGES, ReceiveBatch};
+use netrig_host::{RealtimeOffset, monotonic_nanos};
+
+/// Batches of received datagrams with their arrival times.
+pub(super) struct StampedBatch {
+    batch: ReceiveBatch,
+    pub(super) arrivals: ArrivalClock,
+}
+
+impl StampedBatch {
+    /// Keeps the first `keep` bytes of each datagram.
+    pub(super) fn new(keep: usize) -> Self {
+        let arrivals = ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos());
+        Self { batch: ReceiveBatch::new(keep), arrivals }
+    }
+
+    /// Receives one batch and returns its number of messages. Each comes with the moment of its arrival, ns of `CLOCK_MONOTONIC`, and
+    /// whether that is certain; without a stamp it is the time of reading.
+    pub(super) fn receive(
+        &mut self,
+        socket: impl AsFd,
+        mut each: impl FnMut(Incoming<'_>, u64, bool),
+    ) -> io::Result<usize> {
+        let count = match self.batch.receive(socket) {
+            Ok(count) => count,
+            // A signal, or an ICMP error that an earlier datagram caused.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(1),
+            Err(error) => return Err(error),
+        };
+        let now = monotonic_nanos();
+        self.arrivals.update(RealtimeOffset::glance(), RealtimeOffset::measure);
+        for at in 0..count {
+            let Some(message) = self.batch.get(at) else { continue };
+            let moment = |stamp| self.arrivals.moment(stamp, now);
+            let (at, is_certain) = message.stamp.map_or((now, true), moment);
+            each(message, at, is_certain);
+        }
+        if count < MESSAGES {
+            self.arrivals.emptied(now);
+        }
+        Ok(count)
+    }
+}
 
 /// Converts the kernel's wall-clock stamps into moments of `CLOCK_MONOTONIC`, ns. After each read of the socket the caller passes
 /// the current offset between the clocks: all stamps that were read are older than it.

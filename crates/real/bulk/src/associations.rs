@@ -13,11 +13,11 @@ use netrig_transport::sctp::{
 };
 use netrig_transport::{Connection, Counters, Packet, PathId, Payload, Profile};
 
-use super::{Bucket, Effort, Reading, TransferDirection, TransferEnd};
+use super::{Bucket, Effort, Reading, StreamCounts, TransferDirection, TransferEnd};
 use crate::sctp_socket::{PacketOutcome, PathSocket};
 use netrig_host::Watch;
 use netrig_host::sys::ReceiveBatch;
-use netrig_host::{Clock, Pacer, monotonic_nanos};
+use netrig_host::{Clock, Pacer, TcpInfo, monotonic_nanos};
 
 /// Port of the listening end (discard, RFC 863; IANA assigns it for SCTP too).
 const PORT: u16 = 9;
@@ -77,27 +77,6 @@ impl AssociationOrder {
     fn window(&self) -> u32 {
         self.window.unwrap_or_else(|| (ROOM / u32::from(self.count.max(1))).max(LEAST_ROOM))
     }
-}
-
-/// Counts of one association at a moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct AssociationCounts {
-    /// User bytes sent, without retransmissions.
-    pub sent: u64,
-    /// User bytes received, in any order, without duplicates.
-    pub received: u64,
-    /// User bytes retransmitted.
-    pub sent_again: u64,
-    /// Congestion window, bytes.
-    pub cwnd: u64,
-    /// The window that the peer offers, bytes.
-    pub window: u64,
-    /// Smoothed round-trip time, if measured.
-    pub srtt: Option<Duration>,
-    /// Time with unsent or unacknowledged data.
-    pub busy: Duration,
-    /// Time for which the peer's window limited sending.
-    pub window_limited: Duration,
 }
 
 /// A transfer over associations.
@@ -191,11 +170,7 @@ impl Associations {
     ///
     /// # Errors
     /// The error of the kernel. A failed association is not an error.
-    pub fn carry(
-        &mut self,
-        stop: &AtomicBool,
-        each: &mut dyn FnMut(&Reading<AssociationCounts>),
-    ) -> io::Result<TransferEnd> {
+    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<TransferEnd> {
         let begun = self.clock.now();
         let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
         self.buckets = all.map(|rate| [Bucket::new(begun, rate, AHEAD, Bucket::AWAY); 2]);
@@ -354,13 +329,13 @@ impl Associations {
         Ok(())
     }
 
-    fn reading(&self) -> Reading<AssociationCounts> {
-        let borne = |member: &Option<CarriedAssociation>| {
-            member.as_ref().map(CarriedAssociation::borne).unwrap_or_default()
+    fn reading(&self) -> Reading {
+        let counts = |member: &Option<CarriedAssociation>| {
+            member.as_ref().map(CarriedAssociation::counts).unwrap_or_default()
         };
         Reading {
             at: monotonic_nanos(),
-            connections: self.members.iter().map(borne).collect(),
+            connections: self.members.iter().map(counts).collect(),
             effort: Effort::of_this_thread(),
         }
     }
@@ -402,18 +377,22 @@ impl CarriedAssociation {
         }
     }
 
-    fn borne(&self) -> AssociationCounts {
+    /// The counts, in the terms of the kernel's for TCP.
+    fn counts(&self) -> StreamCounts {
         let Counters { bytes_sent, bytes_retransmitted, .. } = self.association.counters();
         let path = self.association.path_status(PathId(0));
-        AssociationCounts {
+        let mut info = TcpInfo::default();
+        info.counts.bytes_sent = bytes_sent + bytes_retransmitted;
+        info.counts.bytes_retransmitted = bytes_retransmitted;
+        info.cwnd = path.map_or(0, |path| path.cwnd);
+        info.window = self.association.peer_window();
+        info.srtt = path.and_then(|path| path.srtt);
+        (info.busy, info.window_limited) = (self.busy, self.window_limited);
+        StreamCounts {
             sent: bytes_sent,
             received: self.association.arrived(),
-            sent_again: bytes_retransmitted,
-            cwnd: path.map_or(0, |path| path.cwnd),
-            window: self.association.peer_window(),
-            srtt: path.and_then(|path| path.srtt),
-            busy: self.busy,
-            window_limited: self.window_limited,
+            info: Some(info),
+            ..StreamCounts::default()
         }
     }
 }
@@ -448,7 +427,7 @@ mod tests {
         ]
     }
 
-    type Ended = (TransferEnd, Vec<Reading<AssociationCounts>>);
+    type Ended = (TransferEnd, Vec<Reading>);
 
     /// Runs both ends, each on its own thread. The near end is stopped first and the far end soon after, because the ABORT may be
     /// lost if a socket is full.
@@ -473,7 +452,7 @@ mod tests {
         })
     }
 
-    fn last(readings: &[Reading<AssociationCounts>]) -> &[AssociationCounts] {
+    fn last(readings: &[Reading]) -> &[StreamCounts] {
         &readings.last().unwrap().connections
     }
 
@@ -511,8 +490,9 @@ mod tests {
         // The ABORT ends the far end.
         assert_eq!((near.0, far.0), (TransferEnd::Stopped, TransferEnd::Gone));
         for borne in last(&near.1) {
-            assert!(borne.window <= 6000 && borne.sent > 0, "{borne:?}");
-            assert!(borne.window_limited > Duration::ZERO && borne.window_limited <= borne.busy, "{borne:?}");
+            let info = borne.info.unwrap();
+            assert!(info.window <= 6000 && borne.sent > 0, "{borne:?}");
+            assert!(info.window_limited > Duration::ZERO && info.window_limited <= info.busy, "{borne:?}");
         }
     }
 
@@ -520,7 +500,7 @@ mod tests {
     fn no_more_is_carried_than_may_be() {
         let paced = |opens, direction| AssociationOrder { pacing: Some(500_000), ..order(opens, direction) };
         let lasts = StdDuration::from_millis(400);
-        let most = |readings: &[Reading<AssociationCounts>]| {
+        let most = |readings: &[Reading]| {
             let (first, last) = (&readings[0], readings.last().unwrap());
             let came: u64 = last.connections.iter().map(|borne| borne.received).sum();
             let time = (last.at - first.at) as f64 * 1e-9 + 0.05;

@@ -10,16 +10,13 @@ use netrig_core::{Data, Duration, Instant, Rate, Seeds, Stream};
 use rustix::net::{SocketType, ipproto, sockopt};
 
 use super::Effort;
-use super::arrival_clock::ArrivalClock;
+use super::arrival_clock::StampedBatch;
 use super::losses::{LossLog, LossPeriods};
 use netrig_host::DatagramFormat;
 use netrig_host::Outbox;
 use netrig_host::Precedence;
-use netrig_host::RealtimeOffset;
-use netrig_host::socket::{
-    Buffers, LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, drops, is_loss,
-};
-use netrig_host::sys::{MESSAGES, ReceiveBatch, option_int, set_option_int};
+use netrig_host::socket::{Buffers, LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, drops};
+use netrig_host::sys::{MESSAGES, option_int, set_option_int};
 use netrig_host::{ArrivalCounts, ArrivalKind, ArrivalLog};
 use netrig_host::{Clock, Pacer, monotonic_nanos};
 use netrig_host::{DatagramStamp, STAMP_LEN};
@@ -190,9 +187,12 @@ impl<'a> DatagramSource<'a> {
         Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
     }
 
-    /// Sends datagrams with another header than netrig's own.
-    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
-        Self { outbox: self.outbox.with_format(format), ..self }
+    /// Sends datagrams with another header than netrig's own, if given.
+    pub fn with_format(self, format: Option<Arc<dyn DatagramFormat>>) -> Self {
+        match format {
+            Some(format) => Self { outbox: self.outbox.with_format(format), ..self },
+            None => self,
+        }
     }
 
     /// Sends until `stop` is set. Passes a reading to `each` at every interval and at the end. Returns how well the source kept
@@ -308,6 +308,13 @@ pub struct SinkReading {
     pub effort: Effort,
 }
 
+impl SinkReading {
+    /// Jitter, s. It needs at least two datagrams.
+    pub fn known_jitter(&self) -> Option<f64> {
+        (self.arrivals.received > 1).then_some(self.jitter)
+    }
+}
+
 /// Transit times between two clocks with an unknown offset, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RelativeDelays {
@@ -360,8 +367,7 @@ pub struct DatagramSink {
     format: Option<Arc<dyn DatagramFormat>>,
     every: Duration,
     clock: Clock,
-    arrivals: ArrivalClock,
-    batch: ReceiveBatch,
+    batch: StampedBatch,
     log: ArrivalLog,
     losses: LossLog,
     bytes: u64,
@@ -391,8 +397,7 @@ impl DatagramSink {
             format: None,
             every,
             clock,
-            arrivals: ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos()),
-            batch: ReceiveBatch::new(if come_together { LONGEST_DATAGRAM } else { STAMP_LEN }),
+            batch: StampedBatch::new(if come_together { LONGEST_DATAGRAM } else { STAMP_LEN }),
             log: ArrivalLog::default(),
             losses: LossLog::default(),
             bytes: 0,
@@ -404,9 +409,9 @@ impl DatagramSink {
         })
     }
 
-    /// Receives datagrams with another header than netrig's own.
-    pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
-        Self { format: Some(format), ..self }
+    /// Receives datagrams with another header than netrig's own, if given.
+    pub fn with_format(self, format: Option<Arc<dyn DatagramFormat>>) -> Self {
+        Self { format, ..self }
     }
 
     /// Receives until `stop` is set, and passes a reading to `each` at every interval.
@@ -458,19 +463,10 @@ impl DatagramSink {
 
     /// Receives one batch and returns its number of messages.
     fn receive(&mut self) -> io::Result<usize> {
-        let count = match self.batch.receive(&self.socket) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => return Ok(1),
-            Err(error) => return Err(error),
-        };
-        let now = monotonic_nanos();
-        self.arrivals.update(RealtimeOffset::glance(), RealtimeOffset::measure);
-        for at in 0..count {
-            let Some(piece) = self.batch.get(at) else { continue };
-            self.dropped_before = piece.dropped.unwrap_or(self.dropped_before);
-            let (at, is_certain) = piece.stamp.map_or((now, true), |stamp| self.arrivals.moment(stamp, now));
+        self.batch.receive(&self.socket, |message, at, is_certain| {
+            self.dropped_before = message.dropped.unwrap_or(self.dropped_before);
             let arrived = self.clock.instant(at);
-            for (head, len) in piece.datagrams() {
+            for (head, len) in message.datagrams() {
                 self.all_bytes += len as u64;
                 let read = match &self.format {
                     Some(format) => format.read(head),
@@ -488,11 +484,7 @@ impl DatagramSink {
                     self.way.passed(is_certain.then_some(took));
                 }
             }
-        }
-        if count < MESSAGES {
-            self.arrivals.emptied(now);
-        }
-        Ok(count)
+        })
     }
 
     fn reading(&mut self) -> io::Result<SinkReading> {
@@ -508,7 +500,7 @@ impl DatagramSink {
             dropped: drops(self.socket.as_fd())?.into(),
             dropped_before: self.dropped_before.into(),
             passage: self.way.passage.take(),
-            clock_set: self.arrivals.largest_step(),
+            clock_set: self.batch.arrivals.largest_step(),
             effort: Effort::of_this_thread().since(&self.effort),
         })
     }
@@ -518,7 +510,10 @@ impl DatagramSink {
 mod tests {
     use std::time::Duration as StdDuration;
 
+    use netrig_host::RealtimeOffset;
+
     use super::*;
+    use crate::arrival_clock::ArrivalClock;
 
     const EVERY: Duration = Duration::from_millis(20);
 
@@ -669,7 +664,7 @@ mod tests {
             clock.now()
         };
         for (round, ahead) in [HOUR, 0_u64.wrapping_sub(HOUR)].into_iter().enumerate() {
-            sink.arrivals = before_it_was_set(ahead);
+            sink.batch.arrivals = before_it_was_set(ahead);
             let sent = send(2 * round as u64);
             let taken = sink.finish(None).unwrap();
             // The arrival is known, the transit time is not.

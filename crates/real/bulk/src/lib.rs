@@ -5,7 +5,8 @@
 //!
 //! The caller decides how long the transfer lasts and interprets the readings.
 //!
-//! Start from [`Streams`], [`Associations`], [`DatagramSource`] and [`DatagramSink`].
+//! Start from [`RunningTransfer`]. Each of its parts has a thread that drives [`Streams`], [`Associations`], a [`DatagramSource`] or a
+//! [`DatagramSink`].
 #![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
@@ -21,12 +22,14 @@ mod effort;
 mod host;
 mod losses;
 mod radio;
+mod report;
 pub mod sctp_socket;
 mod stamped;
 mod streams;
 pub mod tcp_connection;
+mod transfer;
 
-pub use associations::{AssociationCounts, AssociationOrder, Associations};
+pub use associations::{AssociationOrder, Associations};
 pub use bucket::Bucket;
 pub use datagrams::{
     DatagramSink, DatagramSource, RelativeDelays, SinkReading, SourceOrder, SourceReading, Spacing, Throttle,
@@ -36,7 +39,12 @@ pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
+pub use report::{Datagrams, EndReport};
 pub use stamped::{StampedDatagram, StampedSocket};
 pub use streams::{
-    Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect, hold_to, pacing,
+    ByteBudget, Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect,
+    hold_to, pacing,
+};
+pub use transfer::{
+    PartObserver, PartReading, RunningTransfer, StreamEnding, TransferCounter, TransferOutcome, TransferPart,
 };

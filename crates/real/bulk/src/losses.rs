@@ -21,6 +21,16 @@ pub struct LossPeriods {
     pub noticeable: u64,
 }
 
+impl LossPeriods {
+    /// Adds the losses of another flow.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.lost += other.lost;
+        self.periods += other.periods;
+        self.longest = self.longest.max(other.longest);
+        self.noticeable += other.noticeable;
+    }
+}
+
 /// Maximum distance from the previous loss of a noticeable loss (RFC 3357 section 5.1: delta), packets.
 pub const NOTICEABLE: u64 = 99;
 

@@ -9,11 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
-use super::arrival_clock::ArrivalClock;
-use netrig_host::RealtimeOffset;
+use super::arrival_clock::StampedBatch;
+use netrig_host::realtime_nanos;
 use netrig_host::socket::is_loss;
-use netrig_host::sys::{MESSAGES, ReceiveBatch};
-use netrig_host::{monotonic_nanos, realtime_nanos};
 
 /// Bytes kept of each datagram.
 const KEPT: usize = 2048;
@@ -32,8 +30,7 @@ pub struct StampedDatagram<'a> {
 /// Receives the datagrams of a [`datagram_socket`](super::datagram_socket) one by one, for low rates.
 pub struct StampedSocket {
     socket: OwnedFd,
-    arrivals: ArrivalClock,
-    batch: ReceiveBatch,
+    batch: StampedBatch,
 }
 
 impl StampedSocket {
@@ -43,8 +40,7 @@ impl StampedSocket {
     /// The error of the kernel.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        let arrivals = ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos());
-        Ok(Self { socket: socket.into(), arrivals, batch: ReceiveBatch::new(KEPT) })
+        Ok(Self { socket: socket.into(), batch: StampedBatch::new(KEPT) })
     }
 
     /// Sends one datagram. If the buffer is full or the peer refuses it, the datagram is lost.
@@ -71,27 +67,10 @@ impl StampedSocket {
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        let count = match self.batch.receive(&self.socket) {
-            Ok(count) => count,
-            // An ICMP error that an earlier datagram caused.
-            Err(error) if is_loss(&error) || error.kind() == io::ErrorKind::Interrupted => 0,
-            Err(error) => return Err(error),
-        };
-        let now = monotonic_nanos();
-        self.arrivals.update(RealtimeOffset::glance(), RealtimeOffset::measure);
-        for at in 0..count {
-            let Some(piece) = self.batch.get(at) else { continue };
-            let (at, since_1970) = match piece.stamp {
-                Some(stamp) => (self.arrivals.moment(stamp, now).0, stamp),
-                None => (now, realtime_nanos()),
-            };
-            for (bytes, _) in piece.datagrams() {
-                each(StampedDatagram { bytes, at, since_1970 });
-            }
-        }
-        if count < MESSAGES {
-            self.arrivals.emptied(now);
-        }
+        self.batch.receive(&self.socket, |message, at, _| {
+            let since_1970 = message.stamp.unwrap_or_else(realtime_nanos);
+            message.datagrams().for_each(|(bytes, _)| each(StampedDatagram { bytes, at, since_1970 }));
+        })?;
         Ok(())
     }
 }
@@ -100,6 +79,7 @@ impl StampedSocket {
 mod tests {
     use super::*;
     use crate::datagram_socket;
+    use netrig_host::monotonic_nanos;
     use netrig_host::socket::Buffers;
 
     #[test]

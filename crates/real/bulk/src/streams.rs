@@ -4,22 +4,24 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Duration, Instant, Rate};
 use netrig_traffic::ConnId;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::{Bucket, Effort};
 use crate::tcp_connection::{ConnectionMode, TcpConnection, TurnOutcome};
 use netrig_host::Watch;
-use netrig_host::socket::{SocketBuilder, TcpOptions, has_hole};
-use netrig_host::{Clock, HostAddress, Pacer, TcpInfo, monotonic_nanos};
+use netrig_host::socket::has_hole;
+use netrig_host::{Clock, Pacer, TcpInfo, monotonic_nanos};
 
-/// Data queued for a connection at a time, bytes.
+/// Data queued for a connection at a time, bytes, and the least of a budget that nears its end.
 const BLOCK: u64 = 1 << 20;
+const LEAST_BLOCK: u64 = 1 << 16;
 
 /// Bytes read at a time.
 const READ: usize = 1 << 18;
@@ -35,30 +37,64 @@ const READ_AHEAD: u64 = BLOCK;
 /// How often a paced reader checks whether it may read.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Opens a connection within `patience`, with options that must be set before the handshake.
+/// Longest wait before a request to stop is noticed.
+const LONGEST_LOOK: Duration = Duration::from_millis(20);
+
+/// Connects a non-blocking socket within `patience`. The connection stays non-blocking.
 ///
 /// # Errors
-/// The error of the kernel or the peer; [`io::ErrorKind::TimedOut`] without an answer.
-pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::Result<TcpStream> {
-    let any = HostAddress::unspecified_for(to).at(0);
-    let made =
-        SocketBuilder::tcp(options, 0, any).and_then(SocketBuilder::bound).map_err(io::Error::other)?;
-    match rustix::net::connect(&made, &to) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => {
-            let patience = std::time::Duration::from_nanos(patience.as_nanos());
-            let patience = patience.try_into().map_err(io::Error::other)?;
-            let mut ready = [PollFd::new(&made, PollFlags::OUT)];
-            if rustix::event::poll(&mut ready, Some(&patience))? == 0 {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            sockopt::socket_error(&made)??;
-        }
+/// The error of the kernel or the peer; [`io::ErrorKind::TimedOut`] without an answer; [`io::ErrorKind::Interrupted`] if `cancel` was
+/// set.
+pub fn connect(
+    socket: OwnedFd,
+    to: SocketAddr,
+    patience: Duration,
+    cancel: &AtomicBool,
+) -> io::Result<TcpStream> {
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
     }
-    let stream = TcpStream::from(made);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
+    let deadline = monotonic_nanos() + patience.as_nanos();
+    let look = Timespec { tv_sec: 0, tv_nsec: LONGEST_LOOK.as_nanos().cast_signed() };
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&look)) {
+            Ok(0) | Err(Errno::INTR) if monotonic_nanos() > deadline => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    sockopt::socket_error(&socket)??;
+    Ok(TcpStream::from(socket))
+}
+
+/// Bytes that connections send together, also those of several threads: a faster connection sends a larger part.
+#[derive(Clone, Debug)]
+pub struct ByteBudget(Arc<AtomicU64>);
+
+impl ByteBudget {
+    /// A budget of so many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
+
+    /// Takes a block. Blocks become shorter towards the end, so that the connections end at about the same time.
+    fn take(&self) -> u64 {
+        let block = |left: u64| (left / 16).clamp(LEAST_BLOCK, BLOCK).min(left);
+        let taken =
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left - block(left)));
+        taken.map_or(0, block)
+    }
+
+    fn is_spent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// Direction of the data, as this end sees it.
@@ -79,14 +115,14 @@ impl TransferDirection {
 }
 
 /// Parameters of a transfer over TCP connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StreamOrder {
     /// Direction of the data.
     pub direction: TransferDirection,
     /// Time between two readings.
     pub every: Duration,
-    /// Bytes that all connections send together: a faster connection sends a larger part. Unlimited if not given.
-    pub bytes: Option<u64>,
+    /// Bytes that are sent. Unlimited if not given.
+    pub bytes: Option<ByteBudget>,
     /// Maximum rate of each connection, B/s; unlimited if not given. The kernel paces sent data (`SO_MAX_PACING_RATE`). Received
     /// data is read at the rate of all connections together, so that their windows close.
     pub pacing: Option<u32>,
@@ -94,16 +130,16 @@ pub struct StreamOrder {
     pub window: Option<u32>,
 }
 
-/// Counts of one connection at a moment.
+/// Counts of one connection or association at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamCounts {
-    /// Bytes that the kernel accepted from this end; some may still be unsent.
+    /// Bytes that the kernel accepted from this end; some may still be unsent. Those of an association were sent.
     pub sent: u64,
-    /// Bytes that this end read from the kernel.
+    /// Bytes that this end read from the kernel; those of an association in any order, without duplicates.
     pub received: u64,
-    /// Bytes that the peer acknowledged since the transfer started.
-    pub acknowledged: u64,
-    /// The kernel's state of the connection; the last known one after the connection ended.
+    /// Bytes that the peer acknowledged since the transfer started; `None` for an association.
+    pub acknowledged: Option<u64>,
+    /// The kernel's state of the connection, or netrig's own of an association; the last known one after its end.
     pub info: Option<TcpInfo>,
     /// Whether segments have arrived that cannot be read because an earlier one is missing. After the connection ended, the value
     /// of the last reading.
@@ -112,13 +148,21 @@ pub struct StreamCounts {
 
 /// Counts of all connections at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading<C = StreamCounts> {
+pub struct Reading {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// Each connection or association, in the caller's order.
-    pub connections: Vec<C>,
+    pub connections: Vec<StreamCounts>,
     /// Processor time of the thread since its start.
     pub effort: Effort,
+}
+
+impl Reading {
+    /// Bytes received and sent over all connections.
+    pub fn bytes(&self) -> [u64; 2] {
+        let sum = |of: fn(&StreamCounts) -> u64| self.connections.iter().map(of).sum();
+        [sum(|counts| counts.received), sum(|counts| counts.sent)]
+    }
 }
 
 /// Why a transfer ended.
@@ -136,7 +180,7 @@ pub enum TransferEnd {
 #[derive(Debug)]
 pub struct Streams {
     order: StreamOrder,
-    left: Option<u64>,
+    until_closed: bool,
     members: Vec<CarriedStream>,
     clock: Clock,
     pacer: Pacer,
@@ -153,6 +197,12 @@ struct CarriedStream {
     info: Option<TcpInfo>,
     has_hole: bool,
     over: Option<CloseReason>,
+}
+
+impl CarriedStream {
+    fn read_info(&mut self) {
+        self.info = TcpInfo::read(self.conn.fd()).ok().or(self.info);
+    }
 }
 
 /// The peer of a connection; the unspecified address if the connection has failed.
@@ -189,7 +239,14 @@ impl Streams {
             members.push(CarriedStream { conn, sent, received, before, info, has_hole, over });
         }
         let turns = (0..members.len()).collect();
-        Ok(Self { order, left: order.bytes, members, clock, pacer, turns })
+        Ok(Self { order, until_closed: false, members, clock, pacer, turns })
+    }
+
+    /// Goes on after all bytes of the order are sent: closes each connection, and waits until the peer has received everything and
+    /// closes it, too.
+    #[must_use]
+    pub fn until_closed(self) -> Self {
+        Self { until_closed: true, ..self }
     }
 
     /// Transfers data until `stop` is set, all bytes are sent or no connection is left. Passes a reading to `each` at every
@@ -228,7 +285,7 @@ impl Streams {
                         self.wait(now)?;
                     }
                 }
-                None => self.wait(next)?,
+                None => self.wait(next.min(now + LONGEST_LOOK))?,
             }
         };
         each(&self.reading());
@@ -248,17 +305,26 @@ impl Streams {
         }
     }
 
+    /// The send and receive buffers of a connection, bytes as the kernel counts them, and its congestion control.
+    pub(super) fn settings(&self) -> (Option<[u64; 2]>, Option<String>) {
+        let Some(socket) = self.members.first().map(|member| member.conn.fd()) else { return (None, None) };
+        let congestion = sockopt::tcp_congestion(socket).ok();
+        (buffers(socket), congestion.map(|name| String::from_utf8_lossy(name.as_ref()).into_owned()))
+    }
+
     fn received(&self) -> u64 {
         self.members.iter().map(|member| member.received).sum()
     }
 
     fn end(&self) -> Option<TransferEnd> {
-        let unsent = |member: &CarriedStream| member.conn.unsent() > 0;
+        let is_spent = self.order.bytes.as_ref().is_some_and(ByteBudget::is_spent);
+        let is_sent = is_spent && self.order.direction.sends();
         if self.members.iter().all(|member| member.over.is_some()) {
-            return Some(TransferEnd::Gone);
+            let is_finished = is_sent && self.over().all(|reason| reason == Some(CloseReason::Finished));
+            return Some(if is_finished { TransferEnd::Sent } else { TransferEnd::Gone });
         }
-        let all_sent = self.left == Some(0) && !self.members.iter().any(unsent);
-        (self.order.direction.sends() && all_sent).then_some(TransferEnd::Sent)
+        let is_queued = self.members.iter().any(|member| member.conn.unsent() > 0);
+        (is_sent && !is_queued && !self.until_closed).then_some(TransferEnd::Sent)
     }
 
     fn wait(&mut self, until: Instant) -> io::Result<()> {
@@ -283,11 +349,11 @@ impl Streams {
                 ConnectionEvent::Connected { .. } | ConnectionEvent::Writable
                     if self.order.direction.sends() =>
                 {
-                    let block = self.left.map_or(BLOCK, |left| left.min(BLOCK));
-                    if let Some(left) = &mut self.left {
-                        *left -= block;
-                    }
+                    let block = self.order.bytes.as_ref().map_or(BLOCK, ByteBudget::take);
                     member.conn.send(Data::Fill(block));
+                    if block == 0 && self.until_closed {
+                        member.conn.close();
+                    }
                     member.sent += block;
                     goes_on = true;
                 }
@@ -296,7 +362,10 @@ impl Streams {
                 ConnectionEvent::PeerFinished if self.order.direction == TransferDirection::Receives => {
                     member.over = Some(CloseReason::Finished);
                 }
-                ConnectionEvent::Closed(reason) => member.over = Some(reason),
+                ConnectionEvent::Closed(reason) => {
+                    member.read_info();
+                    member.over = Some(reason);
+                }
                 _ => {}
             }
         }
@@ -308,7 +377,7 @@ impl Streams {
     fn reading(&mut self) -> Reading {
         let carried = |member: &mut CarriedStream| {
             if member.over.is_none() {
-                member.info = TcpInfo::read(member.conn.fd()).ok().or(member.info);
+                member.read_info();
                 member.has_hole = has_hole(member.conn.fd());
             }
             let sent = member.sent - member.conn.unsent();
@@ -316,7 +385,7 @@ impl Streams {
             StreamCounts {
                 sent,
                 received: member.received,
-                acknowledged: acknowledged.saturating_sub(member.before),
+                acknowledged: Some(acknowledged.saturating_sub(member.before)),
                 info: member.info,
                 has_hole: member.has_hole,
             }
@@ -327,6 +396,12 @@ impl Streams {
             effort: Effort::of_this_thread(),
         }
     }
+}
+
+/// The send and receive buffers of a socket, bytes as the kernel counts them.
+pub(super) fn buffers(socket: impl AsFd) -> Option<[u64; 2]> {
+    let send = sockopt::socket_send_buffer_size(&socket).ok()?;
+    Some([send as u64, sockopt::socket_recv_buffer_size(&socket).ok()? as u64])
 }
 
 /// Converts a rate to [`StreamOrder::pacing`], B/s: at least 1, and at most what fits in the kernel's 32 bits.
@@ -349,6 +424,8 @@ pub fn hold_to(socket: impl AsFd, rate: u32) -> io::Result<()> {
 mod tests {
     use std::net::TcpListener;
     use std::time::Duration as StdDuration;
+
+    use netrig_host::socket::{SocketBuilder, TcpOptions};
 
     use super::*;
 
@@ -421,14 +498,19 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let options = TcpOptions { max_segment: Some(536), ..TcpOptions::default() };
-        let near = connect(to, &options, Duration::from_secs(10)).unwrap();
+        let local = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let connected = || {
+            let socket = SocketBuilder::tcp(&options, 0, local).and_then(SocketBuilder::bound).unwrap();
+            connect(socket, to, Duration::from_secs(10), &AtomicBool::new(false))
+        };
+        let near = connected().unwrap();
         let far = listener.accept().unwrap().0;
         for socket in [&near, &far] {
             let segment = TcpInfo::read(socket).unwrap().segment;
             assert!((500..=536).contains(&segment), "{segment}");
         }
         drop(listener);
-        let refused = connect(to, &options, Duration::from_secs(10)).unwrap_err();
+        let refused = connected().unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 
@@ -436,7 +518,8 @@ mod tests {
     fn so_many_bytes_are_sent_and_not_one_more() {
         for count in [1, 3] {
             let bytes = 10 * BLOCK + 77;
-            let sends = StreamOrder { bytes: Some(bytes), ..order(TransferDirection::Sends) };
+            let sends =
+                StreamOrder { bytes: Some(ByteBudget::new(bytes)), ..order(TransferDirection::Sends) };
             let [near, far] = carried(count, sends, order(TransferDirection::Receives), None);
             assert_eq!((near.0, far.0), (TransferEnd::Sent, TransferEnd::Gone));
             let sent: u64 = near.1.last().unwrap().connections.iter().map(|carried| carried.sent).sum();

@@ -17,11 +17,6 @@ pub(super) fn readable(socket: impl AsFd) -> io::Result<bool> {
     ready(socket, PollFlags::IN, LOOK_EVERY)
 }
 
-/// Waits briefly until a socket is writable.
-pub(super) fn writable(socket: impl AsFd) -> io::Result<bool> {
-    ready(socket, PollFlags::OUT, LOOK_EVERY)
-}
-
 /// Whether data or the end of the stream can be read at once.
 pub(super) fn is_readable(socket: &impl AsFd) -> bool {
     ready(socket, PollFlags::IN, Duration::ZERO).unwrap_or(false)

@@ -1,7 +1,7 @@
 //! The control connection: TLS 1.3 over TCP, with a message per frame.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -227,6 +227,29 @@ fn late(error: io::Error) -> io::Error {
 /// Whether the error of a read only means that no data has arrived.
 pub fn is_nothing(error: &io::Error) -> bool {
     is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
+}
+
+/// Asks for datagrams: repeats a request every `again` until the answer comes, and at most for [`PATIENCE`].
+pub fn knock(
+    socket: &UdpSocket,
+    request: &[u8],
+    again: Duration,
+    is_answer: impl Fn(&[u8]) -> bool,
+) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(again))?;
+    let mut bytes = [0; 64];
+    while Instant::now() < until {
+        socket.send(request)?;
+        match socket.recv(&mut bytes) {
+            Ok(len) if is_answer(&bytes[..len]) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if is_nothing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -9,6 +9,7 @@ use super::protocol::{ReceivedDatagram, ReceiverReply, ReceiverRequest, read_arr
 use crate::ProbeError;
 use crate::control::{ControlConnection, FromProbe, call};
 use crate::stamp::HmacKey;
+use crate::wire::readable;
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::{HostAddress, monotonic_nanos};
 
@@ -127,6 +128,12 @@ impl Remote {
     pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeError> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
         self.ready(&ReceiverRequest::Sink { connections, lasts_ms })
+    }
+
+    /// Waits briefly for a reply. Returns whether there is one, or the connection has ended.
+    pub(crate) fn has_reply(&self) -> Result<bool, ProbeError> {
+        Ok(!self.stream.buffer().is_empty()
+            || readable(self.stream.get_ref()).map_err(ProbeError::kernel("poll"))?)
     }
 
     /// Waits until all connections are closed. Returns the number of bytes that arrived.

@@ -12,7 +12,7 @@ use netrig_traffic::FtpDirection;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
-use super::verdict::{TransferLimit, TransferObservation, TransferWatch};
+use super::verdict::{TransferLimit, TransferWatch};
 use crate::ProbeError;
 use netrig_bulk::Effort;
 use netrig_host::socket::TcpOptions;
@@ -263,13 +263,8 @@ impl FtpSession<'_> {
         };
         let data = self.sockets.last();
         let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
-        let mut seen = TransferObservation {
-            wanted_s: Effort::of_this_thread().since(&before).wanted_s(),
-            trips,
-            ..TransferObservation::default()
-        };
-        seen.add(&data);
-        let limits = watch.limits(1, &seen);
+        let wanted_s = Effort::of_this_thread().since(&before).wanted_s();
+        let limits = watch.limits(wanted_s, &[data], trips);
         session.quit().map_err(self.at("farewell"))?;
         let session_s = (monotonic_nanos() - begun) as f64 * 1e-9;
         Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, limits })

@@ -1,29 +1,26 @@
 //! TCP transfers to a receiver over several connections, sampled with TCP_INFO.
 
-use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Mutex;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use netrig_bulk::{
+    ByteBudget, PartReading, Reading, RunningTransfer, StreamEnding, StreamOrder, TransferDirection,
+    TransferPart, connect,
+};
 use netrig_core::Duration;
-use rustix::io::Errno;
-
-use super::metrics::{Framework, TcpPath};
-use super::verdict::{TransferObservation, TransferWatch};
-use crate::ProbeError;
-use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
-use crate::wire::writable;
-use netrig_bulk::Effort;
-use netrig_host::socket::SocketBuilder;
-use netrig_host::socket::TcpOptions;
+use netrig_host::socket::{SocketBuilder, TcpOptions};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
 use netrig_stats::summary;
 
-/// Time-out of a connection attempt, ns.
-const CONNECT_PATIENCE: u64 = 10_000_000_000;
-/// Bytes of one write.
-const BLOCK: usize = 64 << 10;
+use super::metrics::{Framework, TcpPath};
+use super::verdict::TransferWatch;
+use crate::ProbeError;
+use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
+
+/// Time-out of a connection attempt.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Settings of a transfer.
 #[derive(Clone, Debug)]
@@ -111,21 +108,33 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
     let connections =
-        (0..streams).map(|_| connect(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
-    let congestion = rustix::net::sockopt::tcp_congestion(&connections[0])
-        .map_err(|error| ProbeError::kernel("TCP_CONGESTION")(error.into()))?;
+        (0..streams).map(|_| open(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
     // The handshakes measure the idle path: RFC 6349 section 3.2.
-    let opening = infos(&connections)?;
-    let round_trip =
-        opening.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
-    let (watch, first) = (TransferWatch::start(), monotonic_nanos());
-    let Carried { samples, wanted_s, sunk, ended } = carry(&connections, remote, order, first, cancel)?;
-    let interrupted = sunk.is_none();
-    let last = infos(&connections)?;
-    let bytes = sunk.or_else(|| acknowledged(&opening, &last)).ok_or(ProbeError::Interrupted)?;
-    let transfer_s = (ended - first) as f64 * 1e-9;
-    let segment = last.iter().min_by_key(|info| info.segment).copied().unwrap_or_default();
-    let path = order.bottleneck_bits_per_s.map(|rate| path_over(to, &segment, round_trip, rate));
+    let opening = connections.iter().filter_map(|stream| TcpInfo::read(stream).ok()?.min_rtt).min();
+    let round_trip = opening.unwrap_or_else(|| remote.round_trip());
+    let (mut transfer, watch) = (RunningTransfer::begin(None), TransferWatch::start());
+    let (first, budget) = (monotonic_nanos(), ByteBudget::new(order.bytes));
+    // Each connection has a thread, which samples it, too.
+    let begin = |stream| begin(&mut transfer, stream, order, &budget);
+    let courses = connections.into_iter().map(begin).collect::<io::Result<Vec<_>>>();
+    let courses = courses.map_err(ProbeError::kernel("thread"))?;
+    while !cancel.load(Ordering::Relaxed) && !transfer.is_over() && !remote.has_reply()? {}
+    let interrupted = cancel.load(Ordering::Relaxed);
+    if !interrupted && transfer.is_over() && acknowledged(&courses) < order.bytes {
+        return Err(ProbeError::kernel("send")(io::ErrorKind::ConnectionAborted.into()));
+    }
+    let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
+    let ended = monotonic_nanos();
+    let outcome = transfer.end(None, &mut |_| true).map_err(ProbeError::kernel("send"))?;
+    let acknowledged = Some(acknowledged(&courses).min(order.bytes)).filter(|bytes| *bytes > 0);
+    let bytes = sunk.or(acknowledged).ok_or(ProbeError::Interrupted)?;
+    let (samples, last) = samples(&courses, first);
+    let (report, transfer_s) = (outcome.report, (ended - first) as f64 * 1e-9);
+    let segment = report.segment.unwrap_or_default();
+    // IP and TCP headers, and the time stamps option (RFC 7323) if it was negotiated.
+    let headers = if to.is_ipv4() { 40 } else { 60 } + if report.timestamps { 12 } else { 0 };
+    let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, segment, headers };
+    let path = order.bottleneck_bits_per_s.map(path);
     let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
         all += info.counts;
         all
@@ -135,9 +144,9 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let ideal = path.as_ref().map(TcpPath::ideal_bytes_per_s);
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
-    let mut seen = TransferObservation { wanted_s, trips, ..TransferObservation::default() };
-    last.iter().for_each(|info| seen.add(info));
-    let mut faults: Vec<_> = watch.limits(last.len(), &seen).into_iter().map(|limit| limit.why).collect();
+    let wanted_s = (report.ran_ns + report.waited_ns) as f64 * 1e-9;
+    let limits = watch.limits(wanted_s, &last, trips);
+    let mut faults: Vec<_> = limits.into_iter().map(|limit| limit.why).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
     faults.extend(
         interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {} B", order.bytes)),
@@ -149,12 +158,12 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
         transfer_s,
         round_trip,
         path,
-        path_mtu: last.iter().map(|info| info.path_mtu).min().unwrap_or_default(),
-        segment: segment.segment,
-        send_buffer: send_buffers(&connections)?,
+        path_mtu: report.path_mtu.unwrap_or_default(),
+        segment,
+        send_buffer: outcome.parts.iter().filter_map(|part| Some(part.buffers?[0])).sum(),
         far_window: windows.max().unwrap_or_default(),
         framework,
-        congestion: String::from_utf8_lossy(congestion.as_ref()).into_owned(),
+        congestion: report.congestion.unwrap_or_default(),
         segments: counts.data_segments_sent,
         sent_again: counts.bytes_retransmitted,
         timeouts: counts.timeouts,
@@ -164,10 +173,59 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     })
 }
 
-/// Bytes acknowledged between two samples; nothing if there were none.
-fn acknowledged(opening: &[TcpInfo], last: &[TcpInfo]) -> Option<u64> {
-    let of = |infos: &[TcpInfo]| infos.iter().map(|info| info.counts.bytes_acknowledged).sum::<u64>();
-    of(last).checked_sub(of(opening)).filter(|bytes| *bytes > 0)
+/// The readings of a connection.
+type ConnectionReadings = Arc<Mutex<Vec<Reading>>>;
+
+/// Starts to send over a connection.
+fn begin(
+    transfer: &mut RunningTransfer,
+    socket: TcpStream,
+    order: &TcpOrder,
+    budget: &ByteBudget,
+) -> io::Result<ConnectionReadings> {
+    let order = StreamOrder {
+        direction: TransferDirection::Sends,
+        every: order.sample_every,
+        bytes: Some(budget.clone()),
+        pacing: None,
+        window: None,
+    };
+    let part = TransferPart::Streams { sockets: vec![socket], order, ending: StreamEnding::Close };
+    let course = ConnectionReadings::default();
+    let kept = Arc::clone(&course);
+    let keep = move |reading: PartReading<'_>| {
+        if let PartReading::Streams(reading) = reading {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(reading.clone());
+        }
+    };
+    transfer.add(part, Box::new(keep))?;
+    Ok(course)
+}
+
+/// Bytes that were acknowledged by the last readings.
+fn acknowledged(courses: &[ConnectionReadings]) -> u64 {
+    let of = |course: &ConnectionReadings| {
+        let readings = course.lock().unwrap_or_else(PoisonError::into_inner);
+        readings.last().and_then(|last| last.connections[0].acknowledged).unwrap_or(0)
+    };
+    courses.iter().map(of).sum()
+}
+
+/// The samples of all connections together, and the last TCP_INFO of each. The last reading of a connection is that of its end: it
+/// counts for later samples of the others.
+fn samples(courses: &[ConnectionReadings], first: u64) -> (Vec<TcpSample>, Vec<TcpInfo>) {
+    let courses: Vec<_> =
+        courses.iter().map(|course| course.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+    let at = |place: usize| -> Vec<TcpInfo> {
+        let readings = courses.iter().filter_map(|course| course.get(place).or(course.last()));
+        readings.map(|reading| reading.connections[0].info.unwrap_or_default()).collect()
+    };
+    let count = courses.iter().map(|course| course.len()).max().unwrap_or_default();
+    let sampled = (0..count.saturating_sub(1)).map(|place| {
+        let at_ns = courses.iter().filter_map(|course| Some(course.get(place)?.at)).max();
+        sample(&at(place), at_ns.unwrap_or(first) - first)
+    });
+    (sampled.collect(), at(usize::MAX))
 }
 
 /// Waits until all connections are closed, and checks that all bytes arrived.
@@ -180,21 +238,8 @@ fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
     Ok(bytes)
 }
 
-/// The path to an address, over which the kernel sends segments like the last.
-fn path_over(to: SocketAddr, last: &TcpInfo, round_trip: Duration, bottleneck_bits_per_s: f64) -> TcpPath {
-    // IP and TCP headers, and the time stamps option (RFC 7323) if it was negotiated.
-    let headers = if to.is_ipv4() { 40 } else { 60 } + if last.has_timestamps { 12 } else { 0 };
-    TcpPath { round_trip, bottleneck_bits_per_s, segment: last.segment, headers }
-}
-
 fn windows(infos: &[TcpInfo]) -> u64 {
     infos.iter().map(|info| info.window).sum()
-}
-
-fn send_buffers(connections: &[TcpStream]) -> Result<u64, ProbeError> {
-    let size = |stream| rustix::net::sockopt::socket_send_buffer_size(stream).map(|size| size as u64);
-    let all: Result<u64, Errno> = connections.iter().map(size).sum();
-    all.map_err(|error| ProbeError::kernel("SO_SNDBUF")(error.into()))
 }
 
 /// The mean smoothed round-trip time during a transfer, s. If it was too short for samples, that at its end.
@@ -211,129 +256,23 @@ fn srtt_s(info: &TcpInfo) -> Option<f64> {
     info.srtt.map(Duration::as_secs_f64)
 }
 
-fn infos(connections: &[TcpStream]) -> Result<Vec<TcpInfo>, ProbeError> {
-    let all: io::Result<Vec<TcpInfo>> = connections.iter().map(TcpInfo::read).collect();
-    all.map_err(ProbeError::kernel("TCP_INFO"))
-}
-
 /// Opens one connection.
-fn connect(
+fn open(
     local: SocketAddr,
     to: SocketAddr,
     order: &TcpOrder,
     cancel: &AtomicBool,
 ) -> Result<TcpStream, ProbeError> {
     let socket = SocketBuilder::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
-    let failed = |error: Errno| ProbeError::Connect { target: to, source: error.into() };
-    match rustix::net::connect(&socket, &to) {
-        Ok(()) | Err(Errno::INPROGRESS) => {}
-        Err(error) => return Err(failed(error)),
-    }
-    let deadline = monotonic_nanos() + CONNECT_PATIENCE;
-    while !writable(&socket).map_err(ProbeError::kernel("poll"))? {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(ProbeError::Interrupted);
-        }
-        if monotonic_nanos() > deadline {
-            return Err(failed(Errno::TIMEDOUT));
-        }
-    }
-    match rustix::net::sockopt::socket_error(&socket) {
-        Ok(Ok(())) => Ok(TcpStream::from(socket)),
-        Ok(Err(error)) | Err(error) => Err(failed(error)),
-    }
-}
-
-/// Results of the sending phase.
-struct Carried {
-    samples: Vec<TcpSample>,
-    /// Time for which the threads ran or waited for a processor, s.
-    wanted_s: f64,
-    /// Bytes that the receiver got; nothing if the sending was interrupted.
-    sunk: Option<u64>,
-    /// Time at which the receiver had them, ns of `CLOCK_MONOTONIC`.
-    ended: u64,
-}
-
-/// Sends everything with a thread for each connection, and samples TCP_INFO until the receiver has it. The sampling
-/// delays no thread.
-fn carry(
-    connections: &[TcpStream],
-    remote: &mut Remote,
-    order: &TcpOrder,
-    first: u64,
-    cancel: &AtomicBool,
-) -> Result<Carried, ProbeError> {
-    let left = Mutex::new(order.bytes);
-    // The whole effort of each thread counts: it does nothing else.
-    let pour = |stream| pour(stream, &left, cancel).map(|()| Effort::of_this_thread().wanted_s());
-    std::thread::scope(|scope| {
-        // On every return the sender of the channel is dropped, which ends the sampling.
-        let (over, is_over) = mpsc::channel();
-        let watching = scope.spawn(move || watch(connections, order.sample_every, first, &is_over));
-        let senders: Vec<_> = connections.iter().map(|stream| scope.spawn(move || pour(stream))).collect();
-        let mut wanted_s = 0.0;
-        for sender in senders {
-            let poured = sender.join().map_err(|_| ProbeError::Panicked)?;
-            wanted_s += poured.map_err(ProbeError::kernel("send"))?;
-        }
-        let interrupted = cancel.load(Ordering::Relaxed);
-        let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
-        let ended = monotonic_nanos();
-        drop(over);
-        let samples = watching.join().map_err(|_| ProbeError::Panicked)??;
-        Ok(Carried { samples, wanted_s, sunk, ended })
+    connect(socket, to, CONNECT_PATIENCE, cancel).map_err(|source| match source.kind() {
+        io::ErrorKind::Interrupted => ProbeError::Interrupted,
+        _ => ProbeError::Connect { target: to, source },
     })
 }
 
-/// Samples TCP_INFO until the sender of the channel is dropped.
-fn watch(
-    connections: &[TcpStream],
-    every: Duration,
-    first: u64,
-    is_over: &Receiver<()>,
-) -> Result<Vec<TcpSample>, ProbeError> {
-    let mut samples = Vec::new();
-    while is_over.recv_timeout(every.into()) == Err(RecvTimeoutError::Timeout) {
-        samples.push(sample(&infos(connections)?, first));
-    }
-    Ok(samples)
-}
-
-/// Sends blocks while bytes are left, then closes the sending side; or returns when `cancel` is set. Faster connections
-/// send more.
-fn pour(mut stream: &TcpStream, left: &Mutex<u64>, cancel: &AtomicBool) -> io::Result<()> {
-    let zeros = vec![0; BLOCK];
-    loop {
-        let size = {
-            let mut left = left.lock().map_err(|_| io::ErrorKind::Other)?;
-            let size = (*left).min(BLOCK as u64);
-            *left -= size;
-            size as usize
-        };
-        if size == 0 {
-            return stream.shutdown(Shutdown::Write);
-        }
-        let mut block = &zeros[..size];
-        while !block.is_empty() {
-            if cancel.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            match stream.write(block) {
-                Ok(sent) => block = &block[sent..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    writable(stream)?;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-fn sample(infos: &[TcpInfo], first: u64) -> TcpSample {
+fn sample(infos: &[TcpInfo], at_ns: u64) -> TcpSample {
     TcpSample {
-        at_s: (monotonic_nanos() - first) as f64 * 1e-9,
+        at_s: at_ns as f64 * 1e-9,
         cwnd: infos.iter().map(|info| info.cwnd).sum(),
         flight: infos.iter().map(|info| info.flight).sum(),
         srtt_s: mean(infos.iter().filter_map(srtt_s).collect()),

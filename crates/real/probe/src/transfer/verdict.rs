@@ -1,6 +1,7 @@
 //! Limits at the ends of a transfer. Each possible one makes the transfer invalid as a measurement of the path. The
 //! causes in the speed meter, which name one limit, use higher thresholds.
 
+use netrig_core::Duration;
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::{TcpInfo, monotonic_nanos};
@@ -47,15 +48,15 @@ pub(super) struct TransferWatch {
 
 /// Observations of a transfer, in seconds, summed over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct TransferObservation {
+struct TransferObservation {
     /// Threads ran or waited for a processor.
-    pub wanted_s: f64,
+    wanted_s: f64,
     /// The path had room, but the socket's buffer had no more data.
-    pub buffer_s: f64,
+    buffer_s: f64,
     /// TCP had more to send, but the far end's window was full.
-    pub window_s: f64,
+    window_s: f64,
     /// The mean round-trip time and that of the idle path, if they were measured, s.
-    pub trips: [Option<f64>; 2],
+    trips: [Option<f64>; 2],
 }
 
 impl TransferWatch {
@@ -64,22 +65,25 @@ impl TransferWatch {
         Self { begun: monotonic_nanos(), counts: InterruptionCounts::read() }
     }
 
-    /// Reasons why a transfer over this number of connections does not measure the path.
-    pub fn limits(&self, connections: usize, seen: &TransferObservation) -> Vec<TransferLimit> {
+    /// Reasons why a transfer does not measure the path. Its threads ran, or waited for a processor, for `wanted_s`; `connections` are
+    /// the last readings of its sending ends; `trips` are the mean round-trip time and that of the idle path, s, if measured.
+    pub fn limits(
+        &self,
+        wanted_s: f64,
+        connections: &[TcpInfo],
+        trips: [Option<f64>; 2],
+    ) -> Vec<TransferLimit> {
         let span_s = (monotonic_nanos() - self.begun) as f64 * 1e-9;
         let stolen = InterruptionCounts::read().since(&self.counts, Precedence::None, false).fault();
         let stolen = stolen.map(|why| TransferLimit { by: LimitedBy::Host, why });
-        seen.limits(span_s * connections as f64).chain(stolen).collect()
+        let sum = |of: fn(&TcpInfo) -> Duration| connections.iter().map(|info| of(info).as_secs_f64()).sum();
+        let (buffer_s, window_s) = (sum(|info| info.buffer_limited), sum(|info| info.window_limited));
+        let seen = TransferObservation { wanted_s, buffer_s, window_s, trips };
+        seen.limits(span_s * connections.len() as f64).chain(stolen).collect()
     }
 }
 
 impl TransferObservation {
-    /// Adds the TCP_INFO of the sending end of a connection.
-    pub fn add(&mut self, info: &TcpInfo) {
-        self.buffer_s += info.buffer_limited.as_secs_f64();
-        self.window_s += info.window_limited.as_secs_f64();
-    }
-
     fn limits(&self, span_s: f64) -> impl Iterator<Item = TransferLimit> {
         let share = |seconds: f64| if span_s > 0.0 { seconds / span_s } else { 0.0 };
         let [wanted, buffer, window] = [self.wanted_s, self.buffer_s, self.window_s].map(share);

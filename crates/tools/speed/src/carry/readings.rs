@@ -1,12 +1,12 @@
 //! Conversion of readings to the protocol's types.
 
-use netrig_bulk::{AssociationCounts, SinkReading, StreamCounts};
+use netrig_bulk::{SinkReading, StreamCounts};
 use netrig_core::{Duration, Instant};
 
-use crate::protocol::{ConnectionCounts, DatagramCounts, Datagrams};
+use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// The end of a phase waits for datagrams until none has arrived for this long.
-pub(super) const STRAGGLERS: Duration = Duration::from_millis(200);
+/// Silence of this length before the end of a phase is that of the path, not the wait for datagrams in flight.
+const STRAGGLERS: Duration = Duration::from_millis(200);
 
 impl From<&StreamCounts> for ConnectionCounts {
     fn from(carried: &StreamCounts) -> Self {
@@ -22,28 +22,10 @@ impl From<&StreamCounts> for ConnectionCounts {
             min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
             transmitted: Some(info.counts.bytes_sent),
             sent_again: Some(info.counts.bytes_retransmitted),
-            acknowledged: Some(carried.acknowledged),
+            acknowledged: carried.acknowledged,
             busy_ns: info.busy.as_nanos(),
             window_limited_ns: info.window_limited.as_nanos(),
             buffer_limited_ns: info.buffer_limited.as_nanos(),
-            ..Self::default()
-        }
-    }
-}
-
-/// The send buffer of an association is netrig's own and never limits it.
-impl From<&AssociationCounts> for ConnectionCounts {
-    fn from(borne: &AssociationCounts) -> Self {
-        Self {
-            received: borne.received,
-            sent: borne.sent,
-            cwnd: borne.cwnd,
-            window: borne.window,
-            srtt_ns: borne.srtt.map(Duration::as_nanos),
-            transmitted: Some(borne.sent.saturating_add(borne.sent_again)),
-            sent_again: Some(borne.sent_again),
-            busy_ns: borne.busy.as_nanos(),
-            window_limited_ns: borne.window_limited.as_nanos(),
             ..Self::default()
         }
     }
@@ -60,13 +42,8 @@ pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> DatagramCounts {
         last_arrival_ns: taken.last_arrival.since(Instant::ZERO).as_nanos(),
         last_sent_ns: taken.last_sent.since(Instant::ZERO).as_nanos(),
         passage_ns: taken.passage.map(|passage| [passage.least, passage.mean as i64, passage.most]),
-        jitter_ns: jitter_of(taken).map(|seconds| (seconds * 1e9).round() as u64),
+        jitter_ns: taken.known_jitter().map(|seconds| (seconds * 1e9).round() as u64),
     }
-}
-
-/// Jitter, s. It needs at least two datagrams.
-fn jitter_of(taken: &SinkReading) -> Option<f64> {
-    (taken.arrivals.received > 1).then_some(taken.jitter)
 }
 
 /// The duration of a phase that began and ended at these times, ns. Datagrams are sent until the planned end, which the receiver
@@ -106,17 +83,6 @@ fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Opt
     let [a, b] = counts.map(|count| count.max(1) as f64);
     let mean = (one[1] as f64 * a + other[1] as f64 * b) / (a + b);
     Some([one[0].min(other[0]), mean.round() as i64, one[2].max(other[2])])
-}
-
-pub(super) fn tell_taken(taken: &SinkReading, datagrams: &mut Datagrams) {
-    datagrams.received = taken.arrivals.received;
-    datagrams.duplicated = Some(taken.arrivals.duplicated);
-    datagrams.reordered = Some(taken.arrivals.reordered);
-    datagrams.lost = taken.losses.lost;
-    datagrams.loss_periods = Some(taken.losses);
-    datagrams.dropped = Some(taken.dropped);
-    datagrams.jitter_s = jitter_of(taken);
-    datagrams.clock_set_s = taken.clock_set.map(Duration::as_secs_f64);
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The client of an iperf3 server.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration as StdDuration, Instant as StdInstant};
+use std::time::Duration as StdDuration;
 
 use netrig_bulk::datagram_socket;
 use netrig_core::Duration;
@@ -16,7 +16,7 @@ use crate::iperf3::{
     ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
     TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
-use crate::talk::{PATIENCE, is_nothing};
+use crate::talk::{PATIENCE, is_nothing, knock};
 
 /// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -106,7 +106,9 @@ pub fn test(
     let error = call.carry(cancel, watch).err();
     let found = match (call.found.take(), call.flows.take(), error) {
         (Some(found), _, error) => Ok((found, error)),
-        (None, Some(flows), error) => flows.end().map(|found| (found, error)).map_err(TestError::Carrying),
+        (None, Some(flows), error) => {
+            flows.end(&mut |_| true).map(|found| (found, error)).map_err(TestError::Carrying)
+        }
         (None, None, error) => Err(error.unwrap_or(TestError::Interrupted)),
     };
     let (found, error) = found?;
@@ -173,8 +175,8 @@ impl<'a> ClientTest<'a> {
                 Err(_) => self.session.handle_close(),
             }
             if let Some(flows) = &self.flows {
-                let lasts = netrig_host::monotonic_nanos() - flows.begun();
-                watch(lasts as f64 * 1e-9, flows.counter().bytes());
+                let lasts = netrig_host::monotonic_nanos() - flows.transfer.begun();
+                watch(lasts as f64 * 1e-9, flows.transfer.counter().bytes());
             }
             if cancel.load(Ordering::Relaxed) {
                 self.session.terminate();
@@ -201,7 +203,7 @@ impl<'a> ClientTest<'a> {
                     let local = HostAddress::from(self.local).at(0);
                     let socket = datagram_socket(local, server, Buffers::default());
                     let socket = socket.map_err(io::Error::other).map_err(failed)?;
-                    knock(&socket).map_err(failed)?;
+                    knock(&socket, &datagram::CONNECT, AGAIN, datagram::is_reply).map_err(failed)?;
                     (socket.local_addr()?, StreamSocket::Udp(socket))
                 }
                 _ => {
@@ -226,7 +228,7 @@ impl<'a> ClientTest<'a> {
     }
 
     fn time_up(&mut self) -> Result<(), TestError> {
-        self.flows.as_mut().map_or(Ok(()), Flows::stop_sending)?;
+        self.flows.as_mut().map_or(Ok(None), |flows| flows.transfer.stop_sending())?;
         self.session.stop(self.clock.now());
         Ok(())
     }
@@ -234,28 +236,10 @@ impl<'a> ClientTest<'a> {
     /// The server has stopped: sends it the results.
     fn stop(&mut self) -> Result<(), TestError> {
         if let Some(flows) = self.flows.take() {
-            let found = flows.end()?;
+            let found = flows.end(&mut |_| true)?;
             self.session.results(self.clock.now(), &found.results());
             self.found = Some(found);
         }
         Ok(())
     }
-}
-
-/// Opens a UDP stream: sends the datagram until the server answers.
-fn knock(socket: &UdpSocket) -> io::Result<()> {
-    let until = StdInstant::now() + PATIENCE;
-    socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(AGAIN))?;
-    let mut words = [0; 5];
-    while StdInstant::now() < until {
-        socket.send(&datagram::CONNECT)?;
-        match socket.recv(&mut words) {
-            Ok(len) if datagram::is_reply(&words[..len]) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if is_nothing(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(ErrorKind::TimedOut.into())
 }

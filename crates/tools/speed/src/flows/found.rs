@@ -1,10 +1,12 @@
 //! The result of a test at one end, in the terms of iperf3.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use super::worker::StreamWorkResult;
-use super::{StreamMark, StreamRecord};
+use netrig_bulk::TransferOutcome;
+
+use super::readings::StreamThread;
+use super::record::{StreamMark, StreamRecord};
 use crate::iperf3::{
     CpuUse, DocumentStart, StreamPath, StreamReadings, StreamResult, StreamTotals, TestDocument,
     TestParameters, TestResults, TestRole, UdpReadings,
@@ -22,7 +24,7 @@ pub struct TestFindings {
     pub begun: u64,
     /// Processor use.
     pub cpu: CpuUse,
-    /// The report of this end in netrig's own protocol, without its datagrams.
+    /// The report of this end in netrig's own protocol.
     pub report: EndReport,
 }
 
@@ -46,43 +48,32 @@ impl TestFindings {
         asked: &TestParameters,
         streams: &[(u32, bool, [SocketAddr; 2])],
         begun: u64,
-        ended: Vec<(Vec<usize>, StreamWorkResult)>,
+        threads: Vec<StreamThread>,
+        outcome: TransferOutcome,
     ) -> Self {
-        let mut found = Self {
-            asked: asked.clone(),
-            streams: Vec::new(),
-            begun,
-            cpu: CpuUse::default(),
-            report: EndReport::default(),
-        };
-        let (report, mut threads) = (&mut found.report, 0);
-        let (mut ran_s, mut lasted_s) = ([0.0; 2], 0.0_f64);
-        for (places, worked) in ended {
-            lasted_s = lasted_s.max(worked.record.span_s()[1]);
-            threads += 1;
-            report.ran_ns += worked.effort.ran.as_nanos();
-            report.waited_ns += worked.effort.waited.as_nanos();
-            ran_s.iter_mut().zip(worked.ran_s).for_each(|(all, ran)| *all += ran);
-            // The longest buffers of any stream.
-            let buffers = report.buffers.unwrap_or_default();
-            report.buffers = Some([0, 1].map(|which| buffers[which].max(worked.buffers[which].into())));
-            report.congestion = worked.congestion.or_else(|| report.congestion.take());
-            if let Some([segment, mtu]) = worked.segment {
-                (report.segment, report.path_mtu) = (Some(segment), Some(mtu));
-            }
-            report.timestamps |= worked.timestamps;
-            report.faults.extend(worked.fault);
-            let record = Arc::new(worked.record);
+        let told_ns = outcome.stopped.saturating_sub(begun);
+        let (mut found, mut lasted_s) = (Vec::new(), 0.0_f64);
+        for (part, (places, recorder)) in threads.into_iter().enumerate() {
+            let arrived = outcome.sinks.iter().find(|(place, _)| *place == part).map(|(_, taken)| taken);
+            let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            let record = Arc::new(recorder.finish(told_ns, asked, arrived));
+            lasted_s = lasted_s.max(record.span_s()[1]);
             for (place, stream) in places.into_iter().enumerate() {
                 let (id, sends, ends) = streams[stream];
-                found.streams.push(StreamFindings { id, sends, ends, record: Arc::clone(&record), place });
+                found.push(StreamFindings { id, sends, ends, record: Arc::clone(&record), place });
             }
         }
-        report.threads_ns = threads * (lasted_s * 1e9) as u64;
-        found.streams.sort_by_key(|stream| stream.id);
-        let [user, system] = ran_s.map(|ran| if lasted_s > 0.0 { 100.0 * ran / lasted_s } else { 0.0 });
-        found.cpu = CpuUse { total: user + system, user, system };
-        found
+        found.sort_by_key(|stream| stream.id);
+        let threads_ns = outcome.parts.len() as u64 * (lasted_s * 1e9) as u64;
+        let [user, system] =
+            outcome.ran_s.map(|ran| if lasted_s > 0.0 { 100.0 * ran / lasted_s } else { 0.0 });
+        Self {
+            asked: asked.clone(),
+            streams: found,
+            begun,
+            cpu: CpuUse { total: user + system, user, system },
+            report: EndReport { threads_ns, ..outcome.report },
+        }
     }
 
     /// The results that are sent to the peer.
@@ -108,7 +99,7 @@ impl TestFindings {
             local: Some(stream.end()),
             remote: theirs.and_then(|theirs| theirs.stream(stream.id)).map(|told| end(told, stream)),
         };
-        let [send_buffer, receive_buffer] = self.report.buffers_in_32_bits();
+        let [send_buffer, receive_buffer] = buffers_in_32_bits(&self.report);
         TestDocument {
             start: DocumentStart {
                 mss: self.report.segment.unwrap_or(start.mss),
@@ -167,6 +158,11 @@ fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
             jitter: told.jitter,
         },
     }
+}
+
+/// Sizes of the send and the receive buffer, bytes, capped to the 32 bits of the documents.
+pub(crate) fn buffers_in_32_bits(report: &EndReport) -> [u32; 2] {
+    report.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX))
 }
 
 /// The head of a document: this program, this host and the current time.

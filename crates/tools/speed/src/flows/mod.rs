@@ -4,41 +4,38 @@
 
 mod client;
 mod found;
+mod readings;
 mod record;
-mod worker;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration as StdDuration, Instant as StdInstant};
+use std::sync::{Arc, Mutex};
 
-use netrig_bulk::{HostCounters, Radio, disable_gro};
+use netrig_bulk::{
+    RunningTransfer, SourceOrder, Spacing, StreamEnding, StreamOrder, Throttle, TransferDirection,
+    TransferPart, disable_gro, pacing,
+};
 use netrig_core::{Duration, Rate};
-use netrig_host::monotonic_nanos;
+use netrig_host::{Clock, DatagramFormat};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
 pub use self::client::{TestError, TestOrder, TestOutcome, test};
+pub(crate) use self::found::buffers_in_32_bits;
 pub use self::found::{StreamFindings, TestFindings, start};
+use self::readings::{Iperf3Format, StreamRecorder, StreamThread, record_into};
 pub use self::record::{StreamMark, StreamRecord};
-use self::worker::{FlowsControl, StreamWork, StreamWorkResult};
-use crate::carry::joined;
 use crate::iperf3::{Iperf3Code, Iperf3Refusal, TestParameters};
-use crate::protocol::EndReport;
 
-/// After the peer has stopped, the wait for data in flight ends when none has arrived for `STRAGGLERS`, and at the latest after
-/// `LONGEST_WAIT`.
-const STRAGGLERS: StdDuration = StdDuration::from_millis(250);
-const LONGEST_WAIT: StdDuration = StdDuration::from_secs(3);
+/// Interval between readings.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// The rate of datagrams without a limit: more than any host can send.
+const UNLIMITED: Rate = Rate::from_bits_per_s(400_000_000_000);
 
 /// The most UDP streams that may each have buffers of 2 MiB for datagrams that the kernel coalesces.
 const FEW: u32 = 8;
-
-/// Interval of the check during that wait.
-const LOOK: StdDuration = StdDuration::from_millis(10);
 
 /// The socket of a stream.
 #[derive(Debug)]
@@ -73,36 +70,13 @@ pub struct FlowsOrder {
     pub most: Option<Rate>,
 }
 
-/// Counter of the bytes of all streams.
-#[derive(Clone, Debug)]
-pub struct FlowsCounter(Arc<FlowsControl>);
-
-impl FlowsCounter {
-    /// Bytes received and sent so far. Over UDP, duplicates count.
-    pub fn bytes(&self) -> [u64; 2] {
-        self.0.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
-    }
-}
-
-/// A thread and the indices of its streams.
-struct StreamThread {
-    streams: Vec<usize>,
-    sends: bool,
-    thread: JoinHandle<io::Result<StreamWorkResult>>,
-}
-
 /// Running streams of a test.
 pub struct Flows {
     order: FlowsOrder,
     streams: Vec<(u32, bool, [SocketAddr; 2])>,
-    board: Arc<FlowsControl>,
-    begun: u64,
-    /// The counters of this host at the start, and the radio of the outgoing interface.
-    host: HostCounters,
-    radio: Option<Radio>,
-    hands: Vec<StreamThread>,
-    /// The results of senders that have ended. Their connections stay open as long as these exist.
-    sent: Vec<(Vec<usize>, StreamWorkResult)>,
+    /// The transfer that carries them. If it is halted, the streams stay open as long as this value exists.
+    pub(crate) transfer: RunningTransfer,
+    threads: Vec<StreamThread>,
 }
 
 impl Flows {
@@ -111,20 +85,10 @@ impl Flows {
     /// # Errors
     /// If the kernel refuses a thread.
     pub fn begin(order: FlowsOrder, streams: Vec<TestStream>) -> io::Result<Self> {
-        let board = Arc::new(FlowsControl {
-            ended: AtomicU64::new(u64::MAX),
-            stop_sending: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            bytes: Default::default(),
-        });
         let mut flows = Self {
             streams: streams.iter().map(|stream| (stream.id, stream.sends, stream.ends)).collect(),
-            begun: monotonic_nanos(),
-            host: HostCounters::read(),
-            radio: streams.first().and_then(|stream| Radio::towards(stream.ends[1].ip())),
-            board,
-            hands: Vec::new(),
-            sent: Vec::new(),
+            transfer: RunningTransfer::begin(streams.first().map(|stream| stream.ends[1].ip())),
+            threads: Vec::new(),
             order,
         };
         let mut connections: [(Vec<usize>, Vec<TcpStream>); 2] = Default::default();
@@ -136,127 +100,38 @@ impl Flows {
                     sockets.push(socket);
                 }
                 StreamSocket::Udp(socket) => {
-                    flows.hand(vec![place], stream.sends, |work| work.datagrams(socket))?
+                    let part = flows.order.datagrams(socket, stream.sends);
+                    flows.add(vec![place], stream.sends, part)?;
                 }
             }
         }
         for (sends, (places, sockets)) in [false, true].into_iter().zip(connections) {
             if !sockets.is_empty() {
-                flows.hand(places, sends, |work| work.connections(sockets))?;
+                let part = flows.order.connections(sockets, sends);
+                flows.add(places, sends, part)?;
             }
         }
         Ok(flows)
     }
 
-    fn hand(
-        &mut self,
-        streams: Vec<usize>,
-        sends: bool,
-        carry: impl FnOnce(StreamWork) -> io::Result<StreamWorkResult> + Send + 'static,
-    ) -> io::Result<()> {
-        let work = StreamWork {
-            asked: self.order.asked.clone(),
-            sends,
-            every: self.order.every,
-            rate: self.order.rate(),
-            begun: self.begun,
-            streams: streams.len(),
-            board: Arc::clone(&self.board),
-        };
-        let thread = std::thread::Builder::new().name("speed-iperf3".to_owned());
-        let thread = thread.spawn(move || carry(work)).inspect_err(|_| self.stop())?;
-        self.hands.push(StreamThread { streams, sends, thread });
+    fn add(&mut self, streams: Vec<usize>, sends: bool, part: TransferPart) -> io::Result<()> {
+        let FlowsOrder { asked, every, .. } = &self.order;
+        let recorder = Arc::new(Mutex::new(StreamRecorder::new(streams.len(), *every, asked)));
+        let size = asked.len.into();
+        self.transfer.add(part, record_into(&recorder, self.transfer.begun(), sends, size))?;
+        self.threads.push((streams, recorder));
         Ok(())
     }
 
-    /// The counter of received and sent bytes. It stays valid after the test has ended.
-    pub fn counter(&self) -> FlowsCounter {
-        FlowsCounter(Arc::clone(&self.board))
-    }
-
-    /// The time at which data began to flow, ns of `CLOCK_MONOTONIC`.
-    pub const fn begun(&self) -> u64 {
-        self.begun
-    }
-
-    /// Stops sending. The connections stay open until [`end`](Self::end).
-    ///
-    /// # Errors
-    /// If sending has failed.
-    pub fn stop_sending(&mut self) -> io::Result<()> {
-        self.board.ended.fetch_min(monotonic_nanos(), Ordering::Relaxed);
-        self.board.stop_sending.store(true, Ordering::Relaxed);
-        let (senders, receivers) = self.hands.drain(..).partition(|hand| hand.sends);
-        self.hands = receivers;
-        for hand in senders {
-            self.sent.push((hand.streams, joined(hand.thread)?));
-        }
-        Ok(())
-    }
-
-    /// Stops sending and receiving in a test that is aborted. The streams stay open as long as this value exists.
-    pub fn halt(&self) {
-        self.stop();
-    }
-
-    /// Ends a test whose peer has stopped: waits for data in flight and closes all streams.
+    /// Ends a test whose peer has stopped, and closes all streams. The wait for data in flight stops when `may` returns false for the
+    /// bytes received and sent.
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(self) -> io::Result<TestFindings> {
-        self.end_while(&mut |_| true)
-    }
-
-    /// Ends the test. The wait for data in flight stops when `may` returns false for the bytes received and sent.
-    ///
-    /// # Errors
-    /// See [`end`](Self::end).
-    pub fn end_while(mut self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<TestFindings> {
-        self.stop_sending()?;
-        let mut ended = std::mem::take(&mut self.sent);
-        // Closing them tells the receivers that no data follows.
-        ended.iter_mut().for_each(|(_, worked)| worked.connections = None);
-        self.wait_for_stragglers(may);
-        self.stop();
-        for hand in self.hands.drain(..) {
-            ended.push((hand.streams, joined(hand.thread)?));
-        }
-        let found = TestFindings::of(&self.order.asked, &self.streams, self.begun, ended);
-        let host = HostCounters::read().since(&self.host);
-        let radio = self.radio.take().and_then(Radio::report);
-        Ok(TestFindings { report: EndReport { host, radio, ..found.report }, ..found })
-    }
-
-    /// Waits until no data has arrived for a while, none can arrive, or `may` returns false.
-    fn wait_for_stragglers(&self, may: &mut dyn FnMut([u64; 2]) -> bool) {
-        let begun = StdInstant::now();
-        let (mut had, mut since) = (self.counter().bytes()[0], begun);
-        while may(self.counter().bytes())
-            && begun.elapsed() < LONGEST_WAIT
-            && since.elapsed() < STRAGGLERS
-            && !self.hands.iter().all(|hand| hand.thread.is_finished())
-        {
-            std::thread::sleep(LOOK);
-            let has = self.counter().bytes()[0];
-            if std::mem::replace(&mut had, has) != has {
-                since = StdInstant::now();
-            }
-        }
-    }
-
-    fn stop(&self) {
-        self.board.stop_sending.store(true, Ordering::Relaxed);
-        self.board.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Flows {
-    fn drop(&mut self) {
-        self.stop();
-        for hand in self.hands.drain(..) {
-            // The counts of an aborted test are not used.
-            let _ = hand.thread.join();
-        }
+    pub fn end(self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<TestFindings> {
+        let begun = self.transfer.begun();
+        let outcome = self.transfer.end(None, may)?;
+        Ok(TestFindings::of(&self.order.asked, &self.streams, begun, self.threads, outcome))
     }
 }
 
@@ -267,6 +142,27 @@ impl FlowsOrder {
         let most = self.most.map(|most| most.bits_per_s() / u64::from(self.asked.parallel.max(1)));
         asked.into_iter().chain(most).min().map(|rate| Rate::from_bits_per_s(rate.max(8)))
     }
+
+    fn connections(&self, sockets: Vec<TcpStream>, sends: bool) -> TransferPart {
+        let direction = if sends { TransferDirection::Sends } else { TransferDirection::Receives };
+        let pacing = self.rate().map(pacing);
+        let order = StreamOrder { direction, every: EVERY, bytes: None, pacing, window: None };
+        TransferPart::Streams { sockets, order, ending: StreamEnding::Close }
+    }
+
+    fn datagrams(&self, socket: UdpSocket, sends: bool) -> TransferPart {
+        // Times are since the boot of the machine, as in iperf3.
+        let clock = Clock::starting_at(0);
+        let format: Option<Arc<dyn DatagramFormat>> = Some(Arc::new(Iperf3Format(self.asked.counter)));
+        if !sends {
+            return TransferPart::Sink { socket, clock, flow: 0, every: EVERY, format };
+        }
+        let (size, spacing) = (self.asked.len as u16, Spacing::Constant);
+        let order = SourceOrder { flow: 0, size, spacing, every: EVERY };
+        let throttle = Arc::new(Throttle::new(self.rate().unwrap_or(UNLIMITED)));
+        let is_scheduled = self.rate().is_some();
+        TransferPart::Source { socket, clock, order, throttle, format, is_scheduled }
+    }
 }
 
 impl TestStream {
@@ -275,38 +171,35 @@ impl TestStream {
     /// # Errors
     /// The iperf3 error code of the option that the kernel refuses.
     pub fn set_options(&self, asked: &TestParameters) -> Result<(), Iperf3Refusal> {
-        let refused = |code| move |error: Errno| Iperf3Refusal { code, errno: error.raw_os_error() };
-        let socket = match &self.socket {
-            StreamSocket::Tcp(socket) => socket.as_fd(),
-            StreamSocket::Udp(socket) => socket.as_fd(),
+        let set = |code, done: Result<(), Errno>| {
+            done.map_err(|error| Iperf3Refusal { code, errno: error.raw_os_error() })
+        };
+        let (socket, is_tcp) = match &self.socket {
+            StreamSocket::Tcp(socket) => (socket.as_fd(), true),
+            StreamSocket::Udp(socket) => (socket.as_fd(), false),
         };
         if asked.window > 0 {
             let bytes = asked.window as usize;
-            sockopt::set_socket_send_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
-            sockopt::set_socket_recv_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
+            set(Iperf3Code::SET_BUFFER, sockopt::set_socket_send_buffer_size(socket, bytes))?;
+            set(Iperf3Code::SET_BUFFER, sockopt::set_socket_recv_buffer_size(socket, bytes))?;
         }
         match (asked.tos, self.ends[0].is_ipv4()) {
             (0, _) => {}
-            (tos, true) => sockopt::set_ip_tos(socket, tos).map_err(refused(Iperf3Code::SET_TOS))?,
-            (tos, false) => {
-                sockopt::set_ipv6_tclass(socket, tos.into()).map_err(refused(Iperf3Code::SET_TOS))?;
+            (tos, true) => set(Iperf3Code::SET_TOS, sockopt::set_ip_tos(socket, tos))?,
+            (tos, false) => set(Iperf3Code::SET_TOS, sockopt::set_ipv6_tclass(socket, tos.into()))?,
+        }
+        if let Some(name) = asked.congestion.as_ref().filter(|_| is_tcp) {
+            set(Iperf3Code::CONGESTION, sockopt::set_tcp_congestion(socket, name))?;
+        }
+        if is_tcp && asked.no_delay {
+            set(Iperf3Code::SET_NO_DELAY, sockopt::set_tcp_nodelay(socket, true))?;
+        }
+        match &self.socket {
+            StreamSocket::Udp(socket) if asked.streams() > FEW => {
+                let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL);
+                set(Iperf3Code::SET_BUFFER, disable_gro(socket).map_err(errno))
             }
+            _ => Ok(()),
         }
-        if let (StreamSocket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
-            sockopt::set_tcp_congestion(socket, name).map_err(refused(Iperf3Code::CONGESTION))?;
-        }
-        if let StreamSocket::Udp(socket) = &self.socket
-            && asked.streams() > FEW
-        {
-            let refused = |error: io::Error| Iperf3Refusal {
-                code: Iperf3Code::SET_BUFFER,
-                errno: error.raw_os_error().unwrap_or(0),
-            };
-            disable_gro(socket).map_err(refused)?;
-        }
-        if matches!(self.socket, StreamSocket::Tcp(_)) && asked.no_delay {
-            sockopt::set_tcp_nodelay(socket, true).map_err(refused(Iperf3Code::SET_NO_DELAY))?;
-        }
-        Ok(())
     }
 }

@@ -15,16 +15,10 @@ pub struct StreamMark {
     pub tcp: Option<TcpReadings>,
     /// Kernel counters of any connection, in netrig's own protocol.
     pub kernel: ConnectionCounts,
-    /// Bytes that the peer has acknowledged, for a connection on which this end sends.
-    pub acknowledged: u64,
     /// Totals of datagrams.
     pub udp: UdpReadings,
-    /// Datagrams that were due and that this end could not send. Zero for a sender without a rate limit.
-    pub skipped: u64,
     /// Datagrams that reached this host and that the kernel dropped because the socket buffer was full.
     pub dropped: u64,
-    /// Duplicate datagrams received.
-    pub twice: u64,
 }
 
 /// Totals of some streams at the ends of intervals.
@@ -45,6 +39,13 @@ impl StreamRecord {
         let warm = (warm_up_ns == 0).then_some(0);
         let rows = vec![(0, vec![StreamMark::default(); streams])];
         Self { every_ns, warm_up_ns, next_ns: every_ns, warm, rows }
+    }
+
+    /// The record of one stream with these rows after its start: times, ns, and totals.
+    pub fn of_rows(rows: impl Iterator<Item = (u64, StreamMark)>) -> Self {
+        let mut record = Self::new(1, 0, 0);
+        record.rows.extend(rows.map(|(at_ns, mark)| (at_ns, vec![mark])));
+        record
     }
 
     /// Takes a reading. `marks` is called only if a row is due.
@@ -109,8 +110,10 @@ impl StreamRecord {
                 start: *start as f64 * 1e-9 - origin(at),
                 end: *end as f64 * 1e-9 - origin(at),
                 omitted: at < warm,
-                bytes: after.bytes - before.bytes,
-                tcp: after.tcp.map(|tcp| TcpReadings { retransmits: tcp.retransmits - again, ..tcp }),
+                bytes: after.bytes.saturating_sub(before.bytes),
+                tcp: after
+                    .tcp
+                    .map(|tcp| TcpReadings { retransmits: tcp.retransmits.saturating_sub(again), ..tcp }),
                 udp: since(after.udp, before.udp),
             }
         });
@@ -130,12 +133,13 @@ impl StreamRecord {
     }
 }
 
-/// Differences between two times. The jitter is that of the later one. A late datagram may reduce the loss.
+/// Differences between two times. The jitter is that of the later one. A late datagram may reduce the loss, and the numbers of a
+/// peer may be any.
 fn since(now: UdpReadings, before: UdpReadings) -> UdpReadings {
     UdpReadings {
-        packets: now.packets - before.packets,
+        packets: now.packets.saturating_sub(before.packets),
         lost: now.lost.saturating_sub(before.lost),
-        out_of_order: now.out_of_order - before.out_of_order,
+        out_of_order: now.out_of_order.saturating_sub(before.out_of_order),
         jitter: now.jitter,
     }
 }

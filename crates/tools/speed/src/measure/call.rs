@@ -1,14 +1,14 @@
 //! The client side of a session.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_bulk::{connect, datagram_socket};
 use netrig_core::{Duration, Rate};
-use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, random, shown_up_to};
 use netrig_probe::control::boot;
 use netrig_probe::stamp::HmacKey;
@@ -17,14 +17,14 @@ use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
 use crate::admission::AdmissionRefusal;
-use crate::carry::{EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::meter::ArrivalCourse;
 use crate::protocol::greeting::greet_server;
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
-    MeasurementPhase, PREAMBLE_LEN, PhaseError, Preamble, clock_mark,
+    MeasurementPhase, PhaseError, Preamble, clock_mark,
 };
-use crate::talk::{ControlConnection, PATIENCE, is_nothing};
+use crate::talk::{ControlConnection, PATIENCE, knock};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -201,7 +201,7 @@ impl SpeedCall {
         let server = order.server;
         let absent = |source| SpeedError::Connect { server, source };
         let options = TcpOptions { max_segment: Some(short_segment(server)), ..TcpOptions::default() };
-        let socket = connect(server, &options, WAIT).map_err(absent)?;
+        let socket = dial(server, &options).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
         let path = TcpInfo::read(&socket).unwrap_or_default();
         let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
@@ -279,7 +279,8 @@ impl SpeedCall {
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
         // Receivers must run before data is sent.
-        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets).map_err(SpeedError::Carrying)?;
+        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets, Allowance::default());
+        let carrying = carrying.map_err(SpeedError::Carrying)?;
         self.talk.say(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;
         self.watch(phase, carrying, cancel, watch)
@@ -294,7 +295,7 @@ impl SpeedCall {
             Carrier::Idle => Ok(PhaseSockets::None),
             Carrier::Tcp { streams, .. } => {
                 let connect = |stream: u16| {
-                    let socket = connect(server, &self.order.options, WAIT)?;
+                    let socket = dial(server, &self.order.options)?;
                     io::Write::write_all(&mut &socket, &preamble(stream.into()).encode())?;
                     Ok(socket)
                 };
@@ -305,7 +306,9 @@ impl SpeedCall {
                 let local = HostAddress::from(self.local).at(0);
                 let socket = datagram_socket(local, server, self.order.options.buffers);
                 let socket = socket.map_err(io::Error::other).map_err(failed)?;
-                knock(&socket, &preamble(0)).map_err(|source| SpeedError::NoDatagrams { server, source })?;
+                let request = preamble(0).encode();
+                knock(&socket, &request, KNOCK, |answer| answer == request)
+                    .map_err(|source| SpeedError::NoDatagrams { server, source })?;
                 Ok(match phase.carrier {
                     Carrier::Sctp { .. } => {
                         PhaseSockets::Sctp { socket, window: self.order.options.window_clamp }
@@ -335,7 +338,7 @@ impl SpeedCall {
         let ended = monotonic_nanos();
         let talked = before.and_then(|first| Ok(ControlTraffic::between(&first, &self.talk.info()?))).ok();
         let settled = told.and_then(|over| {
-            let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
+            let sent = carrying.transfer.stop_sending().map_err(SpeedError::Carrying)?;
             self.talk.say(&FromClient::End { sent })?;
             Ok((over, self.hear_report(&phase, &mut far)?))
         });
@@ -343,7 +346,7 @@ impl SpeedCall {
             Ok(settled) => settled,
             Err(error) => {
                 // The counts of this end and the readings received from the server are kept.
-                let near = carrying.end(None).ok();
+                let near = carrying.end(None, &mut |_| true).ok();
                 self.broken = near.map(|near| CarriedPhase {
                     phase,
                     span: [begun, ended],
@@ -356,7 +359,7 @@ impl SpeedCall {
             }
         };
         let sent_there = report.datagrams.map(|datagrams| datagrams.sent);
-        let mut near = carrying.end(sent_there).map_err(SpeedError::Carrying)?;
+        let mut near = carrying.end(sent_there, &mut |_| true).map_err(SpeedError::Carrying)?;
         far.report = report;
         let Buffers { send, receive } = self.order.options.buffers;
         near.report.chosen_buffers = [send.is_some(), receive.is_some()];
@@ -377,7 +380,7 @@ impl SpeedCall {
             if monotonic_nanos() - begun >= phase.lasts_ns || steering.enough {
                 return Ok(false);
             }
-            if cancel.load(Ordering::Relaxed) || carrying.is_over() {
+            if cancel.load(Ordering::Relaxed) || carrying.transfer.is_over() {
                 return Ok(true);
             }
             while let Some(live) = carrying.poll_live() {
@@ -457,6 +460,15 @@ impl SpeedCall {
     }
 }
 
+/// Opens a blocking connection with options that must be set before the handshake.
+fn dial(to: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream> {
+    let any = HostAddress::unspecified_for(to).at(0);
+    let socket = SocketBuilder::tcp(options, 0, any).and_then(SocketBuilder::bound);
+    let stream = connect(socket.map_err(io::Error::other)?, to, WAIT, &AtomicBool::new(false))?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// The segment size that every path carries, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 without headers). Control messages then
 /// pass a path MTU black hole and can report it.
 const fn short_segment(server: SocketAddr) -> u16 {
@@ -529,24 +541,6 @@ fn fit_for_sentences(mut report: EndReport) -> EndReport {
         *words = shown_up_to(LONGEST_SENTENCE, words);
     }
     report
-}
-
-/// Requests datagrams until the server answers.
-fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
-    let until = StdInstant::now() + PATIENCE;
-    socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(KNOCK))?;
-    let mut bytes = [0; PREAMBLE_LEN];
-    while StdInstant::now() < until {
-        socket.send(&preamble.encode())?;
-        match socket.recv(&mut bytes) {
-            Ok(len) if Preamble::decode(&bytes[..len]) == Some(*preamble) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if is_nothing(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
 }
 
 #[cfg(test)]

@@ -13,13 +13,15 @@ use super::progress::MeasureProgress;
 use super::report::SpeedReport;
 use crate::carry::PhaseOutcome;
 use crate::cause;
-use crate::flows::{self, StreamFindings, StreamMark, TestError, TestOrder, TestOutcome};
+use crate::flows::{self, StreamFindings, StreamMark, StreamRecord, TestError, TestOrder, TestOutcome};
 use crate::iperf3::{
-    CpuUse, SessionError, StreamInterval, StreamPath, StreamTotals, TestDirection, TestDocument,
-    TestParameters, TestResults, TestRole,
+    CpuUse, SessionError, StreamPath, StreamTotals, TestDirection, TestDocument, TestParameters, TestResults,
+    TestRole,
 };
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
-use crate::protocol::{Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, EndReport};
+use crate::protocol::{
+    Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport,
+};
 
 /// Time for which a server may still be busy with the previous test, and the interval of retries.
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
@@ -186,7 +188,9 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
         let segment = found.report.segment.unwrap_or(0);
         tell((stream, number, &times), [&mut near, &mut far], told, segment);
     }
-    near.report = EndReport { datagrams: near.report.datagrams, ..found.report.clone() };
+    // Documents of iperf3 have no distribution of losses.
+    let datagrams = found.report.datagrams.map(|all| Datagrams { loss_periods: None, ..all });
+    near.report = EndReport { datagrams, ..found.report.clone() };
     far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
     // The server is assumed to send segments of the same size, because the path is the same.
     (far.report.segment, far.report.timestamps) = (near.report.segment, near.report.timestamps);
@@ -264,7 +268,7 @@ fn tell(
                     ..mark.kernel
                 });
                 // The server reports received bytes only at the end, so acknowledged bytes are used.
-                far.counted.push(of(mark.acknowledged, 0));
+                far.counted.push(of(mark.kernel.acknowledged.unwrap_or(0), 0));
             } else {
                 let ConnectionCounts { segments, has_hole, .. } = mark.kernel;
                 near.counted.push(ConnectionCounts { segments, has_hole, ..of(mark.bytes, 0) });
@@ -278,31 +282,19 @@ fn tell(
             }
         }
     }
-    if is_udp {
-        let (sender, receiver) = if stream.sends { (&mut *near, &mut *far) } else { (&mut *far, &mut *near) };
-        let packets = |end: bool| if end { Some(ours.udp.packets) } else { told.map(|told| told.packets) };
-        let (lost, jitter_s) = if stream.sends {
-            (told.map_or(0, |told| told.errors), told.map(|told| told.jitter))
-        } else {
-            (ours.udp.lost, Some(ours.udp.jitter))
-        };
-        let (sent, came) = (packets(stream.sends), packets(!stream.sends).unwrap_or(0));
-        let all = sender.report.datagrams.get_or_insert_default();
-        all.sent += sent.unwrap_or(came);
-        all.skipped += marks.last().map_or(0, |mark| mark.skipped);
-        if stream.sends && told.is_none() {
-            return;
+    // A server reports neither late nor duplicate datagrams, nor drops of its socket.
+    match told.filter(|_| is_udp) {
+        Some(told) if stream.sends => {
+            let all = far.report.datagrams.get_or_insert_default();
+            all.received += told.packets.saturating_sub(told.errors);
+            all.lost += told.errors;
+            all.jitter_s = Some(told.jitter);
         }
-        let all = receiver.report.datagrams.get_or_insert_default();
-        all.received += came.saturating_sub(lost);
-        all.lost += lost;
-        all.jitter_s = jitter_s;
-        // A server reports neither late nor duplicate datagrams, nor drops of its socket.
-        if let Some(last) = marks.last().filter(|_| !stream.sends) {
-            *all.dropped.get_or_insert_default() += last.dropped;
-            *all.duplicated.get_or_insert_default() += last.twice;
-            *all.reordered.get_or_insert_default() += last.udp.out_of_order;
+        _ if is_udp && !stream.sends => {
+            let sent = told.map_or(ours.udp.packets, |told| told.packets);
+            far.report.datagrams.get_or_insert_default().sent += sent;
         }
+        _ => {}
     }
 }
 
@@ -315,7 +307,7 @@ impl CarriedPhase {
         let mut start = flows::start(role, format!("phase-{}", self.phase.number), asked);
         let report = &self.near.report;
         start.mss = report.segment.or(self.far.report.segment).unwrap_or(0);
-        [start.send_buffer, start.receive_buffer] = report.buffers_in_32_bits();
+        [start.send_buffer, start.receive_buffer] = flows::buffers_in_32_bits(report);
         let halves = [(DataDirection::Up, true), (DataDirection::Down, false)];
         let halves = halves.into_iter().filter(|(half, _)| way == *half || way == DataDirection::Both);
         let streams = halves.flat_map(|(_, sends)| self.streams(sends));
@@ -364,67 +356,48 @@ const PATH: StreamPath = StreamPath {
 };
 
 fn stream(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, number: u16) -> StreamReadings {
-    let bytes = |counted: &ConnectionCounts, sends: bool| if sends { counted.sent } else { counted.received };
-    let of = |outcome: &'_ PhaseOutcome| -> Vec<ConnectionCounts> {
-        outcome.counted.iter().filter(|counted| counted.stream == number).copied().collect()
+    let record = |outcome: &PhaseOutcome, sends: bool| {
+        let segment = u64::from(outcome.report.segment.unwrap_or(1).max(1));
+        let path_mtu = outcome.report.path_mtu.unwrap_or(0).into();
+        let counted = outcome.counted.iter().filter(|counted| counted.stream == number);
+        StreamRecord::of_rows(counted.map(|now| {
+            let tcp = TcpReadings {
+                retransmits: now.sent_again.unwrap_or(0) / segment,
+                congestion_window: now.cwnd,
+                send_window: now.window,
+                rtt: now.srtt_ns.unwrap_or(0) / 1_000,
+                path_mtu,
+                ..TcpReadings::default()
+            };
+            let (bytes, tcp) = if sends { (now.sent, Some(tcp)) } else { (now.received, None) };
+            (now.at_ns, StreamMark { bytes, tcp, ..StreamMark::default() })
+        }))
     };
-    let segment = u64::from(near.report.segment.unwrap_or(1).max(1));
-    let (mut before, mut intervals) = (ConnectionCounts::default(), Vec::new());
-    for now in of(near) {
-        let tcp = TcpReadings {
-            retransmits: now.sent_again.unwrap_or(0).saturating_sub(before.sent_again.unwrap_or(0)) / segment,
-            congestion_window: now.cwnd,
-            send_window: now.window,
-            rtt: now.srtt_ns.unwrap_or(0) / 1_000,
-            path_mtu: near.report.path_mtu.unwrap_or(0).into(),
-            ..TcpReadings::default()
-        };
-        intervals.push(StreamInterval {
-            start: before.at_ns as f64 * 1e-9,
-            end: now.at_ns as f64 * 1e-9,
-            bytes: bytes(&now, sends).saturating_sub(bytes(&before, sends)),
-            tcp: sends.then_some(tcp),
-            ..StreamInterval::default()
-        });
-        before = now;
+    let (local, remote) = (record(near, sends), record(far, !sends));
+    let end = |record: &StreamRecord| (record.rows().len() > 1).then(|| record.end(0));
+    StreamReadings {
+        path: PATH,
+        sends,
+        intervals: local.intervals(0),
+        local: end(&local),
+        remote: end(&remote),
     }
-    let end = |outcome: &PhaseOutcome, sends: bool| {
-        let all = of(outcome);
-        let (last, again) = (all.last()?, all.iter().filter_map(|counted| counted.sent_again).max());
-        let again = again.unwrap_or(0) / u64::from(outcome.report.segment.unwrap_or(1).max(1));
-        Some(StreamTotals {
-            seconds: last.at_ns as f64 * 1e-9,
-            bytes: bytes(last, sends),
-            retransmits: sends.then_some(again),
-            udp: UdpReadings::default(),
-        })
-    };
-    StreamReadings { path: PATH, sends, intervals, local: end(near, sends), remote: end(far, !sends) }
 }
 
 fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) -> StreamReadings {
     let (sender, receiver) = if sends { (near, far) } else { (far, near) };
-    let (mut before, mut intervals) = (DatagramCounts::default(), Vec::new());
-    for now in &receiver.heard {
-        // The numbers of an aborted server may be any.
-        let expected = now.expected.saturating_sub(before.expected);
-        let came = now.received.saturating_sub(before.received);
-        intervals.push(StreamInterval {
-            start: before.at_ns as f64 * 1e-9,
-            end: now.at_ns as f64 * 1e-9,
-            bytes: if sends { expected.saturating_mul(size) } else { now.bytes.saturating_sub(before.bytes) },
-            udp: UdpReadings {
-                packets: expected,
-                lost: expected.saturating_sub(came),
-                jitter: now.jitter_ns.map_or(0.0, |ns| ns as f64 * 1e-9),
-                ..UdpReadings::default()
-            },
-            ..StreamInterval::default()
-        });
-        before = *now;
-    }
+    let record = StreamRecord::of_rows(receiver.heard.iter().map(|now| {
+        let udp = UdpReadings {
+            packets: now.expected,
+            lost: now.expected.saturating_sub(now.received),
+            jitter: now.jitter_ns.map_or(0.0, |ns| ns as f64 * 1e-9),
+            ..UdpReadings::default()
+        };
+        let bytes = if sends { now.expected.saturating_mul(size) } else { now.bytes };
+        (now.at_ns, StreamMark { bytes, udp, ..StreamMark::default() })
+    }));
     let [sent, came] = [sender, receiver].map(|end| end.report.datagrams.unwrap_or_default());
-    let seconds = before.at_ns as f64 * 1e-9;
+    let seconds = record.span_s()[1];
     let sent_end = StreamTotals {
         seconds,
         bytes: sent.sent.saturating_mul(size),
@@ -438,8 +411,10 @@ fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) ->
         out_of_order: came.reordered.unwrap_or(0),
         jitter: came.jitter_s.unwrap_or(0.0),
     };
-    let came_end = StreamTotals { seconds, bytes: before.bytes, retransmits: None, udp };
+    let bytes = receiver.heard.last().map_or(0, |last| last.bytes);
+    let came_end = StreamTotals { seconds, bytes, retransmits: None, udp };
     let (local, remote) = if sends { (sent_end, came_end) } else { (came_end, sent_end) };
+    let intervals = record.intervals(0);
     StreamReadings { path: PATH, sends, intervals, local: Some(local), remote: Some(remote) }
 }
 

@@ -29,13 +29,14 @@ mod words;
 pub use clock::clock_mark;
 pub use echo::{ECHO_LEN, EchoDatagram};
 pub use keyring::{Keyring, KeyringError};
+pub use netrig_bulk::{Datagrams, EndReport};
 pub use opening::ConnectionOpening;
 pub use preamble::{PREAMBLE_LEN, Preamble, SessionToken};
 pub use session::{SessionAction, SpeedSession, Violation};
 pub(crate) use words::LONGEST_INTERVAL;
 pub use words::{
-    Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport,
-    FromClient, FromServer, MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL,
+    Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, FromClient, FromServer,
+    MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL,
 };
 
 /// The version of the protocol. Both ends must have the same.

@@ -1,6 +1,6 @@
 //! The messages.
 
-use netrig_bulk::{HostReport, LossPeriods, RadioReport};
+use netrig_bulk::EndReport;
 use netrig_core::{Duration, Rate};
 use netrig_host::{STAMP_LEN, shown};
 use schemars::JsonSchema;
@@ -445,74 +445,6 @@ pub struct DatagramCounts {
     pub passage_ns: Option<[i64; 3]>,
     /// Jitter (RFC 3550 section 6.4.1), ns. Absent before the second datagram, and if not reported.
     pub jitter_ns: Option<u64>,
-}
-
-/// Totals of the datagrams of a phase in one direction, at one end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Datagrams {
-    /// Datagrams sent by this end.
-    pub sent: u64,
-    /// Datagrams that were due and could not be sent.
-    pub skipped: u64,
-    /// Datagrams received by this end, without duplicates.
-    pub received: u64,
-    /// Duplicates received. Absent at the sender, and if not reported.
-    pub duplicated: Option<u64>,
-    /// Reordered datagrams: received after one with a higher number (RFC 4737 section 3.3). Absent at the sender, and if not reported.
-    pub reordered: Option<u64>,
-    /// Datagrams that never arrived.
-    pub lost: u64,
-    /// The distribution of losses. Absent at the sender, and if not reported.
-    pub loss_periods: Option<LossPeriods>,
-    /// Datagrams that reached this host and that the full socket buffer dropped. Absent at the sender, and if not reported.
-    pub dropped: Option<u64>,
-    /// Jitter at the last datagram (RFC 3550 section 6.4.1), s. Absent if fewer than two arrived.
-    pub jitter_s: Option<f64>,
-    /// The largest step of the wall clock of this host, which stamps arrivals, during the phase, s. Absent at the sender, and if the
-    /// clock was not set.
-    pub clock_set_s: Option<f64>,
-}
-
-/// The report of one end on a whole phase.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EndReport {
-    /// Counters of the host during the phase.
-    pub host: HostReport,
-    /// Processor time of the threads that carried data, ns.
-    pub ran_ns: u64,
-    /// Time for which these threads waited for a processor, ns.
-    pub waited_ns: u64,
-    /// Sum of the lifetimes of these threads, ns.
-    pub threads_ns: u64,
-    /// Payload of a full sent segment or SCTP packet, bytes. Absent for datagrams at a rate.
-    pub segment: Option<u32>,
-    /// Whether sent segments have time stamps (RFC 7323), which lengthen the header.
-    pub timestamps: bool,
-    /// The path MTU that the kernel assumes, bytes.
-    pub path_mtu: Option<u32>,
-    /// Whether options set the send and the receive buffer, so that kernel settings do not apply.
-    pub chosen_buffers: [bool; 2],
-    /// Sizes of the send and the receive buffer, bytes.
-    pub buffers: Option<[u64; 2]>,
-    /// The largest receive window, bytes, if the kernel does not choose it.
-    pub window: Option<u32>,
-    /// The congestion control of the sender.
-    pub congestion: Option<String>,
-    /// The radio of the outgoing interface, if it is one.
-    pub radio: Option<RadioReport>,
-    /// Totals of datagrams.
-    pub datagrams: Option<Datagrams>,
-    /// Faults that make the phase invalid as a measurement of the path.
-    pub faults: Vec<String>,
-}
-
-impl EndReport {
-    /// Sizes of the send and the receive buffer, bytes, capped to the 32 bits of iperf3's documents.
-    pub(crate) fn buffers_in_32_bits(&self) -> [u32; 2] {
-        self.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_bulk::{Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
+use netrig_bulk::{ByteBudget, Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
 use netrig_core::Duration;
 use netrig_probe::web::answer::{ObjectResponse, Objects};
 use netrig_probe::web::message::{HttpError, HttpRequest, HttpResponse};
@@ -140,15 +140,14 @@ fn give(
     let order = StreamOrder {
         direction: TransferDirection::Sends,
         every: EVERY,
-        bytes: Some(answer.fill),
+        bytes: Some(ByteBudget::new(answer.fill)),
         pacing: slot.held_to().map(pacing),
         window: None,
     };
     let mut streams = Streams::new(vec![socket], order)?;
     let (stop, mut overrun) = (AtomicBool::new(false), None);
     let end = streams.carry(&stop, &mut |reading: &Reading| {
-        let sent = reading.connections.iter().map(|carried| carried.sent).sum();
-        overrun = overrun.or(slot.spend([0, sent]).err());
+        overrun = overrun.or(slot.spend([0, reading.bytes()[1]]).err());
         stop.store(overrun.is_some() || shared.stop.load(Ordering::Relaxed), Ordering::Relaxed);
     })?;
     match (overrun, end) {

@@ -341,8 +341,8 @@ impl<'a> Iperf3Session<'a> {
         let TestStage::Carrying(mut slot, flows) = std::mem::replace(&mut self.stage, TestStage::Told) else {
             return;
         };
-        let (counter, mut spent) = (flows.counter(), Ok(()));
-        let ended = flows.end_while(&mut |bytes| {
+        let (counter, mut spent) = (flows.transfer.counter(), Ok(()));
+        let ended = flows.end(&mut |bytes| {
             spent = slot.spend(bytes);
             spent.is_ok() && !self.shared.stop.load(Ordering::Relaxed)
         });
@@ -370,7 +370,7 @@ impl<'a> Iperf3Session<'a> {
     }
 
     fn keep_to_budget(&mut self) {
-        self.spends(self.stage.flows().map_or([0; 2], |flows| flows.counter().bytes()));
+        self.spends(self.stage.flows().map_or([0; 2], |flows| flows.transfer.counter().bytes()));
         if self.shared.stop.load(Ordering::Relaxed) {
             self.break_off(Iperf3Error::Ending);
         }
@@ -394,7 +394,7 @@ impl<'a> Iperf3Session<'a> {
             }
             self.broken = Some(why);
             if let Some(flows) = self.stage.flows() {
-                flows.halt();
+                flows.transfer.halt();
             }
         }
     }

@@ -356,7 +356,7 @@ impl NetrigSession<'_> {
         let had: u64 = self.carried.iter().sum();
         let bytes = Some(self.shared.limits.bytes.saturating_sub(had).saturating_add(1));
         let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
-        let carrying = RunningPhase::begin_within(&current.phase, EndRole::Server, sockets, allowance);
+        let carrying = RunningPhase::begin(&current.phase, EndRole::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
         Ok(self.talk.say_within(&FromServer::Begun, LISTENING)?)
@@ -402,7 +402,7 @@ impl NetrigSession<'_> {
     /// Checks the budget of the session and the stop flag of the server.
     fn keep_on(&mut self) -> Result<(), SessionError> {
         let carrying = self.phase.as_ref().and_then(|current| current.carrying.as_ref());
-        self.keep_on_with(carrying.map_or([0; 2], RunningPhase::bytes))
+        self.keep_on_with(carrying.map_or([0; 2], |carrying| carrying.transfer.counter().bytes()))
     }
 
     /// Checks the budget with the bytes received and sent in this phase.
@@ -416,7 +416,7 @@ impl NetrigSession<'_> {
     /// Aborts the phase and gives up the admission.
     fn break_off(&mut self) {
         let carrying = self.phase.take().and_then(|current| current.carrying);
-        if let Some(counter) = carrying.as_ref().map(RunningPhase::counter) {
+        if let Some(counter) = carrying.as_ref().map(|carrying| carrying.transfer.counter()) {
             drop(carrying);
             self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
         }
@@ -431,8 +431,8 @@ impl NetrigSession<'_> {
         let Some(current) = self.phase.take() else { return Ok(()) };
         let outcome = match current.carrying {
             Some(carrying) => {
-                let (counter, mut kept) = (carrying.counter(), Ok(()));
-                let outcome = carrying.end_while(sent, &mut |bytes| {
+                let (counter, mut kept) = (carrying.transfer.counter(), Ok(()));
+                let outcome = carrying.end(sent, &mut |bytes| {
                     kept = self.keep_on_with(bytes);
                     kept.is_ok()
                 });

@@ -15,7 +15,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_bulk::connect;
 use netrig_core::Duration;
 use netrig_host::frames::{read_frame, write_frame};
-use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
 use netrig_host::tls::{self, Trust};
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::protocol::greeting::{EXPORTER, greet_server};
@@ -261,7 +261,10 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
         // Of short segments the kernels keep little: it is the server that has the report.
         let buffers = Buffers { receive: Some(1 << 14), ..Buffers::default() };
         let options = TcpOptions { max_segment: Some(536), buffers, ..TcpOptions::default() };
-        let socket = connect(address, &options, Duration::from_secs(5)).unwrap();
+        let local = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let socket = SocketBuilder::tcp(&options, 0, local).and_then(SocketBuilder::bound).unwrap();
+        let socket = connect(socket, address, Duration::from_secs(5), &stop).unwrap();
+        socket.set_nonblocking(false).unwrap();
         let mut client = Client::let_in_over(socket);
         let carrier = Carrier::Tcp { way: DataDirection::Up, streams: STREAMS, congestion: None };
         let (lasts_ns, every_ns) = (3_000_000_000, 10_000_000);
