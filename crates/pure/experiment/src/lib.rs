@@ -47,7 +47,7 @@ pub use file::{
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};
-pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
+pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule, Validity};
 pub use level::{Factor, Level, LevelUnit, LevelValue, Point};
 pub use media::{CallQuality, MediaArrival, VideoQuality};
 pub use netrig_link::LinkSettings;

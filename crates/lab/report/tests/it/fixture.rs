@@ -3,7 +3,7 @@
 use netrig_core::{Seeds, Stream};
 use netrig_experiment::{
     AxisData, Experiment, FigureData, FigurePoint, Legend, Level, Panel, Paper, Point, PointRuns, Results,
-    RunRecord, Series, Status,
+    RunRecord, Series, StoppingRule,
 };
 
 pub const OUTAGE: &str = include_str!("outage.toml");
@@ -48,8 +48,10 @@ impl Study {
         let experiment = experiment.unwrap_or_else(|e| panic!("{e}"));
         let plan = experiment.plan();
         let places = (0..plan.len()).flat_map(|i| substrates.iter().map(move |substrate| (i, *substrate)));
+        let (replications, confidence) = (&experiment.design.replications, experiment.design.confidence);
+        let rule = StoppingRule::new(replications, confidence).expect("a rule");
         let points: Vec<PointRuns> =
-            places.map(|(i, substrate)| runs(substrate, plan.point(i), n, &formula)).collect();
+            places.map(|(i, substrate)| runs(substrate, plan.point(i), n, &rule, &formula)).collect();
         let results = Results::judge(&experiment.design, &points, "0.1.0+abc1234");
         Self { experiment, text: text.to_owned(), results }
     }
@@ -59,6 +61,7 @@ fn runs(
     substrate: &str,
     point: Point,
     n: u32,
+    rule: &StoppingRule,
     formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
 ) -> PointRuns {
     let run = |replication| {
@@ -66,13 +69,13 @@ fn runs(
         RunRecord {
             replication,
             seed: u64::from(replication),
-            valid: true,
-            responses: values.into_iter().map(|(name, value)| (name.to_owned(), Some(value))).collect(),
+            responses: values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
             ..RunRecord::default()
         }
     };
-    let runs = (1..=n).map(run).collect();
-    PointRuns { substrate: substrate.into(), point: point.clone(), status: Status::Ok, why: None, runs }
+    let runs: Vec<RunRecord> = (1..=n).map(run).collect();
+    let last = rule.decide(&runs).last();
+    PointRuns::new(substrate, point.clone(), runs, last)
 }
 
 /// The input of a formula: a point and a replication.

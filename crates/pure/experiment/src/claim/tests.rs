@@ -1,7 +1,7 @@
 //! Each kind of claim with each verdict, on fictitious data.
 
 use crate::judge::fixture::{Study, StudyPoint};
-use crate::{ClaimResult, ClaimVerdict, Status};
+use crate::{ClaimResult, ClaimVerdict, Status, Validity};
 
 const TRANSPORTS: (&str, &[&str]) = ("transport", &["tcp", "sctp"]);
 const OUTAGES: (&str, &[&str]) = ("down_for", &["0 s", "5 s", "10 s", "20 s"]);
@@ -246,7 +246,9 @@ fn a_knee_is_looked_for_where_runs_are_valid() {
         };
         for (point, load) in study.points.iter_mut().zip(1..) {
             for (number, run) in point.runs.iter_mut().enumerate() {
-                run.valid = is_valid(f64::from(load), number);
+                if !is_valid(f64::from(load), number) {
+                    run.validity = Validity::Invalid("the CPU was busy".into());
+                }
             }
         }
         study.verdict()
@@ -415,8 +417,8 @@ fn only_pairs_count() {
         let missing = place.level("transport") == "tcp" && place.replication == 3;
         (!missing).then(|| sctp_gains(20.0, 5.0)(place))
     });
-    study.points[1].runs[4].valid = false;
-    study.points[1].runs[5].responses.insert("r".into(), Some(f64::NAN));
+    study.points[1].runs[4].validity = Validity::Invalid("the CPU was busy".into());
+    study.points[1].runs[5].responses.insert("r".into(), f64::NAN.into());
     let result = study.verdict();
     assert_eq!(result.points[0].n, 7);
     assert!(result.why.contains("(n = 7), 3 replications were measured on one side only"), "{}", result.why);

@@ -70,7 +70,7 @@ fn levels_that_are_no_numbers_are_categories() {
 #[test]
 fn substrates_are_lines_of_their_own() {
     let mut study = Study::new(FACTORS).run_on("sim", 1, |_| Some(1.0)).run_on("vm", 1, |_| Some(2.0));
-    study.points[0].runs[0].responses.insert("r".into(), None);
+    study.points[0].runs[0].responses.insert("r".into(), crate::MeasuredValue::not("no data arrived"));
     let data = figure(study, "x = 'gap'\ny = 'r'\nwhere = { down_for = '0 s', transport = 'tcp' }");
     let lines: Vec<(String, usize)> =
         data.panels[0].series.iter().map(|series| (series.legend.to_string(), series.points.len())).collect();

@@ -1,7 +1,5 @@
 //! A fictitious study for tests: factors, claims and tables as a file writes them, and values by a formula.
 
-use std::collections::BTreeMap;
-
 use netrig_core::{Seeds, Stream};
 
 use super::{Design, PointRuns, RunRecord};
@@ -117,25 +115,17 @@ impl Study {
         }
         for point in points {
             let run = |replication| {
-                let responses =
-                    BTreeMap::from([("r".to_owned(), value(&StudyPoint { point: &point, replication }))]);
+                let value = value(&StudyPoint { point: &point, replication });
                 RunRecord {
                     replication,
                     seed: u64::from(replication),
-                    valid: true,
                     deterministic: self.deterministic,
-                    responses,
+                    responses: value.map(|value| ("r".to_owned(), value.into())).into_iter().collect(),
                     ..RunRecord::default()
                 }
             };
             let runs = (1..=n).map(run).collect();
-            self.points.push(PointRuns {
-                substrate: substrate.to_owned(),
-                point,
-                status: Status::Ok,
-                why: None,
-                runs,
-            });
+            self.points.push(PointRuns::new(substrate, point, runs, None));
         }
         self
     }

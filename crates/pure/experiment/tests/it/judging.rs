@@ -7,7 +7,7 @@ use netrig_core::quantity::{CWND, DATA_PATH, DATA_PAUSED, DATA_RESUMED, WIRE_BYT
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{
     Assignment, Balance, ClaimSpec, ClaimVerdict, Experiment, FigureSpec, Paper, Plan, PointRuns, Reduction,
-    ResponseSpec, Results, RunOutcome, RunRecord, Status, TableSpec, Trace, TracedRun, metric,
+    ResponseSpec, Results, RunOutcome, RunRecord, TableSpec, Trace, TracedRun, metric,
 };
 
 const LINK_DOWN: &str = include_str!("files/link-down.toml");
@@ -131,10 +131,10 @@ fn run_all(experiment: &Experiment, plan: &Plan) -> Vec<PointRuns> {
                 Reduction::new(&experiment.design.responses, experiment.warm_up, &run.scenario);
             report(&mut reduction, &level("transport"), down_for, replication);
             let measured = reduction.finish(&outcome(), at(SECONDS as f64));
-            RunRecord::new(replication, run.seed, &outcome(), &measured)
+            RunRecord::new(replication, run.seed, &outcome(), measured)
         };
         let runs = (1..=10).map(run).collect();
-        PointRuns { substrate: "sim".into(), point: point.clone(), status: Status::Ok, why: None, runs }
+        PointRuns::new("sim", point.clone(), runs, None)
     };
     (0..plan.len()).map(point).collect()
 }
