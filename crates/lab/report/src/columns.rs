@@ -30,9 +30,13 @@ impl<'a> PointColumns<'a> {
                 None => varied.push(name),
             }
         }
-        let substrates = points.iter().any(|point| point.substrate != points[0].substrate);
         let responses = design.responses.iter().map(|(name, _)| (name.as_str(), response_unit(report, name)));
-        Self { substrates, varied, constants, responses: responses.collect() }
+        Self {
+            substrates: report.has_several_substrates(),
+            varied,
+            constants,
+            responses: responses.collect(),
+        }
     }
 }
 
@@ -77,15 +81,6 @@ pub(crate) fn column_units(report: &Report<'_>, table: &TableResult) -> Vec<Unit
         )
     };
     (0..table.columns.len()).map(unit).collect()
-}
-
-/// Whether a claim compares two means by their ratio: its margin is a share of one of them.
-pub(crate) fn is_ratio(report: &Report<'_>, claim: &ClaimResult) -> bool {
-    let claims = &report.experiment.design.claims;
-    let spec = claims.iter().find(|(id, _)| *id == claim.id).map(|(_, spec)| spec);
-    let margin = spec.and_then(|spec| spec.margin.as_ref());
-    let share = margin.is_some_and(|margin| margin.is_share() && margin.value() != 0.0);
-    share && claim.points.iter().any(|point| point.compared.is_some())
 }
 
 /// The comparisons of a claim in the order of the factors' levels.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Experiment, FigureData, Results};
+use netrig_experiment::{Experiment, FigureData, Legend, Results};
 use netrig_store::Provenance;
+
+use crate::wording::legend_in_words;
 
 /// The results of an experiment, with all that its report shows.
 #[derive(Clone, Debug)]
@@ -20,12 +22,19 @@ pub struct Report<'a> {
 /// A picture of a video, beside others in a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// The name of the video.
-    pub title: String,
+    /// The line of the figure that the video belongs to; `None` for the video that was sent.
+    pub legend: Option<Legend>,
     /// The text below the picture.
     pub says: String,
     /// The picture as a PNG file.
     pub png: Vec<u8>,
+}
+
+impl Picture {
+    /// Its title.
+    pub fn title(&self) -> String {
+        self.legend.as_ref().map_or_else(|| "as it was sent".to_owned(), legend_in_words)
+    }
 }
 
 impl<'a> Report<'a> {
@@ -67,14 +76,8 @@ impl<'a> Report<'a> {
         Self { provenance, ..self }
     }
 
-    /// The substrates, each once, in the order of the results.
-    pub(crate) fn substrates(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for point in &self.results.points {
-            if !names.contains(&point.substrate.as_str()) {
-                names.push(&point.substrate);
-            }
-        }
-        names
+    /// Whether there are results of more than one substrate.
+    pub(crate) fn has_several_substrates(&self) -> bool {
+        self.results.substrates().len() > 1
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{PointResult, RunValue, Status};
+use netrig_experiment::{Level, PointResult, RunValue, Status};
 use serde::Serialize;
 
 use crate::Report;
@@ -71,11 +71,17 @@ fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
 fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
     let design = &report.experiment.design;
     report.results.tables.iter().filter_map(|table| {
-        let omitted = design.table(&table.id)?.without_paper(design)?;
-        Some(ResultWarning {
+        let omitted = design.table(&table.id)?.without_paper(design);
+        let factor = |(name, levels): &(&str, Vec<&Level>)| {
+            let levels: Vec<&str> = levels.iter().map(|level| level.text()).collect();
+            format!("{name} = {}", levels.join(", "))
+        };
+        let omitted: Vec<String> = omitted.iter().map(factor).collect();
+        (!omitted.is_empty()).then(|| ResultWarning {
             what: format!("Table \u{ab}{}\u{bb}", table.title),
             why: format!(
-                "the paper's values depend on levels that were not run ({omitted}) and are left out"
+                "the paper's values depend on levels that were not run ({}) and are left out",
+                omitted.join("; ")
             ),
             places: Vec::new(),
         })

@@ -48,7 +48,7 @@ pub use file::{
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule, Validity};
-pub use level::{Factor, Level, LevelUnit, LevelValue, Point};
+pub use level::{Factor, Level, LevelUnit, LevelValue, Point, TypedLevel};
 pub use media::{CallQuality, MediaArrival, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use netrig_experiment::{Level, Point};
+use netrig_experiment::{Level, Point, TypedLevel};
 use netrig_store::{Provenance, ProvenanceId, Replication, Store, StoreError};
 use serde::{Serialize, Serializer};
 
@@ -34,7 +34,7 @@ impl Serialize for Fact {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => text.serialize(serializer),
-            Self::Level(level) => level.value().serialize(serializer),
+            Self::Level(level) => TypedLevel(level).serialize(serializer),
         }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
 
     fn origin(facts: &[(&str, &str)]) -> Origin {
         let fact = |what: &str, value: &str| match what.strip_prefix(FACTOR) {
-            Some(_) => Fact::Level(Level(value.to_owned())),
+            Some(_) => Fact::Level(Level::new(value)),
             None => Fact::Text(value.to_owned()),
         };
         Origin(facts.iter().map(|(what, value)| ((*what).to_owned(), fact(what, value))).collect())

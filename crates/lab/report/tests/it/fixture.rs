@@ -87,7 +87,7 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     pub fn level(&self, factor: &str) -> &str {
-        &self.point.level(factor).expect("the factor exists").0
+        self.point.level(factor).expect("the factor exists").text()
     }
 
     /// The level as a number in base units.
@@ -181,7 +181,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
         categories: Vec::new(),
     };
     let series = |name: &str, period: f64, top: f64| Series {
-        legend: Legend { levels: vec![("transport".into(), Level(name.into()))], ..Legend::default() },
+        legend: Legend { levels: vec![("transport".into(), Level::new(name))], ..Legend::default() },
         substrate: "sim".into(),
         points: (0..50_000)
             .map(|n| f64::from(n) * 0.002)
@@ -196,7 +196,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
     let panel = |transport: &&str| Panel {
         levels: match *transport {
             "" => Point::default(),
-            own => Point([("transport".to_owned(), Level(own.into()))].into()),
+            own => Point([("transport".to_owned(), Level::new(own))].into()),
         },
         series: all
             .iter()

@@ -123,7 +123,7 @@ fn trends_need_every_step() {
     let flat = trend("decreasing", true, 10.0);
     assert_eq!(flat.verdict, ClaimVerdict::Inconclusive, "{}", flat.why);
     let weakest = flat.points[0].compared.clone().unwrap();
-    assert_eq!([weakest[0].0.as_str(), weakest[1].0.as_str()], ["20 s", "10 s"]);
+    assert_eq!([weakest[0].text(), weakest[1].text()], ["20 s", "10 s"]);
     assert_eq!(trend("decreasing", false, 2000.0).verdict, ClaimVerdict::Inconclusive);
 }
 
@@ -142,7 +142,7 @@ fn places_that_the_plan_does_not_compare_are_none() {
     let mut study =
         Study::new(&[OUTAGES, ("shape", &["1.5", "1.2"])]).claim("c", claim).run(10, falls(false, 10.0));
     study.points.retain(|runs| {
-        let level = |factor: &str| runs.point.level(factor).unwrap().0.clone();
+        let level = |factor: &str| runs.point.level(factor).unwrap().to_string();
         level("shape") == "1.5" || level("down_for") == "0 s"
     });
     let result = study.verdict();
@@ -514,10 +514,7 @@ fn what_decided_it_stands_beside_what_was_claimed() {
     let noisy = |place: &StudyPoint<'_>| gain(place) + place.own_luck().normal(0.0, 1.0);
     let supported = study.run(10, noisy).verdict();
     let weakest = supported.decided_by.clone().unwrap();
-    assert_eq!(
-        (supported.verdict, weakest.factors["down_for"].0.as_str()),
-        (ClaimVerdict::Supported, "10 s")
-    );
+    assert_eq!((supported.verdict, weakest.factors["down_for"].text()), (ClaimVerdict::Supported, "10 s"));
     assert!(supported.points.contains(&weakest));
 
     let lost =
@@ -527,7 +524,7 @@ fn what_decided_it_stands_beside_what_was_claimed() {
     let refuted = Study::new(&[TRANSPORTS, OUTAGES]).claim("c", GREATER).run(10, sctp_loses).verdict();
     let against = refuted.decided_by.unwrap();
     assert_eq!((refuted.verdict, against.verdict), (ClaimVerdict::Refuted, ClaimVerdict::Refuted));
-    assert_eq!(against.factors["down_for"].0, "20 s");
+    assert_eq!(against.factors["down_for"].text(), "20 s");
 }
 
 #[test]

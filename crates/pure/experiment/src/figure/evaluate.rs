@@ -13,6 +13,7 @@ use super::spec::{Axis, FigureSpec, TheorySpec};
 use crate::claim::{axis_unit, unit_of_levels};
 use crate::judge::Design;
 use crate::response::amount;
+use crate::results::distinct;
 use crate::{Amount, Factor, Level, PaperValue, Point, PointResult, Results, Status};
 
 /// The number of positions of the x axis at which a curve is computed.
@@ -30,7 +31,7 @@ impl TheorySpec {
 }
 
 impl FigureSpec {
-    /// The data of the figure. For a figure of single runs the panels are empty: their data come from traces
+    /// The data of a figure over the levels of a factor. The data of single runs come from traces
     /// ([`FigureSpec::trace`]) or from a decoder ([`FigureSpec::watched`]).
     pub fn evaluate(&self, id: &str, design: &Design, results: &Results) -> FigureData {
         let unit = self.y.0.first().map_or("1".to_owned(), |response| design.unit_of(response));
@@ -54,28 +55,37 @@ impl FigureSpec {
                 outage: None,
             })
         };
-        let panels = if self.is_of_runs() {
-            Vec::new()
-        } else {
-            self.pictures(design).iter().filter_map(picture).collect()
+        let panels = self.pictures(design).iter().filter_map(picture).collect();
+        let mut data = self.data(id, design, [axis.unit, &unit], panels);
+        if axis.numbers.is_none() {
+            data.x.categories = axis.levels;
+        }
+        data
+    }
+
+    /// A figure with these units of its axes, and these panels.
+    pub(super) fn data(
+        &self,
+        id: &str,
+        design: &Design,
+        [x, y]: [&str; 2],
+        panels: Vec<Panel>,
+    ) -> FigureData {
+        let axis = |axis, names, unit: &str| AxisData {
+            names,
+            unit: unit.to_owned(),
+            log: self.log.contains(&axis),
+            categories: Vec::new(),
         };
+        let headings = |factors: &[String]| self.keys(factors, design).into_iter().map(Point).collect();
+        let is_grid = !self.rows.is_empty();
         FigureData {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
-            x: AxisData {
-                names: vec![self.x.clone()],
-                unit: axis.unit.to_owned(),
-                log: self.log.contains(&Axis::X),
-                categories: axis.categories(),
-            },
-            y: AxisData {
-                names: self.y.0.clone(),
-                unit,
-                log: self.log.contains(&Axis::Y),
-                categories: Vec::new(),
-            },
+            x: axis(Axis::X, vec![self.x.clone()], x),
+            y: axis(Axis::Y, self.y.0.clone(), y),
             panels,
-            grid: self.grid(design),
+            grid: is_grid.then(|| Grid { rows: headings(&self.rows.0), columns: headings(&self.panels.0) }),
         }
     }
 
@@ -83,12 +93,6 @@ impl FigureSpec {
     pub(super) fn pictures(&self, design: &Design) -> Vec<PanelKey> {
         let factors = self.rows.0.iter().chain(&self.panels.0).cloned();
         self.keys(&factors.collect::<Vec<_>>(), design)
-    }
-
-    pub(super) fn grid(&self, design: &Design) -> Option<Grid> {
-        let headings = |factors: &[String]| self.keys(factors, design).into_iter().map(Point).collect();
-        let is_grid = !self.rows.is_empty();
-        is_grid.then(|| Grid { rows: headings(&self.rows.0), columns: headings(&self.panels.0) })
     }
 
     /// All combinations of the factors' levels that the figure shows, in the order of the file.
@@ -147,7 +151,8 @@ impl FigureSpec {
             response: (self.y.0.len() > 1 || key.is_empty()).then(|| response.to_owned()),
             levels: self.series.0.iter().filter_map(level).collect(),
             substrate: substrate.map(str::to_owned),
-            part: None,
+            member: None,
+            path: None,
         }
     }
 
@@ -372,13 +377,7 @@ impl DrawnTheory<'_> {
 
 /// The distinct substrates, in the order of the points.
 fn substrates<'a>(points: &[&'a PointResult]) -> Vec<&'a str> {
-    let mut found: Vec<&str> = Vec::new();
-    for point in points {
-        if !found.contains(&point.substrate.as_str()) {
-            found.push(&point.substrate);
-        }
-    }
-    found
+    distinct(points.iter().map(|point| point.substrate.as_str()))
 }
 
 /// The mean of a response at a point, in the base unit of its kind.
@@ -415,10 +414,6 @@ impl XAxis {
         let unit = if numbers.is_some() { unit } else { "1" };
         let worth = Amount::new(1.0, unit).map_or(1.0, |one| one.base());
         Self { levels, numbers, unit, worth }
-    }
-
-    fn categories(&self) -> Vec<String> {
-        if self.numbers.is_some() { Vec::new() } else { self.levels.iter().map(Level::to_string).collect() }
     }
 
     fn place(&self, level: &Level) -> Option<f64> {

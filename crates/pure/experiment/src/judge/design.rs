@@ -54,6 +54,11 @@ impl Design {
         named(&self.responses, name)
     }
 
+    /// The claim with this name.
+    pub fn claim(&self, name: &str) -> Option<&ClaimSpec> {
+        named(&self.claims, name)
+    }
+
     /// The table with this name.
     pub fn table(&self, name: &str) -> Option<&TableSpec> {
         named(&self.tables, name)

@@ -21,7 +21,7 @@ pub(crate) struct StudyPoint<'a> {
 impl StudyPoint<'_> {
     /// The text of a level.
     pub fn level(&self, factor: &str) -> &str {
-        &self.point.level(factor).unwrap().0
+        self.point.level(factor).unwrap().text()
     }
 
     /// A level as a number in base units.
@@ -45,7 +45,7 @@ impl Study {
     pub fn new(factors: &[(&str, &[&str])]) -> Self {
         let factor = |(name, levels): &(&str, &[&str])| Factor {
             name: (*name).to_owned(),
-            levels: levels.iter().map(|level| Level((*level).to_owned())).collect(),
+            levels: levels.iter().map(|level| Level::new(level)).collect(),
         };
         let response = toml::from_str("of = 'flow.web'\nmetric = 'goodput'").unwrap();
         let design = Design {
@@ -136,7 +136,7 @@ impl Study {
 
     /// Sets the status of the points with this level.
     pub fn ended(mut self, factor: &str, level: &str, status: Status) -> Self {
-        for runs in self.points.iter_mut().filter(|runs| runs.point.level(factor).unwrap().0 == level) {
+        for runs in self.points.iter_mut().filter(|runs| runs.point.level(factor).unwrap().text() == level) {
             runs.status = status;
             runs.why = Some(format!("{factor} cannot be {level}"));
             runs.runs.clear();

@@ -15,18 +15,14 @@ pub use records::{PointRuns, RunRecord, Validity};
 pub use stopping::{Decision, StoppingRule};
 
 use crate::claim::decide;
+use crate::results::distinct;
 use crate::{ClaimSpec, Results};
 
 impl Results {
     /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` is
     /// netrig's version and commit.
     pub fn judge(design: &Design, points: &[PointRuns], build: &str) -> Self {
-        let mut substrates: Vec<&str> = Vec::new();
-        for runs in points {
-            if !substrates.contains(&runs.substrate.as_str()) {
-                substrates.push(&runs.substrate);
-            }
-        }
+        let substrates = distinct(points.iter().map(|runs| runs.substrate.as_str()));
         let (mut claims, mut tables) = (Vec::new(), Vec::new());
         for substrate in &substrates {
             let measured = Measurements::of(substrate, points);

@@ -84,7 +84,7 @@ fn agreement_is_a_ratio_of_means() {
     let mean = |entry: usize| results.agreement[entry].means.unwrap()[0];
     assert!((mean(0) - (mean(1) + mean(2)) / 2.0).abs() < 1e-9);
     assert!(results.agreement[0].factors.0.is_empty());
-    assert_eq!(results.agreement[1].factors.level("transport").unwrap().0, "tcp");
+    assert_eq!(results.agreement[1].factors.level("transport").unwrap().text(), "tcp");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn outcome() -> RunOutcome {
 fn run_all(experiment: &Experiment, plan: &Plan) -> Vec<PointRuns> {
     let point = |index: usize| {
         let point = plan.point(index);
-        let level = |factor: &str| point.level(factor).unwrap().0.clone();
+        let level = |factor: &str| point.level(factor).unwrap().to_string();
         let down_for = level("down_for").trim_end_matches(" s").parse().unwrap();
         let run = |replication| {
             let run = plan.run(index, replication).unwrap();
@@ -209,10 +209,20 @@ fn traces_become_figures_over_time() {
         (panel.levels.to_string().as_str(), panel.outage),
         ("down_for = 10 s", Some((50.0, Some(60.0))))
     );
-    let names: Vec<String> = panel.series.iter().map(|series| series.legend.to_string()).collect();
+    let names: Vec<(&str, Option<&str>)> = panel
+        .series
+        .iter()
+        .map(|series| (series.legend.levels[0].1.text(), series.legend.path.as_deref()))
+        .collect();
+    let on = |transport, path| (transport, Some(path));
     assert_eq!(
         names,
-        ["tcp, primary", "sctp, primary", "sctp-multihomed, primary", "sctp-multihomed, alternate"]
+        [
+            on("tcp", "primary"),
+            on("sctp", "primary"),
+            on("sctp-multihomed", "primary"),
+            on("sctp-multihomed", "alternate")
+        ]
     );
     let points: Vec<(f64, f64)> = panel.series[0].points.iter().map(|point| (point.x, point.y)).collect();
     assert_eq!(points, [(1.0, 3000.0), (2.0, 4500.0)]);
