@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use netrig_experiment::{Experiment, FigureData, Legend, Results};
 use netrig_store::Provenance;
 
-use crate::wording::legend_in_words;
-
 /// The results of an experiment, with all that its report shows.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
@@ -28,13 +26,6 @@ pub struct Picture {
     pub says: String,
     /// The picture as a PNG file.
     pub png: Vec<u8>,
-}
-
-impl Picture {
-    /// Its title.
-    pub fn title(&self) -> String {
-        self.legend.as_ref().map_or_else(|| "as it was sent".to_owned(), legend_in_words)
-    }
 }
 
 impl<'a> Report<'a> {

@@ -2,7 +2,7 @@
 
 use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue, Status};
 
-use crate::Report;
+use crate::{Picture, Report};
 
 /// The replications in `counts`: `n = 5`, `n = 3 to 10`; `None` if it is empty.
 pub(crate) fn replications(counts: impl IntoIterator<Item = u32>) -> Option<String> {
@@ -46,6 +46,13 @@ pub(crate) fn legend_in_words(legend: &Legend) -> String {
     let part: Vec<&str> = member.iter().chain(path).map(String::as_str).collect();
     let part = if part.is_empty() { String::new() } else { format!(", {}", part.join(" over ")) };
     line + &substrate + &part
+}
+
+impl Picture {
+    /// Its title.
+    pub fn title(&self) -> String {
+        self.legend.as_ref().map_or_else(|| "as it was sent".to_owned(), legend_in_words)
+    }
 }
 
 /// `text` with a capital letter at its start and a full stop at its end; an empty text stays empty.

@@ -42,8 +42,8 @@ pub use figure::{
     TheorySpec, TracedRun, WatchedRun,
 };
 pub use file::{
-    Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, ScenarioFault, ScenarioText, SetError, Severity,
-    Span, schema, with_captures, with_files, with_moments, with_scenarios,
+    Assignment, Diagnostic, Diagnostics, FileReader, LONGEST_FILE, Note, ScenarioFault, ScenarioText,
+    SetError, Severity, Span, schema, with_files,
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};

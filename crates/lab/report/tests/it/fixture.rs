@@ -39,13 +39,9 @@ impl Study {
         n: u32,
         formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
     ) -> Self {
-        let experiment = match paper {
-            Some(paper) => {
-                Experiment::parse_with_paper("example.toml", text, Paper::parse(paper).expect("a paper"))
-            }
-            None => Experiment::parse("example.toml", text),
-        };
-        let experiment = experiment.unwrap_or_else(|e| panic!("{e}"));
+        let paper = paper.map(|paper| Paper::parse(paper).expect("a paper"));
+        let experiment =
+            Experiment::read("example.toml", text, paper, None).unwrap_or_else(|e| panic!("{e}"));
         let plan = experiment.plan();
         let places = (0..plan.len()).flat_map(|i| substrates.iter().map(move |substrate| (i, *substrate)));
         let (replications, confidence) = (&experiment.design.replications, experiment.design.confidence);

@@ -70,7 +70,7 @@ fn experiment() -> Experiment {
     let (text, paper) = (format!("{LINK_DOWN}{MORE}"), Paper::parse(PAPER).unwrap());
     let without = Experiment::parse("link-down.toml", &text).unwrap_err().to_string();
     assert!(without.contains("there is no `paper.toml` beside this file"), "{without}");
-    let experiment = Experiment::parse_with_paper("link-down.toml", &text, paper).unwrap();
+    let experiment = Experiment::read("link-down.toml", &text, Some(paper), None).unwrap();
     let levels = "down_for=5 s,10 s,interarrival=45 ms,shape=1.5";
     experiment.set(&Assignment::parse(levels).unwrap()).unwrap()
 }
