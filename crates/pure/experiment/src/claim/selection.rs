@@ -132,6 +132,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
                 }
                 Ok(OneOrMany(all))
             }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                one(de::value::MapAccessDeserializer::new(map))
+            }
             fn visit_str<E: de::Error>(self, v: &str) -> Result<Self::Value, E> {
                 one(de::value::StrDeserializer::new(v))
             }

@@ -156,9 +156,13 @@ impl FigureSpec {
         }
     }
 
+    /// The paper's values of this figure.
+    fn paper_values<'a>(&'a self, design: &'a Design) -> impl Iterator<Item = &'a PaperValue> {
+        self.paper.iter().zip(&design.paper).flat_map(|(group, paper)| paper.group(group))
+    }
+
     /// The paper's values of this panel, line by line.
     fn paper_of(&self, panel: &PanelKey, axis: &XAxis, unit: &str, design: &Design) -> Vec<PaperSeries> {
-        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let mut lines = Vec::new();
         for response in &self.y.0 {
             for key in self.keys(&self.series.0, design) {
@@ -171,8 +175,8 @@ impl FigureSpec {
                     };
                     of && value.at.0.iter().all(fits)
                 };
-                let points: Vec<PaperPoint> = paper
-                    .group(group)
+                let points: Vec<PaperPoint> = self
+                    .paper_values(design)
                     .filter(|value| !value.threshold)
                     .filter(mine)
                     .flat_map(|value| self.paper_points(value, axis, unit))
@@ -198,20 +202,18 @@ impl FigureSpec {
 
     /// The paper's values of the factor on the x axis, each once for all series.
     fn places_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperPlace> {
-        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let place = |value: &PaperValue| {
             let x = value.value.in_unit(unit).ok().filter(|_| value.response == self.x)?;
             let place = || PaperPlace { x, approximate: value.approximate, place: value.place.clone() };
             self.is_of_panel(value, panel, design).then(place)
         };
-        paper.group(group).filter_map(place).collect()
+        self.paper_values(design).filter_map(place).collect()
     }
 
     /// The paper's bounds on the responses of this panel, each once for all series.
     fn thresholds_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperThreshold> {
-        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let shown = |value: &&PaperValue| value.response.is_empty() || self.y.contains(&value.response);
-        let thresholds = paper.group(group).filter(|value| value.threshold).filter(shown);
+        let thresholds = self.paper_values(design).filter(|value| value.threshold).filter(shown);
         let bound = |value: &PaperValue| {
             let response = (self.y.0.len() > 1 && !value.response.is_empty()).then(|| value.response.clone());
             let y = value.value.in_unit(unit).ok()?;

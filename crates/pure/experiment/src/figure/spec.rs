@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expression::Expression;
 use crate::Of;
-use crate::claim::selection::{Names, Selection};
+use crate::claim::selection::{Names, OneOrMany, Selection};
 
 /// The name for the time of a run on the x axis.
 pub const TIME: &str = "time";
@@ -108,30 +108,7 @@ impl Theories {
 
 impl<'de> Deserialize<'de> for Theories {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TheoriesVisitor;
-        impl<'de> de::Visitor<'de> for TheoriesVisitor {
-            type Value = Theories;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a curve's name such as `mm1`, `{ curve = \"mm1\", with = { … } }`, or a list of these",
-                )
-            }
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<Theories, E> {
-                TheorySpec::deserialize(de::value::StrDeserializer::new(name)).map(|one| Theories(vec![one]))
-            }
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Theories, A::Error> {
-                let one = TheorySpec::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Theories(vec![one]))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut several: A) -> Result<Theories, A::Error> {
-                let mut all = Vec::new();
-                while let Some(one) = several.next_element()? {
-                    all.push(one);
-                }
-                Ok(Theories(all))
-            }
-        }
-        deserializer.deserialize_any(TheoriesVisitor)
+        OneOrMany::deserialize(deserializer).map(|theories| Self(theories.0))
     }
 }
 

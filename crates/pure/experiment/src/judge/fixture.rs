@@ -36,7 +36,9 @@ impl StudyPoint<'_> {
 
     /// Random numbers of this point alone.
     pub fn own_luck(&self) -> Stream {
-        Seeds::new(u64::from(self.replication)).stream(&format!("{:?}", self.point))
+        let levels = self.point.0.iter().map(|(name, level)| format!("{name:?}: Level({:?})", level.text()));
+        let point = format!("Point({{{}}})", levels.collect::<Vec<_>>().join(", "));
+        Seeds::new(u64::from(self.replication)).stream(&point)
     }
 }
 
