@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::Experiment;
 
-    /// Files that all have one content.
+    /// Files with their texts, and what any of them is read as.
     #[derive(Default)]
     struct Files {
         texts: BTreeMap<&'static str, String>,
