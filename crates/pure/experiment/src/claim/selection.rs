@@ -17,8 +17,7 @@ use crate::{Factor, Level, LevelValue, Point};
 pub struct Selection(pub BTreeMap<String, Vec<Level>>);
 
 /// One level as the file writes it: a text, a number or a truth value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written(pub Level);
 
 impl Selection {
@@ -181,8 +180,7 @@ impl JsonSchema for Selection {
 }
 
 /// Names written alone or as a list: `"transport"` or `["transport", "down_for"]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 
 impl Names {
