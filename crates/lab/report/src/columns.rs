@@ -45,14 +45,14 @@ pub(crate) fn response_unit(report: &Report<'_>, name: &str) -> Unit {
     let design = &report.experiment.design;
     let unit = design.unit_of(name);
     if is_asked_for(report, name) {
-        return Unit::fixed(&unit);
+        return Unit::fixed(unit);
     }
     let sisters = design.responses.iter().map(|(sister, _)| sister.as_str());
     let sisters: Vec<&str> =
         sisters.filter(|s| design.unit_of(s) == unit && !is_asked_for(report, s)).collect();
     let measured =
         report.results.points.iter().flat_map(|point| sisters.iter().filter_map(|s| point.responses.get(*s)));
-    Unit::fitting(&unit, measured.filter_map(|response| response.mean))
+    Unit::fitting(unit, measured.filter_map(|response| response.mean))
 }
 
 /// Whether the file sets the unit of a response.

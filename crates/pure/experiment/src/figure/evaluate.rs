@@ -34,29 +34,29 @@ impl FigureSpec {
     /// The data of a figure over the levels of a factor. The data of single runs come from traces
     /// ([`FigureSpec::trace`]) or from a decoder ([`FigureSpec::watched`]).
     pub fn evaluate(&self, id: &str, design: &Design, results: &Results) -> FigureData {
-        let unit = self.y.0.first().map_or("1".to_owned(), |response| design.unit_of(response));
+        let unit = self.y.0.first().map_or("1", |response| design.unit_of(response));
         let shown: Vec<&PointResult> =
             results.points.iter().filter(|p| self.at.matches(&p.factors)).collect();
         let axis = XAxis::new(self, design, &shown);
         let picture = |key: &PanelKey| {
             let here: Vec<&PointResult> =
                 shown.iter().filter(|point| has(&point.factors, key)).copied().collect();
-            let paper = self.paper_of(key, &axis, &unit, design);
+            let paper = self.paper_of(key, &axis, unit, design);
             // A grid has a panel for each pair of its headings. Otherwise, levels without a point need no
             // panel.
             let is_needed = !self.rows.is_empty() || shown.is_empty() || !here.is_empty();
             (is_needed || !paper.is_empty()).then(|| Panel {
                 levels: Point(key.clone()),
-                series: self.series_of(&here, &axis, &unit, design),
+                series: self.series_of(&here, &axis, unit, design),
                 paper,
-                thresholds: self.thresholds_of(key, &unit, design),
+                thresholds: self.thresholds_of(key, unit, design),
                 places: self.places_of(key, axis.unit, design),
-                theory: self.theory_of(key, &here, &axis, &unit, design),
+                theory: self.theory_of(key, &here, &axis, unit, design),
                 outage: None,
             })
         };
         let panels = self.pictures(design).iter().filter_map(picture).collect();
-        let mut data = self.data(id, design, [axis.unit, &unit], panels);
+        let mut data = self.data(id, design, [axis.unit, unit], panels);
         if axis.numbers.is_none() {
             data.x.categories = axis.levels;
         }
@@ -118,7 +118,7 @@ impl FigureSpec {
         let mut series = Vec::new();
         for substrate in &substrates {
             for response in &self.y.0 {
-                let scale = amount::factor(&design.unit_of(response), unit).unwrap_or(1.0);
+                let scale = amount::factor(design.unit_of(response), unit).unwrap_or(1.0);
                 for key in self.keys(&self.series.0, design) {
                     let mine = here.iter().filter(|p| p.substrate == *substrate && has(&p.factors, &key));
                     let mut points: Vec<FigurePoint> =
@@ -385,7 +385,7 @@ fn substrates<'a>(points: &[&'a PointResult]) -> Vec<&'a str> {
 /// The mean of a response at a point, in the base unit of its kind.
 fn mean_in_base_unit(point: &PointResult, response: &str, design: &Design) -> Option<f64> {
     let mean = point.responses.get(response).filter(|_| point.status == Status::Ok)?.mean?;
-    Some(mean * Amount::new(1.0, &design.unit_of(response)).ok()?.base())
+    Some(mean * Amount::new(1.0, design.unit_of(response)).ok()?.base())
 }
 
 /// Whether a point has these levels.

@@ -11,7 +11,7 @@ impl TableSpec {
     pub(crate) fn evaluate(&self, id: &str, design: &Design, measured: &Measurements<'_>) -> TableResult {
         let column = |(name, column): &(String, ColumnSpec)| TableColumn {
             name: name.clone(),
-            unit: column.unit(design),
+            unit: column.unit(design).to_owned(),
             definition: column.definition(),
         };
         let keys = self.keys(design, measured);
@@ -142,7 +142,7 @@ impl TableSpec {
         let paper = self.paper.as_ref().zip(design.paper.as_ref()).and_then(|(group, paper)| {
             column_spec?;
             let value = paper.find(group, name, key)?;
-            let number = value.value.in_unit(&column.unit(design)).ok()?;
+            let number = value.value.in_unit(column.unit(design)).ok()?;
             let difference = interval.as_ref().ok().map(|ours| ours.estimate - number);
             Some(PaperCell {
                 value: number,
