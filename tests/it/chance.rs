@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{ClaimVerdict, Experiment, PointRuns, Results, RunRecord, Status};
+use netrig_experiment::{ClaimVerdict, Experiment, PointRuns, Results, RunRecord};
 use netrig_tests::simulate;
 
 /// A file over a line that loses as many as `loss` says, with this application and this at the end.
@@ -71,23 +71,16 @@ expect = "less""#;
     let runs = simulate(&text, None, 300, |_| true);
     let record = |(run, replication): (&netrig_tests::Measured, u32)| RunRecord {
         replication,
-        valid: true,
         deterministic: run.outcome.deterministic,
-        responses: run.responses.iter().map(|(name, value)| (name.clone(), Some(*value))).collect(),
+        responses: run.responses.iter().map(|(name, value)| (name.clone(), (*value).into())).collect(),
         ..RunRecord::default()
     };
     let (mut nothing_lost, mut verdicts) = (0, BTreeMap::<ClaimVerdict, u32>::new());
     for pair in runs.chunks(2) {
         let point = netrig_experiment::Point(
-            pair[0].levels.iter().map(|(f, l)| (f.clone(), netrig_experiment::Level(l.clone()))).collect(),
+            pair[0].levels.iter().map(|(f, l)| (f.clone(), netrig_experiment::Level::new(l))).collect(),
         );
-        let points = PointRuns {
-            substrate: "sim".to_owned(),
-            point,
-            status: Status::Ok,
-            why: None,
-            runs: pair.iter().zip(1..).map(record).collect(),
-        };
+        let points = PointRuns::new("sim", point, pair.iter().zip(1..).map(record).collect(), None);
         nothing_lost += u32::from(pair.iter().all(|run| run.responses["loss"] == 0.0));
         let results = Results::judge(&design, &[points], "0.1.0+test");
         *verdicts.entry(results.claims[0].verdict).or_default() += 1;

@@ -34,14 +34,10 @@ pub struct Measured {
 /// # Panics
 /// If the file is wrong or a run fails: in a test that is the finding.
 pub fn simulate(text: &str, paper: Option<&str>, n: u32, wanted: impl Fn(&Levels) -> bool) -> Vec<Measured> {
-    let experiment = match paper {
-        Some(paper) => {
-            let paper = Paper::parse(paper).unwrap_or_else(|errors| panic!("paper.toml: {errors:?}"));
-            Experiment::parse_with_paper("test.toml", text, paper)
-        }
-        None => Experiment::parse("test.toml", text),
-    };
-    let experiment = experiment.unwrap_or_else(|problems| panic!("{problems}"));
+    let paper =
+        paper.map(|paper| Paper::parse(paper).unwrap_or_else(|errors| panic!("paper.toml: {errors:?}")));
+    let experiment =
+        Experiment::read("test.toml", text, paper, None).unwrap_or_else(|problems| panic!("{problems}"));
     let plan = experiment.plan();
     let mut all = Vec::new();
     for place in 0..plan.len() {
@@ -101,7 +97,7 @@ pub fn watch(text: &str, replication: u32, nodes: &[&str]) -> (Run, Tape) {
 }
 
 fn levels(plan: &Plan, place: usize) -> Levels {
-    plan.point(place).0.into_iter().map(|(factor, level)| (factor, level.0)).collect()
+    plan.point(place).0.into_iter().map(|(factor, level)| (factor, level.to_string())).collect()
 }
 
 fn carry_out(run: &Run, levels: &Levels, sink: &mut dyn Sink) -> RunOutcome {

@@ -1,13 +1,13 @@
 //! From what was typed to an experiment and the substrates to run it on.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use netrig_core::fnv1a;
+use netrig_core::{Duration, fnv1a};
 use netrig_experiment::{
-    Assignment, Experiment, LONGEST_FILE, Paper, Point, Replications, Scenario, ScenarioFault, ScenarioText,
-    SetError, Substrate, with_captures, with_files, with_moments, with_scenarios,
+    Assignment, Experiment, FileReader, LONGEST_FILE, Paper, Point, Replications, Scenario, ScenarioFault,
+    ScenarioText, SetError, Substrate,
 };
 use netrig_host::user_file::{self, UserFileError};
 use netrig_sim::Simulator;
@@ -30,8 +30,6 @@ pub struct ExperimentRequest {
     pub is_part: bool,
     /// What the names of its files begin with: the experiment's name, and of a part what was changed.
     pub stem: String,
-    /// The text of its file.
-    pub text: String,
     /// The study's README, if it is a shipped one or lies beside the file.
     pub readme: Option<String>,
     /// Where it is to run.
@@ -48,10 +46,7 @@ impl ExperimentRequest {
         let Which { experiment, changes } = which;
         let source = Source::find(experiment)?;
         let paper = source.paper.as_deref().map(|text| paper(&source.paper_name, text)).transpose()?;
-        let parsed = match paper {
-            Some(paper) => Experiment::parse_with_paper(&source.name, &source.text, paper),
-            None => Experiment::parse(&source.name, &source.text),
-        };
+        let parsed = Experiment::read(&source.name, &source.text, paper, Some(&*source.files));
         let mut experiment = parsed.map_err(Failure::request)?;
         let mut named = BTreeSet::new();
         let mut changed: Vec<String> = changes.set.clone();
@@ -100,7 +95,6 @@ impl ExperimentRequest {
             set: named,
             is_part: !changed.is_empty(),
             stem,
-            text: source.text,
             readme: source.readme,
             substrates,
             name: source.name,
@@ -113,7 +107,7 @@ impl ExperimentRequest {
     /// # Errors
     /// The scenario of a point is none.
     pub fn check_scenarios(&self) -> Result<(), Failure> {
-        if !self.text.contains("${") {
+        if !self.experiment.text().contains("${") {
             return Ok(());
         }
         let plan = self.experiment.plan();
@@ -194,6 +188,8 @@ impl ExperimentRequest {
 struct Source {
     name: String,
     text: String,
+    /// The files that it names.
+    files: Box<dyn FileReader>,
     paper: Option<String>,
     paper_name: String,
     readme: Option<String>,
@@ -211,21 +207,10 @@ impl Source {
                 other => Failure::request(format!("cannot read {wanted}: {other}")),
             })?;
             let folder = path.parent().unwrap_or(Path::new(""));
-            let inside = |name: &str| user_file::read_text_inside(folder, name, LONGEST_FILE as u64);
-            let text = with_captures(wanted, &text, |name| datagrams(folder, name))
-                .and_then(|text| {
-                    with_moments(wanted, &text, |name| {
-                        moments_of(&inside(name).map_err(said)?).map_err(|error| error.to_string())
-                    })
-                })
-                .and_then(|text| {
-                    with_scenarios(wanted, &text, |name| inside(name).map_err(said), check_scenario)
-                })
-                .and_then(|text| with_files(wanted, &text, |name| inside(name).map_err(said)))
-                .map_err(Failure::request)?;
+            let files = Folder(folder.to_owned());
             let beside = |name: &str| {
                 let file = folder.join(name);
-                let read = file.is_file().then(|| inside(name)).transpose();
+                let read = file.is_file().then(|| files.text(name)).transpose();
                 read.map_err(|error| Failure::request(format!("cannot read {}: {error}", file.display())))
             };
             return Ok(Self {
@@ -234,12 +219,14 @@ impl Source {
                 paper: beside("paper.toml")?,
                 paper_name: folder.join("paper.toml").display().to_string(),
                 readme: beside("README.md")?,
+                files: Box::new(files),
             });
         }
         match studies::find(wanted) {
             Some((study, text)) => Ok(Self {
                 name: format!("{wanted} (shipped study)"),
-                text: study.whole(wanted, text).map_err(Failure::request)?,
+                text: text.to_owned(),
+                files: Box::new(study),
                 paper: study.paper.map(str::to_owned),
                 paper_name: format!("{}/paper.toml", study.name),
                 readme: study.readme.map(str::to_owned),
@@ -261,10 +248,26 @@ fn unknown(wanted: &str) -> Failure {
     ))
 }
 
-/// The datagrams of a capture in an experiment's folder.
-fn datagrams(folder: &Path, name: &str) -> Result<Vec<TracedDatagram>, String> {
-    let bytes = user_file::read_inside(folder, name, user_file::LONGEST_DATA).map_err(said)?;
-    Trace::datagrams_of(&bytes).map_err(|error| error.to_string())
+/// The folder of an experiment.
+struct Folder(PathBuf);
+
+impl FileReader for Folder {
+    fn text(&self, name: &str) -> Result<String, String> {
+        user_file::read_text_inside(&self.0, name, LONGEST_FILE as u64).map_err(|error| error.to_string())
+    }
+
+    fn datagrams(&self, name: &str) -> Result<Vec<TracedDatagram>, String> {
+        let bytes = user_file::read_inside(&self.0, name, user_file::LONGEST_DATA);
+        Trace::datagrams_of(&bytes.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+    }
+
+    fn moments(&self, name: &str) -> Result<Vec<Duration>, String> {
+        moments_of(&self.text(name)?).map_err(|error| error.to_string())
+    }
+
+    fn check(&self, scenario: &ScenarioText) -> Result<(), ScenarioFault> {
+        check_scenario(scenario)
+    }
 }
 
 /// That a scenario is one that the calls of a flow can follow.
@@ -272,10 +275,6 @@ fn check_scenario(scenario: &ScenarioText) -> Result<(), ScenarioFault> {
     let ScenarioText { text, values, keys } = scenario;
     let read = FlowScenario::read(text, keys, values.as_deref());
     read.map(drop).map_err(|error| ScenarioFault { line: error.line(), why: error.to_string() })
-}
-
-fn said(error: UserFileError) -> String {
-    error.to_string()
 }
 
 fn paper(name: &str, text: &str) -> Result<Paper, Failure> {

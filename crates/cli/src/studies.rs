@@ -1,6 +1,8 @@
 //! The shipped studies, which run by name from any folder.
 
-use netrig_experiment::{Diagnostics, with_files};
+use netrig_core::Duration;
+use netrig_experiment::{Diagnostics, FileReader, ScenarioFault, ScenarioText, with_files};
+use netrig_traffic::TracedDatagram;
 
 /// A study's folder, embedded.
 pub struct Study {
@@ -149,10 +151,29 @@ impl Study {
     /// # Errors
     /// If it names one that the study does not have: a defect, which a test finds.
     pub fn whole(&self, name: &str, text: &str) -> Result<String, Diagnostics> {
-        with_files(name, text, |wanted| {
-            let file = self.files.iter().find(|(known, _)| *known == wanted);
-            file.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "the study has no such file".to_owned())
-        })
+        with_files(name, text, &self)
+    }
+}
+
+const NO_FILE: &str = "the study has no such file";
+
+/// Studies have files of programs only.
+impl FileReader for &Study {
+    fn text(&self, name: &str) -> Result<String, String> {
+        let file = self.files.iter().find(|(known, _)| *known == name);
+        file.map(|(_, text)| (*text).to_owned()).ok_or_else(|| NO_FILE.to_owned())
+    }
+
+    fn datagrams(&self, _: &str) -> Result<Vec<TracedDatagram>, String> {
+        Err(NO_FILE.to_owned())
+    }
+
+    fn moments(&self, _: &str) -> Result<Vec<Duration>, String> {
+        Err(NO_FILE.to_owned())
+    }
+
+    fn check(&self, _: &ScenarioText) -> Result<(), ScenarioFault> {
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Run, Substrate};
+use netrig_experiment::{Point, PointResult, Run};
 use netrig_runner::first_that_count;
 use netrig_store::{Store, StoredRun};
 
@@ -10,21 +10,23 @@ use crate::build::BUILD;
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// Of each point of an experiment the first run that counts, by substrate.
-pub struct Kept(BTreeMap<&'static str, Vec<Option<(Run, StoredRun)>>>);
+/// The first valid run of each point of an experiment, by substrate and point.
+pub struct Kept(BTreeMap<&'static str, BTreeMap<Point, (Run, StoredRun)>>);
 
 impl Kept {
-    /// What the store has of it.
+    /// The runs that the store has.
     pub fn of(request: &ExperimentRequest, store: &Store) -> Result<Self, Failure> {
-        let of_substrate = |on: &&'static dyn Substrate| {
+        let mut kept = BTreeMap::new();
+        for on in &request.substrates {
             let runs = first_that_count(&request.experiment, *on, &BUILD, store).map_err(Failure::failed)?;
-            Ok((on.name(), runs))
-        };
-        request.substrates.iter().map(of_substrate).collect::<Result<_, _>>().map(Self)
+            let runs = runs.into_iter().flatten();
+            kept.insert(on.name(), runs.map(|(run, stored)| (run.point.clone(), (run, stored))).collect());
+        }
+        Ok(Self(kept))
     }
 
-    /// That of the point in this place of the plan, if there is one.
-    pub fn run(&self, substrate: &str, place: usize) -> Option<&(Run, StoredRun)> {
-        self.0.get(substrate)?.get(place)?.as_ref()
+    /// The run of a point, if there is one.
+    pub fn run(&self, point: &PointResult) -> Option<&(Run, StoredRun)> {
+        self.0.get(point.substrate.as_str())?.get(&point.factors)
     }
 }

@@ -65,7 +65,7 @@ mod linux {
         })?;
         let plan = request.experiment.plan();
         let run = plan.run(0, 1).map_err(Failure::request)?;
-        if arguments.allow_programs || is_shipped(&request.text) {
+        if arguments.allow_programs || is_shipped(request.experiment.text()) {
             allow_programs();
         } else if let Some(refusal) = not_allowed(&run.scenario, "netns") {
             return Err(refusal);

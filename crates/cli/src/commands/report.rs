@@ -77,7 +77,8 @@ pub fn of<'a>(
     store: &Store,
     cancel: &AtomicBool,
 ) -> Result<Report<'a>, Failure> {
-    let mut report = Report::new(&request.experiment, &request.text, results).with_provenance(provenance);
+    let mut report =
+        Report::new(&request.experiment, request.experiment.text(), results).with_provenance(provenance);
     if let Some(readme) = &request.readme {
         report = report.with_readme(readme);
     }

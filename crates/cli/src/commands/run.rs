@@ -27,7 +27,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
         eprintln!("warning: {}", warning.message);
     }
     request.check_scenarios()?;
-    permit(&request, arguments.allow_programs || is_shipped(&request.text))?;
+    permit(&request, arguments.allow_programs || is_shipped(request.experiment.text()))?;
     let beside = || arguments.place.store.with_file_name(format!("{}.html", request.stem));
     let out = arguments.out.clone().unwrap_or_else(beside);
     let form = Form::of(&out)?;
@@ -114,7 +114,6 @@ fn carry(
 ) -> Result<PlanOutcome, Failure> {
     let asked = PlanRequest {
         experiment: &request.experiment,
-        file: &request.text,
         substrates: &request.substrates,
         provenance,
         jobs: arguments.jobs,

@@ -34,14 +34,16 @@ pub fn traced(
         let Some(substrate) = request.substrates.iter().find(|s| s.name() == point.substrate) else {
             continue;
         };
-        let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
         if substrate.repeats() {
+            let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else {
+                continue;
+            };
             let run = plan.run(place, 1).map_err(Failure::failed)?;
             match again(*substrate, &run, cancel)? {
                 Some(traced) => runs.push((substrate.name(), run, traced)),
                 None => break,
             }
-        } else if let Some((run, stored)) = kept.run(&point.substrate, place) {
+        } else if let Some((run, stored)) = kept.run(point) {
             let series = store.series(&stored.identity).map_err(Failure::failed)?;
             missing += usize::from(series.is_empty());
             let lasted = stored.end.lasted().unwrap_or(run.scenario.duration);

@@ -23,7 +23,7 @@ pub fn latest(store: &Store, request: &ExperimentRequest) -> Result<ExperimentEn
     let version = versions(store, request)?
         .pop()
         .ok_or_else(|| Failure::request(format!("the store {place} has no runs of `{name}`")))?;
-    if store.experiment_file(version.id).map_err(Failure::failed)? != request.text {
+    if store.experiment_file(version.id).map_err(Failure::failed)? != request.experiment.text() {
         eprintln!(
             "warning: the runs of `{name}` in {place} are of another version of its file, {:.8} of {}",
             version.digest, version.added

@@ -1,8 +1,8 @@
 //! What a viewer saw of the video of a stored run: the packets that came, decoded.
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
-use netrig_core::{Instant, Quantity};
-use netrig_experiment::{Flow, MediaArrival, VideoQuality};
+use netrig_core::{Instant, Quantity, Subject};
+use netrig_experiment::{MediaArrival, Scenario, VideoQuality};
 use netrig_probe::video::{PictureState, WatchedClip, watch};
 use netrig_store::{Store, TimeSeries};
 
@@ -17,15 +17,22 @@ pub struct Viewing {
 }
 
 impl Viewing {
-    /// What came to `flow` in the run of this identity; nothing if the flow carries no video, or the store has kept
-    /// nothing of it.
+    /// What came to the flow at this place of the scenario in the run of this identity; nothing if the flow carries no
+    /// video, or the store has kept nothing of it.
     ///
     /// A substrate in real time sends the clip's packets themselves and counts one that arrives if no byte of it was
     /// changed, so that with their numbers the store has what was received; a simulated one sends their lengths.
-    pub fn of(store: &Store, identity: &str, flow: &Flow) -> Result<Option<Self>, Failure> {
+    pub fn of(
+        store: &Store,
+        identity: &str,
+        scenario: &Scenario,
+        place: usize,
+    ) -> Result<Option<Self>, Failure> {
+        let flow = &scenario.flows[place];
         let Some(video) = flow.video() else { return Ok(None) };
         let series = store.series(identity).map_err(Failure::failed)?;
-        let kept = |quantity: &Quantity| samples(&series, &flow.name, quantity);
+        let subject = scenario.name_of(Subject::Flow(place as u32));
+        let kept = |quantity: &Quantity| samples(&series, &subject, quantity);
         let (numbers, delays) = (kept(&MEDIA_NUMBER), kept(&MEDIA_DELAY));
         let sent: f64 = kept(&DATAGRAMS_SENT).iter().map(|(_, count)| count).sum();
         if sent == 0.0 {
@@ -72,9 +79,7 @@ pub const fn word(state: PictureState) -> &'static str {
     }
 }
 
-fn samples<'a>(series: &'a [TimeSeries], flow: &str, quantity: &Quantity) -> &'a [(Instant, f64)] {
-    let of = |series: &&TimeSeries| {
-        series.quantity == quantity.name && series.subject.strip_prefix("flow/") == Some(flow)
-    };
+fn samples<'a>(series: &'a [TimeSeries], subject: &str, quantity: &Quantity) -> &'a [(Instant, f64)] {
+    let of = |series: &&TimeSeries| series.quantity == quantity.name && series.subject == subject;
     series.iter().find(of).map_or(&[], |series| &series.samples)
 }

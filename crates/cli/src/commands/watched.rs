@@ -29,8 +29,8 @@ impl Viewer<'_> {
     }
 }
 
-fn picture(title: String, says: String, frame: &VideoFrame) -> Result<Picture, Failure> {
-    Ok(Picture { title, says, png: png(frame).map_err(Failure::failed)? })
+fn picture(legend: Option<Legend>, says: String, frame: &VideoFrame) -> Result<Picture, Failure> {
+    Ok(Picture { legend, says, png: png(frame).map_err(Failure::failed)? })
 }
 
 /// Adds a figure over pictures to a report, and a picture beside each other as it was sent and as each viewer saw it. It is
@@ -70,16 +70,13 @@ pub fn watched<'a>(
     };
     let Some(sent) = first.frame_sent(place) else { return Ok(report) };
     let says = format!("picture {place} of the stream, the one that was damaged most to anybody");
-    let mut pictures = vec![picture("as it was sent".to_owned(), says, sent)?];
+    let mut pictures = vec![picture(None, says, sent)?];
     for viewer in &viewers {
         let Some(shown) = viewer.viewing.watched.shown.get(place) else { continue };
         let legend = spec.name_of(design, &viewer.run.point, several.then_some(viewer.substrate));
-        let part = tells_flow.then(|| viewer.flow.clone());
-        pictures.push(picture(
-            Legend { part, ..legend }.to_string(),
-            viewer.says(request, place),
-            &shown.frame,
-        )?);
+        let member = tells_flow.then(|| viewer.flow.clone());
+        let legend = Some(Legend { member, ..legend });
+        pictures.push(picture(legend, viewer.says(request, place), &shown.frame)?);
     }
     Ok(report.with_pictures(id, pictures))
 }
@@ -92,16 +89,13 @@ fn viewers<'a>(
     spec: &FigureSpec,
 ) -> Result<Vec<Viewer<'a>>, Failure> {
     let kept = Kept::of(request, store)?;
-    let plan = request.experiment.plan();
     let shown = |point: &&PointResult| point.status == Status::Ok && spec.at.matches(&point.factors);
     let mut viewers = Vec::new();
     for point in results.points.iter().filter(shown) {
-        let Some(place) = (0..plan.len()).find(|place| plan.point(*place) == point.factors) else { continue };
-        let Some((run, stored)) = kept.run(&point.substrate, place) else { continue };
+        let Some((run, stored)) = kept.run(point) else { continue };
         for flow in spec.flows_of(&run.scenario) {
-            let flow = &run.scenario.flows[flow];
-            if let Some(viewing) = Viewing::of(store, &stored.identity, flow)? {
-                let (substrate, flow) = (point.substrate.as_str(), flow.name.clone());
+            if let Some(viewing) = Viewing::of(store, &stored.identity, &run.scenario, flow)? {
+                let (substrate, flow) = (point.substrate.as_str(), run.scenario.flows[flow].name.clone());
                 viewers.push(Viewer { substrate, run: run.clone(), flow, viewing });
             }
         }

@@ -4,7 +4,7 @@
 use netrig_experiment::{ClaimPoint, ClaimResult, ClaimVerdict, Exhibit, Level};
 
 use crate::Report;
-use crate::columns::{in_order, is_ratio};
+use crate::columns::in_order;
 use crate::estimate;
 use crate::wording::level_in_words;
 use netrig_core::number::{Unit, as_given, p_value};
@@ -59,24 +59,21 @@ impl ClaimExhibit<'_> {
 impl<'a> ClaimLine<'a> {
     /// Every claim of a report, in the order of the results.
     pub fn all(report: &'a Report<'_>) -> Vec<Self> {
-        let claims = &report.results.claims;
-        let several = claims.iter().any(|claim| claim.substrate != claims[0].substrate);
-        claims.iter().map(|claim| Self::new(report, claim, several)).collect()
+        report.results.claims.iter().map(|claim| Self::new(report, claim)).collect()
     }
 
-    fn new(report: &'a Report<'_>, claim: &'a ClaimResult, several: bool) -> Self {
+    fn new(report: &'a Report<'_>, claim: &'a ClaimResult) -> Self {
         let unit = claim_unit(claim);
-        let ratio = is_ratio(report, claim);
         let decided = claim.decided_by.as_ref().map(|point| DecidingComparison {
             point,
-            what: point.compared.as_ref().map_or_else(String::new, |levels| contrast(levels, ratio)),
+            what: point.compared.as_ref().map_or_else(String::new, |levels| contrast(levels, claim.relative)),
             estimate: estimate::of_claim(point)
                 .map_or_else(|| "–".to_owned(), |estimate| unit.behind(&estimate.written(&unit).to_string())),
             claimed: point.claimed.map_or_else(String::new, |ends| range(ends, &unit)),
         });
         Self {
             claim,
-            substrate: several.then_some(claim.substrate.as_str()),
+            substrate: report.has_several_substrates().then_some(claim.substrate.as_str()),
             decided,
             places: places(report, claim),
             exhibit: exhibit(report, claim),
@@ -154,8 +151,7 @@ fn place(point: &ClaimPoint, varied: &[&str]) -> String {
 /// The part of this report that shows a claim.
 fn exhibit<'a>(report: &'a Report<'_>, claim: &ClaimResult) -> ClaimExhibit<'a> {
     let design = &report.experiment.design;
-    let spec = design.claims.iter().find(|(id, _)| *id == claim.id).map(|(_, spec)| spec);
-    let found = match spec.and_then(|spec| design.exhibit(spec)) {
+    let found = match design.claim(&claim.id).and_then(|spec| design.exhibit(spec)) {
         Some(Exhibit::Figure(name)) => {
             let place = report.figures.iter().position(|figure| figure.id == name);
             place.map(|place| ClaimExhibit::Figure(place, &report.figures[place].id))

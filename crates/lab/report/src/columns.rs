@@ -30,9 +30,13 @@ impl<'a> PointColumns<'a> {
                 None => varied.push(name),
             }
         }
-        let substrates = points.iter().any(|point| point.substrate != points[0].substrate);
         let responses = design.responses.iter().map(|(name, _)| (name.as_str(), response_unit(report, name)));
-        Self { substrates, varied, constants, responses: responses.collect() }
+        Self {
+            substrates: report.has_several_substrates(),
+            varied,
+            constants,
+            responses: responses.collect(),
+        }
     }
 }
 
@@ -41,14 +45,14 @@ pub(crate) fn response_unit(report: &Report<'_>, name: &str) -> Unit {
     let design = &report.experiment.design;
     let unit = design.unit_of(name);
     if is_asked_for(report, name) {
-        return Unit::fixed(&unit);
+        return Unit::fixed(unit);
     }
     let sisters = design.responses.iter().map(|(sister, _)| sister.as_str());
     let sisters: Vec<&str> =
         sisters.filter(|s| design.unit_of(s) == unit && !is_asked_for(report, s)).collect();
     let measured =
         report.results.points.iter().flat_map(|point| sisters.iter().filter_map(|s| point.responses.get(*s)));
-    Unit::fitting(&unit, measured.filter_map(|response| response.mean))
+    Unit::fitting(unit, measured.filter_map(|response| response.mean))
 }
 
 /// Whether the file sets the unit of a response.
@@ -77,15 +81,6 @@ pub(crate) fn column_units(report: &Report<'_>, table: &TableResult) -> Vec<Unit
         )
     };
     (0..table.columns.len()).map(unit).collect()
-}
-
-/// Whether a claim compares two means by their ratio: its margin is a share of one of them.
-pub(crate) fn is_ratio(report: &Report<'_>, claim: &ClaimResult) -> bool {
-    let claims = &report.experiment.design.claims;
-    let spec = claims.iter().find(|(id, _)| *id == claim.id).map(|(_, spec)| spec);
-    let margin = spec.and_then(|spec| spec.margin.as_ref());
-    let share = margin.is_some_and(|margin| margin.is_share() && margin.value() != 0.0);
-    share && claim.points.iter().any(|point| point.compared.is_some())
 }
 
 /// The comparisons of a claim in the order of the factors' levels.

@@ -44,7 +44,7 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
         for (name, measured) in responses(report, &point.responses) {
             let numbers =
                 [measured.and_then(|r| r.mean), measured.and_then(|r| r.low), measured.and_then(|r| r.high)];
-            let unit = measured.map_or_else(|| design.unit_of(name), |r| r.unit.clone());
+            let unit = measured.map_or_else(|| design.unit_of(name), |r| &r.unit).to_owned();
             let n = measured.map_or(0, |r| r.n).to_string();
             let cells = place.iter().cloned().chain([name.to_owned(), unit]);
             line(cells.chain(numbers.map(number)).chain([n]).collect());

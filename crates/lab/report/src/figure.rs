@@ -2,8 +2,8 @@
 
 use netrig_core::{QuantityKind, quantity};
 use netrig_experiment::{
-    ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Panel, PaperPlace,
-    PaperPoint, PaperThreshold, Point, TheoryLine,
+    ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Level, Panel,
+    PaperPlace, PaperPoint, PaperThreshold, Point, TheoryLine,
 };
 
 use crate::Report;
@@ -11,7 +11,7 @@ use crate::chart::{self, Axis, AxisKind, Chart, ChartMark, Layer, Marks};
 use crate::columns::is_asked_for;
 use crate::estimate;
 use crate::prose;
-use crate::wording::{level_in_words, replications, sentence, words};
+use crate::wording::{legend_in_words, level_in_words, levels_in_words, replications, sentence, words};
 use netrig_core::number::{Estimate, Unit, as_given, percent};
 
 /// The largest number of levels that each have a tick.
@@ -73,8 +73,7 @@ const HARDLY: f64 = 0.02;
 
 impl<'a> ChartBuilder<'a> {
     fn new(report: &'a Report<'a>, figure: &'a FigureData) -> Self {
-        let figures = &report.experiment.design.figures;
-        let spec = figures.iter().find(|(id, _)| *id == figure.id).map(|(_, spec)| spec);
+        let spec = report.experiment.design.figure(&figure.id);
         let mut legends: Vec<&Legend> = Vec::new();
         let all = figure.panels.iter().flat_map(|panel| {
             panel.series.iter().map(|s| &s.legend).chain(panel.paper.iter().map(|p| &p.legend))
@@ -93,7 +92,7 @@ impl<'a> ChartBuilder<'a> {
     fn x_scale(&self) -> AxisKind {
         let categories = &self.figure.x.categories;
         match (categories.is_empty(), self.figure.x.log) {
-            (false, _) => AxisKind::Categories(categories.clone()),
+            (false, _) => AxisKind::Categories(categories.iter().map(Level::to_string).collect()),
             (true, true) => AxisKind::Log,
             (true, false) => match self.levels() {
                 Some(levels) => AxisKind::Levels(levels),
@@ -131,7 +130,7 @@ impl<'a> ChartBuilder<'a> {
         match self.legends[..] {
             [_] if others => vec!["measured".to_owned()],
             [_] => vec![String::new()],
-            _ => self.legends.iter().map(|legend| in_words(legend)).collect(),
+            _ => self.legends.iter().map(|legend| legend_in_words(legend)).collect(),
         }
     }
 
@@ -245,7 +244,7 @@ impl<'a> ChartBuilder<'a> {
         let place = |place: &PaperPlace| (place.x, place.x, self.place_in_words(place));
         let places = self.places(panel, true).map(place);
         let spans = outage.into_iter().chain(self.knees(panel)).chain(places).collect();
-        chart::Panel { title: heading(&panel.levels), layers, spans }
+        chart::Panel { title: levels_in_words(&panel.levels.0), layers, spans }
     }
 
     /// The paper's results on the horizontal axis: those within the drawn range if `is_among`, or else those beyond it.
@@ -266,13 +265,9 @@ impl<'a> ChartBuilder<'a> {
             let is_across = self.spec.is_some_and(|figure| spec.over.as_ref() == Some(&figure.x));
             spec.expect == Expect::Knee && spec.figure.as_ref() == Some(&self.figure.id) && is_across
         };
-        let specs = &self.report.experiment.design.claims;
-        let claims = self
-            .report
-            .results
-            .claims
-            .iter()
-            .filter(|claim| specs.iter().any(|(id, spec)| *id == claim.id && is_here(spec)));
+        let design = &self.report.experiment.design;
+        let claims = self.report.results.claims.iter();
+        let claims = claims.filter(|claim| design.claim(&claim.id).is_some_and(is_here));
         // A place of the claim that belongs to another panel has another level than this panel's title.
         let of_panel = |place: &&ClaimPoint| {
             panel
@@ -290,7 +285,7 @@ impl<'a> ChartBuilder<'a> {
     }
 
     fn grid(grid: &Grid) -> chart::PanelGrid {
-        let headings = |points: &[Point]| points.iter().map(heading).collect();
+        let headings = |points: &[Point]| points.iter().map(|point| levels_in_words(&point.0)).collect();
         chart::PanelGrid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
     }
 
@@ -335,20 +330,10 @@ impl<'a> ChartBuilder<'a> {
     /// The place of a point on the horizontal axis, in words.
     fn at(&self, x: f64) -> String {
         match self.figure.x.categories.get(x as usize) {
-            Some(level) => level.clone(),
+            Some(level) => level.to_string(),
             None => format!("{} {}", shared_words(&self.figure.x.names), self.x.behind(&as_given(x))),
         }
     }
-}
-
-/// A legend as text, with the factor's name where needed: `5 s` becomes `down for 5 s`.
-fn in_words(legend: &Legend) -> String {
-    legend.in_words(words, level_in_words)
-}
-
-/// The levels of a panel, a row or a column as words.
-fn heading(levels: &Point) -> String {
-    levels.0.iter().map(|(factor, level)| level_in_words(factor, level)).collect::<Vec<_>>().join(", ")
 }
 
 /// All values on the vertical axis.

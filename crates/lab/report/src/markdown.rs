@@ -7,7 +7,7 @@ use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
 use crate::board::ClaimLine;
 use crate::columns::PointColumns;
 use crate::prose;
-use crate::text_table::{TextTable, padded};
+use crate::text_table::{TextTable, padded, shown};
 use crate::warnings::ResultWarning;
 use crate::wording::{replications, sign, tally, unit_words, words};
 use netrig_core::number::percent;
@@ -77,7 +77,7 @@ fn agreement(report: &Report<'_>, pair: &SubstratePair<'_>, sheet: &PointColumns
         let verdict = entry.asked.as_ref().map(|asked| asked.verdict);
         let verdict = verdict.map(|verdict| format!("{} {}", accord_sign(verdict), verdict.name()));
         let keys = [verdict.unwrap_or_default(), response, pair.place(entry, sheet)];
-        keys.into_iter().chain(means).chain([ratio, difference, within]).collect()
+        keys.into_iter().chain(means).chain([ratio, difference, within]).map(Some).collect()
     };
     TextTable {
         keys: 3,
@@ -108,7 +108,7 @@ fn claims(report: &Report<'_>) -> TextTable {
         };
         let p = line.p().unwrap_or_default();
         let keys = [verdict, line.claim.says.clone() + &places].into_iter().chain(on);
-        keys.chain(numbers).chain([p, line.exhibit.name().to_owned()]).collect()
+        keys.chain(numbers).chain([p, line.exhibit.name().to_owned()]).map(Some).collect()
     };
     TextTable {
         keys: if several { 3 } else { 2 },
@@ -120,14 +120,14 @@ fn claims(report: &Report<'_>) -> TextTable {
 
 /// A Markdown table with columns that are aligned in the source as well.
 fn aligned(table: &TextTable) -> String {
-    let rows: Vec<Vec<String>> =
-        table.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
+    let cell = |cell: &Option<String>| Some(escaped(shown(cell)));
+    let rows = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let headings = table.headings.iter().map(|heading| escaped(heading)).collect();
     let table = TextTable { keys: table.keys, beside: Vec::new(), headings, rows };
     let columns = 0..table.headings.len();
     let widths: Vec<usize> = columns.map(|n| table.width(n).max(3)).collect();
-    let line = |cells: &[String]| {
-        let cells = cells.iter().enumerate().map(|(n, cell)| padded(cell, widths[n], n >= table.keys));
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells = cells.enumerate().map(|(n, cell)| padded(cell, widths[n], n >= table.keys));
         format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
     };
     let rule = widths.iter().enumerate().map(|(n, width)| match n >= table.keys {
@@ -135,7 +135,8 @@ fn aligned(table: &TextTable) -> String {
         false => ":".to_owned() + &"-".repeat(width + 1),
     });
     let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
-    line(&table.headings) + &rule + &table.rows.iter().map(|row| line(row)).collect::<String>()
+    let rows: String = table.rows.iter().map(|row| line(&mut row.iter().map(shown))).collect();
+    line(&mut table.headings.iter().map(String::as_str)) + &rule + &rows
 }
 
 /// `text` on one line, with the markup of Markdown and HTML escaped.

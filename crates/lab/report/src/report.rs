@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Experiment, FigureData, Results};
+use netrig_experiment::{Experiment, FigureData, Legend, Results};
 use netrig_store::Provenance;
 
 /// The results of an experiment, with all that its report shows.
@@ -20,8 +20,8 @@ pub struct Report<'a> {
 /// A picture of a video, beside others in a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// The name of the video.
-    pub title: String,
+    /// The line of the figure that the video belongs to; `None` for the video that was sent.
+    pub legend: Option<Legend>,
     /// The text below the picture.
     pub says: String,
     /// The picture as a PNG file.
@@ -67,14 +67,8 @@ impl<'a> Report<'a> {
         Self { provenance, ..self }
     }
 
-    /// The substrates, each once, in the order of the results.
-    pub(crate) fn substrates(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for point in &self.results.points {
-            if !names.contains(&point.substrate.as_str()) {
-                names.push(&point.substrate);
-            }
-        }
-        names
+    /// Whether there are results of more than one substrate.
+    pub(crate) fn has_several_substrates(&self) -> bool {
+        self.results.substrates().len() > 1
     }
 }

@@ -7,7 +7,7 @@ use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
 use crate::board::{ClaimExhibit, ClaimLine};
 use crate::columns::PointColumns;
 use crate::prose;
-use crate::text_table::{TextTable, padded};
+use crate::text_table::{TextTable, padded, shown};
 use crate::warnings::ResultWarning;
 use crate::wording::{replications, sign, tally};
 use netrig_core::number::percent;
@@ -32,10 +32,8 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
             out += &format!("… and {} more points: see the report\n", points - MOST_POINTS);
         }
     } else {
-        let several =
-            report.results.tables.iter().any(|table| table.substrate != report.results.tables[0].substrate);
         for (n, table) in report.results.tables.iter().enumerate() {
-            let on = if several { format!(" on {}", table.substrate) } else { String::new() };
+            let on = if sheet.substrates { format!(" on {}", table.substrate) } else { String::new() };
             out += &format!(
                 "{}{}\n",
                 if n > 0 { "\n" } else { "" },
@@ -101,15 +99,17 @@ fn columns(table: &TextTable, width: usize) -> String {
     let mut out = String::new();
     for (number, block) in blocks.iter().enumerate() {
         let chosen: Vec<usize> = (0..table.keys).chain(block.iter().copied()).collect();
-        let line = |cells: &[String]| {
-            let cells = chosen.iter().map(|n| padded(&printable(&cells[*n]), widths[*n], *n >= table.keys));
+        let line = |cells: &[&str]| {
+            let cells = chosen.iter().map(|n| padded(&printable(cells[*n]), widths[*n], *n >= table.keys));
             truncated(cells.collect::<Vec<_>>().join("  ").trim_end(), width) + "\n"
         };
         out += if number > 0 { "\n" } else { "" };
-        out += &line(&table.headings);
+        out += &line(&table.headings.iter().map(String::as_str).collect::<Vec<_>>());
         // Rows without values in a further block are left out.
-        let has_values = |row: &&Vec<String>| blocks.len() == 1 || block.iter().any(|n| row[*n] != "–");
-        out.extend(table.rows.iter().filter(has_values).map(|row| line(row)));
+        let has_values =
+            |row: &&Vec<Option<String>>| blocks.len() == 1 || block.iter().any(|n| row[*n].is_some());
+        let row = |row: &Vec<Option<String>>| line(&row.iter().map(shown).collect::<Vec<_>>());
+        out.extend(table.rows.iter().filter(has_values).map(row));
     }
     out
 }

@@ -14,7 +14,13 @@ pub(crate) struct TextTable {
     /// Columns that belong to the column before them.
     pub beside: Vec<usize>,
     pub headings: Vec<String>,
-    pub rows: Vec<Vec<String>>,
+    /// The cells of each row; `None` without a value.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+/// A cell as it is written.
+pub(crate) fn shown(cell: &Option<String>) -> &str {
+    cell.as_deref().unwrap_or("–")
 }
 
 impl TextTable {
@@ -27,21 +33,17 @@ impl TextTable {
         let rows = report.results.points.iter().map(|point| {
             let substrate = sheet.substrates.then(|| point.substrate.clone());
             let level = |name: &&str| point.factors.level(name).map_or(String::new(), ToString::to_string);
+            let keys = substrate.into_iter().chain(sheet.varied.iter().map(level)).map(Some);
             let most = point.responses.values().map(|response| response.n).max().unwrap_or(0);
             let value = |(name, unit): &(&str, Unit)| {
-                let nothing = if point.status == Status::Ok { "–" } else { word(point.status) };
+                let unmeasured = (point.status != Status::Ok).then(|| word(point.status).to_owned());
                 let response = point.responses.get(*name);
                 let estimate = response.and_then(|r| Some((estimate::of_response(r)?, r.n)));
-                estimate.map_or_else(
-                    || nothing.to_owned(),
-                    |(estimate, n)| estimate.written(unit).to_string() + &of_fewer(n, most),
-                )
+                let written =
+                    |(estimate, n): (Estimate, u32)| estimate.written(unit).to_string() + &of_fewer(n, most);
+                estimate.map(written).or(unmeasured)
             };
-            substrate
-                .into_iter()
-                .chain(sheet.varied.iter().map(level))
-                .chain(sheet.responses.iter().map(value))
-                .collect()
+            keys.chain(sheet.responses.iter().map(value)).collect()
         });
         Self {
             keys: keys.len(),
@@ -55,20 +57,17 @@ impl TextTable {
     pub fn of_table(report: &Report<'_>, table: &TableResult) -> Self {
         let units = column_units(report, table);
         let has_paper = |n: usize| table.rows.iter().any(|row| row.cells[n].paper.is_some());
-        let with_paper = |n: usize, own: String, theirs: &dyn Fn() -> String| {
-            let theirs = has_paper(n).then(theirs);
-            [own].into_iter().chain(theirs)
-        };
         let heading = |n: usize| {
-            let name = &table.columns[n].name;
-            with_paper(n, units[n].heading(name), &|| "paper (ours is)".to_owned())
+            let theirs = has_paper(n).then(|| "paper (ours is)".to_owned());
+            [units[n].heading(&table.columns[n].name)].into_iter().chain(theirs)
         };
         let row = |row: &TableRow| {
             let most = row.cells.iter().map(|cell| cell.n).max().unwrap_or(0);
             let cell = |n: usize| {
-                with_paper(n, ours(&row.cells[n], &units[n], most), &|| theirs(&row.cells[n], &units[n]))
+                let theirs = has_paper(n).then(|| Some(theirs(&row.cells[n], &units[n])));
+                [ours(&row.cells[n], &units[n], most)].into_iter().chain(theirs)
             };
-            let keys = row.key.iter().map(ToString::to_string);
+            let keys = row.key.iter().map(|level| Some(level.to_string()));
             keys.chain((0..units.len()).flat_map(cell)).collect()
         };
         let headings = table.factors.iter().cloned().chain((0..units.len()).flat_map(heading));
@@ -84,19 +83,14 @@ impl TextTable {
 
     /// The n-th column's width in characters.
     pub fn width(&self, n: usize) -> usize {
-        self.rows
-            .iter()
-            .map(|row| &row[n])
-            .chain([&self.headings[n]])
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
+        let cells = self.rows.iter().map(|row| shown(&row[n])).chain([self.headings[n].as_str()]);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
 }
 
-fn ours(cell: &TableCell, unit: &Unit, most: u32) -> String {
-    let written = |estimate: Estimate| estimate.written(unit).to_string() + &of_fewer(cell.n, most);
-    estimate::of_cell(cell).map_or_else(|| "–".to_owned(), written)
+fn ours(cell: &TableCell, unit: &Unit, most: u32) -> Option<String> {
+    let estimate = estimate::of_cell(cell)?;
+    Some(estimate.written(unit).to_string() + &of_fewer(cell.n, most))
 }
 
 /// The suffix of a mean over fewer runs than others in its row; the other runs had nothing to measure.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{PointResult, RunValue, Status};
+use netrig_experiment::{Level, PointResult, RunValue, Status};
 use serde::Serialize;
 
 use crate::Report;
@@ -71,11 +71,17 @@ fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
 fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
     let design = &report.experiment.design;
     report.results.tables.iter().filter_map(|table| {
-        let omitted = design.table(&table.id)?.without_paper(design)?;
-        Some(ResultWarning {
+        let omitted = design.table(&table.id)?.without_paper(design);
+        let factor = |(name, levels): &(&str, Vec<&Level>)| {
+            let levels: Vec<&str> = levels.iter().map(|level| level.text()).collect();
+            format!("{name} = {}", levels.join(", "))
+        };
+        let omitted: Vec<String> = omitted.iter().map(factor).collect();
+        (!omitted.is_empty()).then(|| ResultWarning {
             what: format!("Table \u{ab}{}\u{bb}", table.title),
             why: format!(
-                "the paper's values depend on levels that were not run ({omitted}) and are left out"
+                "the paper's values depend on levels that were not run ({}) and are left out",
+                omitted.join("; ")
             ),
             places: Vec::new(),
         })
@@ -89,59 +95,55 @@ fn place(point: &PointResult) -> String {
     format!("{} on {}", point.factors, point.substrate)
 }
 
-/// The points with this status, grouped by reason.
-fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
-    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let all = &report.results.points;
-    for point in all.iter().filter(|point| point.status == status) {
-        reasons.entry(point.why.as_deref().unwrap_or("no reason is given")).or_default().push(place(point));
-    }
-    let warning = |(why, places): (&str, Vec<String>)| ResultWarning {
-        what: format!("{} of {} {}", places.len(), counted(all.len(), "point"), word(status)),
-        why: why.to_owned(),
-        places,
-    };
-    reasons.into_iter().map(warning).collect()
-}
+const NO_REASON: &str = "no reason is given";
 
-/// Invalid runs, grouped by reason. Every response of a point lists the same runs, so one response is enough.
-fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
+/// A warning for each reason, with the number of its points or runs and with their places. `what` names that number.
+fn by_reason<'a>(
+    found: impl Iterator<Item = (&'a str, usize, &'a PointResult)>,
+    what: impl Fn(usize) -> String,
+) -> Vec<ResultWarning> {
     let mut reasons: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
-    for point in &report.results.points {
-        let runs = point.responses.values().next().map_or(&[][..], |response| &response.runs);
-        for run in runs.iter().filter(|run| !run.valid) {
-            let (count, places) =
-                reasons.entry(run.why.as_deref().unwrap_or("no reason is given")).or_default();
-            *count += 1;
-            if places.last() != Some(&place(point)) {
-                places.push(place(point));
-            }
+    for (why, count, point) in found {
+        let (total, places) = reasons.entry(why).or_default();
+        *total += count;
+        let place = place(point);
+        if places.last() != Some(&place) {
+            places.push(place);
         }
     }
     let warning = |(why, (count, places)): (&str, (usize, Vec<String>))| ResultWarning {
-        what: format!("{} not counted", counted(count, "run")),
+        what: what(count),
         why: why.to_owned(),
         places,
     };
     reasons.into_iter().map(warning).collect()
 }
 
-/// Points with valid results that have a remark, grouped by remark.
+/// The points with this status.
+fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
+    let all = &report.results.points;
+    let ended = all.iter().filter(|point| point.status == status);
+    let ended = ended.map(|point| (point.why.as_deref().unwrap_or(NO_REASON), 1, point));
+    by_reason(ended, |count| format!("{count} of {} {}", counted(all.len(), "point"), word(status)))
+}
+
+/// Invalid runs. Every response of a point lists the same runs, so one response is enough.
+fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
+    let runs = report.results.points.iter().flat_map(|point| {
+        let runs = point.responses.values().next().map_or(&[][..], |response| &response.runs);
+        runs.iter().map(move |run| (run, point))
+    });
+    let invalid = runs.filter(|(run, _)| !run.valid);
+    let invalid = invalid.map(|(run, point)| (run.why.as_deref().unwrap_or(NO_REASON), 1, point));
+    by_reason(invalid, |count| format!("{} not counted", counted(count, "run")))
+}
+
+/// Points with valid results that have a remark.
 fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
-    let mut remarks: BTreeMap<&str, (u32, Vec<String>)> = BTreeMap::new();
-    for point in &report.results.points {
-        for remark in &point.remarks {
-            let (count, places) = remarks.entry(&remark.text).or_default();
-            *count += remark.runs;
-            places.push(place(point));
-        }
-    }
-    let warning = |(why, (count, places)): (&str, (u32, Vec<String>))| ResultWarning {
-        what: format!("{} marked", counted(count as usize, "run")),
-        why: why.to_owned(),
-        places,
-    };
-    remarks.into_iter().map(warning).collect()
+    let points = report.results.points.iter();
+    let remarks = points.flat_map(|point| point.remarks.iter().map(move |remark| (remark, point)));
+    let remarks = remarks.map(|(remark, point)| (remark.text.as_str(), remark.runs as usize, point));
+    by_reason(remarks, |count| format!("{} marked", counted(count, "run")))
 }
 
 /// Responses that only some valid runs of a point measured; the mean uses these runs.
@@ -183,7 +185,7 @@ fn of_runs(
             let runs: Vec<&RunValue> =
                 response.runs.iter().filter(|run| run.valid && meant(run, response.n)).collect();
             let Some(first) = runs.first() else { continue };
-            why.get_or_insert(first.why.as_deref().unwrap_or("no reason is given"));
+            why.get_or_insert(first.why.as_deref().unwrap_or(NO_REASON));
             count += runs.len();
             places.push(format!(
                 "{}: {} of {}",

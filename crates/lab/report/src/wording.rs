@@ -1,8 +1,8 @@
 //! Texts for names, levels, counts and verdicts, the same in every format of the report.
 
-use netrig_experiment::{Amount, ClaimVerdict, Level, Status};
+use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue, Status};
 
-use crate::Report;
+use crate::{Picture, Report};
 
 /// The replications in `counts`: `n = 5`, `n = 3 to 10`; `None` if it is empty.
 pub(crate) fn replications(counts: impl IntoIterator<Item = u32>) -> Option<String> {
@@ -21,10 +21,37 @@ pub(crate) fn words(name: &str) -> String {
 
 /// A level, with its factor's name if the level alone is not clear: `tcp`, but `down for 5 s`, `shape 1.5` and `sack: true`.
 pub(crate) fn level_in_words(factor: &str, level: &Level) -> String {
-    match level.text() {
-        "true" | "false" => format!("{}: {level}", words(factor)),
-        text if text.parse::<Amount>().is_ok() => format!("{} {text}", words(factor)),
-        word => word.to_owned(),
+    match level.looks_like() {
+        LevelValue::Switch(_) => format!("{}: {level}", words(factor)),
+        LevelValue::Integer(_) | LevelValue::Amount(_) => format!("{} {level}", words(factor)),
+        LevelValue::Text => level.to_string(),
+    }
+}
+
+/// Levels with their factors: `tcp, down for 5 s`.
+pub(crate) fn levels_in_words<'a>(levels: impl IntoIterator<Item = (&'a String, &'a Level)>) -> String {
+    let levels = levels.into_iter().map(|(factor, level)| level_in_words(factor, level));
+    levels.collect::<Vec<_>>().join(", ")
+}
+
+/// The line of a figure: `goodput, tcp, down for 5 s (sim), web over primary`.
+pub(crate) fn legend_in_words(legend: &Legend) -> String {
+    let Legend { response, levels, substrate, member, path } = legend;
+    // A factor may already state the response of a point.
+    let is_stated = |name: &&String| levels.first().is_some_and(|(_, level)| level.text() == name.as_str());
+    let response = response.as_ref().filter(|name| !is_stated(name)).map(|name| words(name));
+    let levels = levels.iter().map(|(factor, level)| level_in_words(factor, level));
+    let line = response.into_iter().chain(levels).collect::<Vec<_>>().join(", ");
+    let substrate = substrate.as_ref().map_or_else(String::new, |substrate| format!(" ({substrate})"));
+    let part: Vec<&str> = member.iter().chain(path).map(String::as_str).collect();
+    let part = if part.is_empty() { String::new() } else { format!(", {}", part.join(" over ")) };
+    line + &substrate + &part
+}
+
+impl Picture {
+    /// Its title.
+    pub fn title(&self) -> String {
+        self.legend.as_ref().map_or_else(|| "as it was sent".to_owned(), legend_in_words)
     }
 }
 

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use netrig_experiment::{Decision, Plan, Point, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate};
+use netrig_experiment::{
+    Decision, Plan, Point, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate, Validity,
+};
 use netrig_store::{Enrolment, ExperimentId, RunEnd, Store, StoreError, StoredResponse, StoredRun};
-
-use crate::record::{point_runs, record};
 
 /// The runs of a plan on one substrate.
 pub(crate) struct Agenda<'a> {
@@ -54,8 +54,6 @@ struct PointState {
     asked: u32,
     /// The runs that ended, in any order.
     records: Vec<RunRecord>,
-    /// The reasons of those that failed, by replication.
-    failures: BTreeMap<u32, String>,
     end: Option<PointEnd>,
 }
 
@@ -96,7 +94,6 @@ impl<'a> Agenda<'a> {
                 point: scope.plan.point(place),
                 asked: 0,
                 records: Vec::new(),
-                failures: BTreeMap::new(),
                 end: scope.refusal(place).map(|(status, why)| PointEnd::Refused(status, why)),
             });
             agenda.advance(place, store)?;
@@ -186,12 +183,8 @@ impl<'a> Agenda<'a> {
         end: &RunEnd,
         responses: &BTreeMap<String, StoredResponse>,
     ) {
-        let state = &mut self.points[place];
         let seed = self.scope.plan.seed(replication);
-        state.records.push(record(replication, seed, end, responses));
-        if let RunEnd::Failed(why) = end {
-            state.failures.insert(replication, why.clone());
-        }
+        self.points[place].records.push(record(replication, seed, end, responses));
     }
 
     /// Requests the next replications of the point, until it has enough or must wait for runs.
@@ -199,11 +192,6 @@ impl<'a> Agenda<'a> {
         loop {
             let state = &mut self.points[place];
             if state.end.is_some() {
-                return Ok(());
-            }
-            // If the first replication fails, the others would most likely fail as well.
-            if state.failures.contains_key(&1) {
-                self.close(place, 1);
                 return Ok(());
             }
             let wanted = match self.scope.rule.decide(&state.records) {
@@ -316,15 +304,31 @@ impl PointState {
         // Without a gap, so that the order in which runs end has no effect, even after an interruption.
         let in_a_row = (1..).zip(&self.records).take_while(|(n, record)| record.replication == *n).count();
         self.records.truncate(in_a_row);
-        if let Some(PointEnd::Enough(last)) = self.end {
-            self.records.retain(|record| record.replication <= last);
-        }
-        let Self { point, records, failures, end, asked: _ } = self;
+        let Self { point, records, end, asked: _ } = self;
         match end {
             Some(PointEnd::Refused(status, why)) => {
                 PointRuns { substrate: substrate.to_owned(), point, status, why: Some(why), runs: records }
             }
-            _ => point_runs(substrate, point, records, &failures),
+            Some(PointEnd::Enough(last)) => PointRuns::new(substrate, point, records, Some(last)),
+            None => PointRuns::new(substrate, point, records, None),
+        }
+    }
+}
+
+/// The record of a run. It is the same for a run that has just ended and for one from the store.
+pub(crate) fn record(
+    replication: u32,
+    seed: u64,
+    end: &RunEnd,
+    responses: &BTreeMap<String, StoredResponse>,
+) -> RunRecord {
+    match end {
+        RunEnd::Finished(outcome) => {
+            let measured = responses.iter().map(|(name, response)| (name.clone(), response.measured.clone()));
+            RunRecord::new(replication, seed, outcome, measured.collect())
+        }
+        RunEnd::Failed(why) => {
+            RunRecord { replication, seed, validity: Validity::Failed(why.clone()), ..RunRecord::default() }
         }
     }
 }

@@ -21,8 +21,6 @@ use crate::{ProgressListener, RunEvent, RunTally, RunnerError};
 pub struct PlanRequest<'a> {
     /// The experiment, with its levels, replications and seed.
     pub experiment: &'a Experiment,
-    /// The text of the experiment's file, for the store.
-    pub file: &'a str,
     /// The substrates, in their order: a substrate in real time must have the machine to itself.
     pub substrates: &'a [&'a dyn Substrate],
     /// The machine and the build. The build is a part of each run's identity.
@@ -65,7 +63,7 @@ pub fn carry_out(
 ) -> Result<PlanOutcome, RunnerError> {
     let wanted = PreparedPlan::new(request.experiment)?;
     let place = StoreIds {
-        experiment: store.add_experiment(&request.experiment.design.name, request.file)?,
+        experiment: store.add_experiment(&request.experiment.design.name, request.experiment.text())?,
         provenance: store.add_provenance(request.provenance)?,
     };
     let mut ended = PlanOutcome::default();

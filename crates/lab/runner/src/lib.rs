@@ -20,7 +20,6 @@ mod error;
 mod execution;
 mod machine;
 mod progress;
-mod record;
 mod recorded;
 mod workers;
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Design, Factor, Point, PointRuns};
-use netrig_store::{ExperimentId, Replication, RunEnd, Store, StoreError};
+use netrig_experiment::{Design, Factor, Point, PointRuns, RunRecord, StoppingRule};
+use netrig_store::{ExperimentId, Replication, Store};
 
-use crate::record::{point_runs, record};
+use crate::RunnerError;
+use crate::agenda::record;
 
 /// The results of one version of an experiment's file in a store.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,21 +24,22 @@ pub struct StoredResults {
 /// contributes the runs of its latest build. Runs that are not `wanted` are left out.
 ///
 /// # Errors
-/// If the store cannot be read.
+/// If the store cannot be read, or the stopping rule is invalid.
 pub fn recorded(
     store: &Store,
     design: &Design,
     version: ExperimentId,
     build: Option<&str>,
     wanted: impl Fn(&Replication) -> bool,
-) -> Result<StoredResults, StoreError> {
+) -> Result<StoredResults, RunnerError> {
     let mut replications = store.replications(version)?;
     match build {
         Some(build) => replications.retain(|replication| replication.build == build),
         None => retain_latest_build(&mut replications),
     }
     replications.retain(wanted);
-    Ok(StoredResults { points: point_by_point(&replications, design), runs: replications })
+    let rule = StoppingRule::new(&design.replications, design.confidence)?;
+    Ok(StoredResults { points: point_by_point(&replications, design, &rule), runs: replications })
 }
 
 /// Retains, for each substrate, the runs of the build that made the latest run.
@@ -54,15 +56,17 @@ fn retain_latest_build(replications: &mut Vec<Replication>) {
     replications.retain(|replication| builds[&replication.run.substrate].2 == replication.build);
 }
 
-fn point_by_point(replications: &[Replication], design: &Design) -> Vec<PointRuns> {
-    let mut points: BTreeMap<(String, Vec<usize>, Point), Vec<&Replication>> = BTreeMap::new();
-    for replication in replications {
-        let place = place(&replication.point, design);
-        let key = (replication.run.substrate.clone(), place, replication.point.clone());
-        points.entry(key).or_default().push(replication);
+fn point_by_point(replications: &[Replication], design: &Design, rule: &StoppingRule) -> Vec<PointRuns> {
+    let mut points: BTreeMap<(&str, Vec<usize>, &Point), Vec<RunRecord>> = BTreeMap::new();
+    for Replication { point, number, run, .. } in replications {
+        let key = (run.substrate.as_str(), place(point, design), point);
+        points.entry(key).or_default().push(record(*number, run.seed, &run.end, &run.responses));
     }
-    let runs = points.into_iter().map(|((substrate, _, point), runs)| of_point(&substrate, point, &runs));
-    runs.collect()
+    let of_point = |((substrate, _, point), runs): ((&str, _, &Point), Vec<RunRecord>)| {
+        let last = rule.decide(&runs).last();
+        PointRuns::new(substrate, point.clone(), runs, last)
+    };
+    points.into_iter().map(of_point).collect()
 }
 
 /// The positions of the point's levels in the design, for sorting. A missing level sorts last.
@@ -72,16 +76,4 @@ fn place(point: &Point, design: &Design) -> Vec<usize> {
         factor.levels.iter().position(|known| known == level)
     };
     design.factors.iter().map(|factor| place(factor).unwrap_or(usize::MAX)).collect()
-}
-
-fn of_point(substrate: &str, point: Point, replications: &[&Replication]) -> PointRuns {
-    let mut failures = BTreeMap::new();
-    let mut runs = Vec::new();
-    for Replication { number, run, .. } in replications {
-        runs.push(record(*number, run.seed, &run.end, &run.responses));
-        if let RunEnd::Failed(why) = &run.end {
-            failures.insert(*number, why.clone());
-        }
-    }
-    point_runs(substrate, point, runs, &failures)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use netrig_experiment::{Level, Point};
+use netrig_experiment::{Level, Point, TypedLevel};
 use serde::{Serialize, Serializer};
 
 use crate::{Provenance, ProvenanceId, Replication, Store, StoreError};
@@ -35,7 +35,7 @@ impl Serialize for OriginFact {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => text.serialize(serializer),
-            Self::Level(level) => level.value().serialize(serializer),
+            Self::Level(level) => TypedLevel(level).serialize(serializer),
         }
     }
 }
@@ -176,8 +176,7 @@ mod tests {
 
     fn origin(facts: &[(&str, &str)]) -> RunOrigin {
         let fact = |what: &str, value: &str| match what.strip_prefix(FACTOR) {
-            Some(_) => OriginFact::Level(Level(value.to_owned())),
-            None => OriginFact::Text(value.to_owned()),
+use netrig_experiment::{Level, Point, TypedLevel};
         };
         RunOrigin(facts.iter().map(|(what, value)| ((*what).to_owned(), fact(what, value))).collect())
     }

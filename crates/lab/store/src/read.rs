@@ -87,23 +87,6 @@ impl Store {
             .ok_or_else(|| self.damaged(format!("it has no experiment {}", id.0)))
     }
 
-    /// The runs with these identities that the store has, valid or not, by identity.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub fn find<'a>(
-        &self,
-        identities: impl IntoIterator<Item = &'a str>,
-    ) -> Result<BTreeMap<String, StoredRun>, StoreError> {
-        let mut found = BTreeMap::new();
-        for identity in identities {
-            if let Some(run) = self.run(identity)? {
-                found.insert(identity.to_owned(), run);
-            }
-        }
-        Ok(found)
-    }
-
     /// The run with this identity; `None` if the store does not have it.
     ///
     /// # Errors

@@ -187,7 +187,7 @@ mod tests {
     fn points(levels: &[&[(&str, &str)]]) -> Vec<PointRuns> {
         let point = |levels: &&[(&str, &str)]| PointRuns {
             substrate: "sim".into(),
-            point: Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level((*l).to_owned()))).collect()),
+            point: Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect()),
             status: Status::Ok,
             why: None,
             runs: Vec::new(),
@@ -205,7 +205,7 @@ mod tests {
         let without = points(&[&[("loss", "3 %")]]);
         assert_eq!(differing_constants(&second, &without), BTreeSet::from(["mss".to_owned()]));
         assert_eq!(differing_constants(&second, &[]), BTreeSet::new());
-        assert_eq!(constant_level(&first, "mss"), Some(Some(&Level("1460".into()))));
+        assert_eq!(constant_level(&first, "mss"), Some(Some(&Level::new("1460"))));
         assert_eq!((constant_level(&first, "loss"), constant_level(&first, "rtt")), (None, Some(None)));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::file::diagnostic::Diagnostics;
 use crate::file::document::Kind;
-use crate::file::{self, Assignment, Checked, Definition, SetError};
+use crate::file::{self, Assignment, Checked, Definition, FileReader, SetError};
 use crate::judge::Design;
 use crate::points::Points;
 use crate::{Paper, Plan, WarmUp};
@@ -64,18 +64,21 @@ impl Experiment {
     /// # Errors
     /// Every fault of the file, each with its line and column.
     pub fn parse(file: &str, text: impl AsRef<[u8]>) -> Result<Self, Diagnostics> {
-        let definition = file::definition(file, text.as_ref())?;
-        Self::check(definition, None)
+        Self::read(file, text, None, None)
     }
 
-    /// Reads and checks `text` like [`Experiment::parse`], with the values of the paper that the study answers.
-    /// Claims, tables and figures may refer to these values.
+    /// Reads and checks `text` like [`Experiment::parse`], with the values of the paper that the study answers, and with
+    /// the files that it names. Claims, tables and figures may refer to the values of the paper.
     ///
     /// # Errors
-    /// Every fault of the file, and every reference to a value that the paper does not have.
-    pub fn parse_with_paper(file: &str, text: impl AsRef<[u8]>, paper: Paper) -> Result<Self, Diagnostics> {
-        let definition = file::definition(file, text.as_ref())?;
-        Self::check(definition, Some(paper))
+    /// Every fault of the file, every reference to a value that the paper does not have, and a file that cannot be read.
+    pub fn read(
+        file: &str,
+        text: impl AsRef<[u8]>,
+        paper: Option<Paper>,
+        files: Option<&dyn FileReader>,
+    ) -> Result<Self, Diagnostics> {
+        Self::check(file::definition(file, text.as_ref(), files)?, paper)
     }
 
     /// Reads and checks the parts of `text` that decide its runs. Claims, tables and figures are left out,
@@ -84,7 +87,7 @@ impl Experiment {
     /// # Errors
     /// As [`Experiment::parse`].
     pub fn parse_runs(file: &str, text: impl AsRef<[u8]>) -> Result<Self, Diagnostics> {
-        let mut definition = file::definition(file, text.as_ref())?;
+        let mut definition = file::definition(file, text.as_ref(), None)?;
         if let Kind::Table(root) = &mut definition.root.kind {
             root.entries.retain(|entry| !["claim", "table", "figure"].contains(&entry.key.as_str()));
         }
@@ -117,6 +120,11 @@ impl Experiment {
             points: Arc::new(points),
             warnings,
         })
+    }
+
+    /// The text of the file, with the contents of the files that it names.
+    pub fn text(&self) -> &str {
+        &self.definition.whole
     }
 
     /// Settings that may give the results another meaning than the author of the file expects.

@@ -1,25 +1,54 @@
-//! Factors, their levels as canonical text and as typed values, and points.
+//! Factors, their levels, and points.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Amount;
 use crate::response::amount::{self, TypedAmount};
 
-/// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`.
+/// A level of a factor.
 ///
-/// The text is the form in the store. [`Level::value`] recovers the type: a text of the file that looks like a
-/// number without a unit, or like a truth value, stands in double quotes here. [`Level::text`] is the form for
-/// readers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Level(pub String);
+/// In a store it is a text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`. A text of the file that looks like a number without a
+/// unit, or like a truth value, stands in double quotes there, so that the type is not lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    text: String,
+    looks_like: LevelValue,
+    is_quoted: bool,
+}
+
+impl PartialOrd for Level {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Level {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.is_quoted.cmp(&self.is_quoted).then_with(|| self.text.cmp(&other.text))
+    }
+}
 
 impl fmt::Display for Level {
+    /// Without the quotes of a text that looks like a number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Level {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.stored())
+    }
+}
+
+impl<'de> Deserialize<'de> for Level {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(&Cow::<str>::deserialize(deserializer)?))
     }
 }
 
@@ -33,7 +62,7 @@ pub struct Factor {
 }
 
 /// One combination of levels: every factor of the experiment with its level at this point.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Point(pub BTreeMap<String, Level>);
 
@@ -54,9 +83,9 @@ impl fmt::Display for Point {
     }
 }
 
-/// The typed value of a level. Its JSON form is `true`, `5`, `{"value": 10, "unit": "s"}` or `"tcp"`.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LevelValue<'a> {
+/// The type of a level, with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelValue {
     /// `true` or `false`.
     Switch(bool),
     /// A whole number without a unit that fits 64 bits.
@@ -64,44 +93,67 @@ pub enum LevelValue<'a> {
     /// Any other number, with its unit if it has one.
     Amount(Amount),
     /// Any other text.
-    Text(&'a str),
+    Text,
 }
 
 impl Level {
+    /// The level that a store has as `stored`.
+    pub fn new(stored: &str) -> Self {
+        match in_quotes(stored) {
+            Some(text) => Self { is_quoted: true, ..Self::unquoted(text) },
+            None => Self::unquoted(stored),
+        }
+    }
+
     /// The level for a text of the file. A number with a unit is an amount. A text that looks like a number
     /// without a unit, or like a truth value, stays a text.
     pub fn of_text(text: &str) -> Self {
-        let looks_like_another = match LevelValue::read(text) {
+        let level = Self::unquoted(text);
+        let is_quoted = match level.looks_like {
             LevelValue::Switch(_) | LevelValue::Integer(_) => true,
             LevelValue::Amount(amount) => amount.unit().is_none(),
-            LevelValue::Text(_) => in_quotes(text).is_some(),
+            LevelValue::Text => in_quotes(text).is_some(),
         };
-        Self(if looks_like_another { format!("\"{text}\"") } else { text.to_owned() })
+        Self { is_quoted, ..level }
+    }
+
+    fn unquoted(text: &str) -> Self {
+        let looks_like = match (text.parse(), text.parse(), text.parse()) {
+            (Ok(on), ..) => LevelValue::Switch(on),
+            (_, Ok(number), _) => LevelValue::Integer(number),
+            (.., Ok(amount)) => LevelValue::Amount(amount),
+            _ => LevelValue::Text,
+        };
+        Self { text: text.to_owned(), looks_like, is_quoted: false }
+    }
+
+    /// The text in a store.
+    pub(crate) fn stored(&self) -> Cow<'_, str> {
+        if self.is_quoted { format!("\"{}\"", self.text).into() } else { self.text.as_str().into() }
     }
 
     /// The level as it is shown, without the quotes of a text that looks like a number.
     pub fn text(&self) -> &str {
-        in_quotes(&self.0).unwrap_or(&self.0)
+        &self.text
     }
 
-    /// The typed value.
-    pub fn value(&self) -> LevelValue<'_> {
-        in_quotes(&self.0).map_or_else(|| LevelValue::read(&self.0), LevelValue::Text)
+    /// Its type and value.
+    pub fn value(&self) -> LevelValue {
+        if self.is_quoted { LevelValue::Text } else { self.looks_like }
     }
 
     /// The type that its text looks like, whether the text is quoted or not.
-    pub(crate) fn looks_like(&self) -> LevelValue<'_> {
-        LevelValue::read(self.text())
+    pub fn looks_like(&self) -> LevelValue {
+        self.looks_like
     }
 
     /// Whether both mean the same: equal texts, or equal amounts such as `500 ms` and `0.5 s`. A number means
     /// the same as a text that looks like it, so that a claim may name a level in quotes. Two texts must be
     /// equal.
     pub fn means(&self, other: &Self) -> bool {
-        let are_texts = [self, other].iter().all(|level| in_quotes(&level.0).is_some());
-        self.text() == other.text()
-            || !are_texts
-                && matches!((self.text().parse::<Amount>(), other.text().parse::<Amount>()), (Ok(a), Ok(b)) if a.same(&b))
+        let amounts = || self.looks_like.amount().zip(other.looks_like.amount());
+        self.text == other.text
+            || !(self.is_quoted && other.is_quoted) && amounts().is_some_and(|(a, b)| a.same(&b))
     }
 
     /// The level as a number in the base unit of its kind (s, bit, bit/s, 1), if it is one.
@@ -111,7 +163,7 @@ impl Level {
 
     /// The level as an amount, if it is one.
     pub fn amount(&self) -> Option<Amount> {
-        self.0.parse().ok()
+        self.value().amount()
     }
 }
 
@@ -150,56 +202,50 @@ fn in_quotes(text: &str) -> Option<&str> {
     text.strip_prefix('"')?.strip_suffix('"')
 }
 
-impl<'a> LevelValue<'a> {
-    /// The typed value of a text without quotes.
-    fn read(text: &'a str) -> Self {
-        match (text.parse::<bool>(), text.parse::<i64>(), text.parse::<Amount>()) {
-            (Ok(on), ..) => Self::Switch(on),
-            (_, Ok(number), _) => Self::Integer(number),
-            (.., Ok(amount)) => Self::Amount(amount),
-            _ => Self::Text(text),
+impl LevelValue {
+    /// The number with its unit; `None` for a text or a truth value.
+    pub fn amount(self) -> Option<Amount> {
+        match self {
+            Self::Integer(number) => Some(Amount::bare(number as f64)),
+            Self::Amount(amount) => Some(amount),
+            Self::Switch(_) | Self::Text => None,
         }
     }
-}
 
-impl LevelValue<'_> {
     /// Whether both have one type: two texts, two truth values, two numbers without a unit, or two amounts
     /// whose units convert into each other.
-    pub(crate) fn has_type_of(&self, other: &Self) -> bool {
-        let unit = |value: &Self| if let Self::Amount(amount) = value { amount.unit() } else { None };
+    pub(crate) fn has_type_of(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Switch(_), Self::Switch(_)) | (Self::Text(_), Self::Text(_)) => true,
-            (Self::Integer(_) | Self::Amount(_), Self::Integer(_) | Self::Amount(_)) => {
-                match (unit(self), unit(other)) {
-                    (None, None) => true,
-                    (Some(own), Some(other)) => amount::factor(own, other).is_ok(),
-                    _ => false,
-                }
-            }
-            _ => false,
+            (Self::Switch(_), Self::Switch(_)) | (Self::Text, Self::Text) => true,
+            _ => match (self.amount().map(|own| own.unit()), other.amount().map(|other| other.unit())) {
+                (Some(None), Some(None)) => true,
+                (Some(Some(own)), Some(Some(other))) => amount::factor(own, other).is_ok(),
+                _ => false,
+            },
         }
     }
 
     /// Its type in words, for an error.
-    pub(crate) fn type_in_words(&self) -> String {
-        match self {
-            Self::Switch(_) => "true or false".to_owned(),
-            Self::Text(_) => "a text".to_owned(),
-            Self::Integer(_) => "a number without a unit".to_owned(),
-            Self::Amount(amount) => amount
-                .unit()
-                .map_or_else(|| "a number without a unit".to_owned(), |unit| format!("a number in {unit}")),
+    pub(crate) fn type_in_words(self) -> String {
+        match (self, self.amount().and_then(|amount| amount.unit())) {
+            (Self::Switch(_), _) => "true or false".to_owned(),
+            (Self::Text, _) => "a text".to_owned(),
+            (_, None) => "a number without a unit".to_owned(),
+            (_, Some(unit)) => format!("a number in {unit}"),
         }
     }
 }
 
-impl Serialize for LevelValue<'_> {
+/// A level in documents: `true`, `5`, `{"value": 10, "unit": "s"}` or `"tcp"`.
+pub struct TypedLevel<'a>(pub &'a Level);
+
+impl Serialize for TypedLevel<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Switch(on) => serializer.serialize_bool(*on),
-            Self::Integer(number) => serializer.serialize_i64(*number),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Amount(amount) => TypedAmount(amount).serialize(serializer),
+        match self.0.value() {
+            LevelValue::Switch(on) => serializer.serialize_bool(on),
+            LevelValue::Integer(number) => serializer.serialize_i64(number),
+            LevelValue::Text => serializer.serialize_str(&self.0.text),
+            LevelValue::Amount(amount) => TypedAmount(&amount).serialize(serializer),
         }
     }
 }
@@ -214,12 +260,12 @@ pub(crate) fn typed_map<S: Serializer>(
     levels: &BTreeMap<String, Level>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(levels.iter().map(|(factor, level)| (factor, level.value())))
+    serializer.collect_map(levels.iter().map(|(factor, level)| (factor, TypedLevel(level))))
 }
 
 /// Serialises a list of levels, typed.
 pub(crate) fn typed_list<S: Serializer>(levels: &[Level], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(levels.iter().map(Level::value))
+    serializer.collect_seq(levels.iter().map(TypedLevel))
 }
 
 /// Serialises the two levels of a comparison, typed.
@@ -227,7 +273,7 @@ pub(crate) fn typed_pair<S: Serializer>(
     levels: &Option<[Level; 2]>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    levels.as_ref().map(|pair| pair.each_ref().map(Level::value)).serialize(serializer)
+    levels.as_ref().map(|pair| pair.each_ref().map(TypedLevel)).serialize(serializer)
 }
 
 #[cfg(test)]
@@ -236,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_level_is_typed_in_json() {
-        let json = |text: &str| serde_json::to_string(&Level(text.to_owned()).value()).unwrap();
+        let json = |text: &str| serde_json::to_string(&TypedLevel(&Level::new(text))).unwrap();
         for (text, expected) in [
             ("true", "true"),
             ("5", "5"),
@@ -257,7 +303,7 @@ mod tests {
 
     #[test]
     fn levels_of_one_kind_are_numbers_in_the_unit_of_the_smallest() {
-        let levels = |texts: &[&str]| texts.iter().map(|text| Level((*text).to_owned())).collect::<Vec<_>>();
+        let levels = |texts: &[&str]| texts.iter().map(|text| Level::new(text)).collect::<Vec<_>>();
         for (texts, unit, numbers) in [
             (&["1 s", "500 ms"][..], Some(Some("ms")), &[1000.0, 500.0][..]),
             (&["5", "1.5"], Some(None), &[5.0, 1.5]),
@@ -280,19 +326,19 @@ mod tests {
     fn a_text_that_looks_like_a_number_or_a_truth_value_stays_a_text() {
         for text in ["100", "0200", "-0.50", "1e3", "true", "false", "\"5\"", "tcp", "inf", ""] {
             let level = Level::of_text(text);
-            assert_eq!(level.value(), LevelValue::Text(text));
+            assert_eq!(level.value(), LevelValue::Text);
             assert_eq!((level.text(), level.to_string().as_str(), level.number()), (text, text, None));
             let kept = serde_json::to_string(&level).unwrap();
             assert_eq!(serde_json::from_str::<Level>(&kept).unwrap(), level);
         }
         assert_eq!(Level::of_text("10 ms").number(), Some(0.01));
-        assert_eq!(Level::of_text("tcp"), Level("tcp".into()));
+        assert_eq!(Level::of_text("tcp"), Level::new("tcp"));
     }
 
     #[test]
     fn texts_are_equal_only_as_texts() {
         let [padded, text] = ["0200", "200"].map(Level::of_text);
-        let number = Level("200".into());
+        let number = Level::new("200");
         assert!(!padded.means(&text));
         assert!(text.means(&number) && number.means(&padded), "a claim may name a number in quotes");
     }
@@ -300,8 +346,8 @@ mod tests {
     #[test]
     fn types_are_one_only_if_their_units_convert() {
         let one = |a: &str, b: &str| {
-            let [a, b] = [a, b].map(|text| Level(text.to_owned()));
-            a.value().has_type_of(&b.value())
+            let [a, b] = [a, b].map(Level::new);
+            a.value().has_type_of(b.value())
         };
         for (a, b) in [("1", "1.5"), ("10 s", "5 ms"), ("tcp", "sctp"), ("true", "false"), ("1 KB", "8 bit")]
         {

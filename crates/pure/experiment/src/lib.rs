@@ -42,13 +42,13 @@ pub use figure::{
     TheorySpec, TracedRun, WatchedRun,
 };
 pub use file::{
-    Assignment, Diagnostic, Diagnostics, LONGEST_FILE, Note, ScenarioFault, ScenarioText, SetError, Severity,
-    Span, schema, with_captures, with_files, with_moments, with_scenarios,
+    Assignment, Diagnostic, Diagnostics, FileReader, LONGEST_FILE, Note, ScenarioFault, ScenarioText,
+    SetError, Severity, Span, schema, with_files,
 };
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};
-pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
-pub use level::{Factor, Level, LevelUnit, LevelValue, Point};
+pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule, Validity};
+pub use level::{Factor, Level, LevelUnit, LevelValue, Point, TypedLevel};
 pub use media::{CallQuality, MediaArrival, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};

@@ -16,14 +16,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::Spanned;
 
 use crate::claim::selection::Selection;
 use crate::{Amount, Point};
 
 /// The numbers of a paper.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paper {
     /// Its title.
     pub title: String,
@@ -34,14 +34,13 @@ pub struct Paper {
 }
 
 /// One value from the paper's text.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PaperValue {
     /// Its own name, `table3.tcp`; empty if only its group and levels identify it.
     pub id: String,
     /// The figure or table that contains it: `fig2`.
     pub group: String,
     /// The levels for which it holds. A factor that is not named may have any level.
-    #[serde(rename = "where")]
     pub at: Selection,
     /// The response or table column that it belongs to; empty for any.
     pub response: String,
@@ -50,7 +49,6 @@ pub struct PaperValue {
     /// Whether the text says "about".
     pub approximate: bool,
     /// Whether it is a bound that the paper sets instead of a measured value.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub threshold: bool,
     /// The quoted words of the text.
     pub quote: String,
@@ -225,7 +223,7 @@ quote = "β가 1.16에서는 52,912 바이트"
 "#;
 
     fn point(levels: &[(&str, &str)]) -> Point {
-        Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level((*l).to_owned()))).collect())
+        Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect())
     }
 
     #[test]

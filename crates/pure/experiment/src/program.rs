@@ -7,9 +7,10 @@ use std::str::FromStr;
 
 use netrig_core::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::check::from_text;
+use crate::claim::selection::OneOrMany;
 
 /// The most programs of a node, and the most files, counters and preparations of a program.
 pub(crate) const MOST: usize = 64;
@@ -136,25 +137,7 @@ pub(crate) struct NodeApplications(pub(crate) Vec<NodeApplication>);
 
 impl<'de> Deserialize<'de> for NodeApplications {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ProgramsVisitor;
-        impl<'de> de::Visitor<'de> for ProgramsVisitor {
-            type Value = NodeApplications;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`{ kind = \"program\", command = [ … ] }`, or a list of these")
-            }
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<NodeApplications, A::Error> {
-                let one = NodeApplication::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(NodeApplications(vec![one]))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut several: A) -> Result<NodeApplications, A::Error> {
-                let mut all = Vec::new();
-                while let Some(one) = several.next_element()? {
-                    all.push(one);
-                }
-                Ok(NodeApplications(all))
-            }
-        }
-        deserializer.deserialize_any(ProgramsVisitor)
+        OneOrMany::deserialize(deserializer).map(|applications| Self(applications.0))
     }
 }
 

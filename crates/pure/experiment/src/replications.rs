@@ -1,11 +1,13 @@
 //! How many replications a point gets, and which part of each is removed as its warm-up.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::str::FromStr;
 
 use netrig_core::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::check::from_text;
 
 /// The part at the start of a run that is removed before the run is reduced. In a file: `"none"`, `"5 s"` or
 /// `"mser-5"`.
@@ -48,26 +50,24 @@ impl Replications {
     }
 }
 
+impl FromStr for WarmUp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "mser-5" => Ok(Self::Mser5),
+            time if time.starts_with(|c: char| c.is_ascii_digit()) => {
+                time.parse().map(Self::Fixed).map_err(|error: netrig_core::UnitError| error.to_string())
+            }
+            other => Err(format!("`{other}` is not {WARM_UP}")),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for WarmUp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WarmUpVisitor;
-        impl de::Visitor<'_> for WarmUpVisitor {
-            type Value = WarmUp;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(WARM_UP)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<WarmUp, E> {
-                match text {
-                    "none" => Ok(WarmUp::None),
-                    "mser-5" => Ok(WarmUp::Mser5),
-                    time if time.starts_with(|c: char| c.is_ascii_digit()) => {
-                        time.parse().map(WarmUp::Fixed).map_err(E::custom)
-                    }
-                    other => Err(E::custom(format_args!("`{other}` is not {WARM_UP}"))),
-                }
-            }
-        }
-        deserializer.deserialize_any(WarmUpVisitor)
+        from_text(deserializer, WARM_UP)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{Level, Margins, Point, TableResult};
 
 /// State of a point after its runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// It has valid runs, and responses from them.
@@ -43,7 +43,23 @@ pub struct Results {
     pub tables: Vec<TableResult>,
 }
 
+/// The distinct names, in the order of their first appearance.
+pub(crate) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 impl Results {
+    /// The substrates, in the order of the points.
+    pub fn substrates(&self) -> Vec<&str> {
+        distinct(self.points.iter().map(|point| point.substrate.as_str()))
+    }
+
     /// The fewest runs behind a comparison of a claim that is supported in spite of chance. With it, the
     /// probability below which an outcome may be absent from that many runs. `None` without such a claim.
     pub fn most_unseen(&self) -> Option<(u32, f64)> {
@@ -196,7 +212,7 @@ impl AgreementVerdict {
 }
 
 /// Verdict on a claim by the evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
     /// The evidence supports it.
@@ -248,6 +264,9 @@ pub struct ClaimResult {
     pub decided_by: Option<ClaimPoint>,
     /// All comparisons.
     pub points: Vec<ClaimPoint>,
+    /// Whether two means are compared by their ratio: the margin is a share of one of them.
+    #[serde(skip)]
+    pub relative: bool,
 }
 
 /// One comparison that a claim rests on.

@@ -118,7 +118,7 @@ fn figures(arguments: &Export, request: &ExperimentRequest) -> Result<(), Failur
     }
     for (path, picture) in &pictures {
         replace(path, &picture.png)?;
-        tell(path, &format!("{}: {}: {}", picture.title, picture.says, path.display()))?;
+        tell(path, &format!("{}: {}: {}", picture.title(), picture.says, path.display()))?;
     }
     Ok(())
 }

@@ -20,16 +20,16 @@ pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failu
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
     let (experiment, replication) = find(&store, id)?;
     let run = described(&store, experiment, &replication)?;
-    let flows: Vec<_> =
-        run.scenario.flows.iter().filter_map(|flow| Some((flow, flow.video()?.clip()))).collect();
-    let Some((first, clip)) = flows.first() else {
+    let flows = run.scenario.flows.iter().enumerate();
+    let flows: Vec<_> = flows.filter_map(|(place, flow)| Some((place, flow, flow.video()?.clip()))).collect();
+    let Some((_, first, clip)) = flows.first() else {
         return Err(Failure::request("no flow of the run has the application `video`"));
     };
     let begins = first.start.since(netrig_core::Instant::ZERO);
     let wanted = window(&arguments.capture, begins, clip.frames_per_s());
     let mut viewers = Vec::new();
-    for (flow, _) in &flows {
-        let viewing = Viewing::of(&store, &replication.run.identity, flow)?;
+    for (place, flow, _) in &flows {
+        let viewing = Viewing::of(&store, &replication.run.identity, &run.scenario, *place)?;
         let viewing = viewing.ok_or_else(|| {
             Failure::request(format!("nothing of flow `{}` was kept: it sent nothing", flow.name))
         })?;

@@ -1,13 +1,26 @@
-//! The output of a drawing: SVG text, and the colours of its theme.
+//! The output of a drawing: SVG text, in the colours of a theme or for the style sheet of a page.
 
 use std::fmt::Write;
 
-use super::theme::Palette;
+use super::theme::{Palette, Theme};
 use netrig_core::xml::escaped;
+
+/// Where a drawing is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DrawingTarget {
+    /// A document of its own, in the colours of this theme.
+    Document(Theme),
+    /// A page that shows title and caption itself, and whose style sheet styles the classes.
+    Page {
+        /// Whether the marks have their texts.
+        tips: bool,
+    },
+}
 
 /// The SVG text so far, and the colours.
 pub(super) struct Canvas {
     pub palette: Palette,
+    target: DrawingTarget,
     pub out: String,
 }
 
@@ -20,26 +33,47 @@ macro_rules! put {
 pub(super) use put;
 
 impl Canvas {
-    pub const fn new(palette: Palette) -> Self {
-        Self { palette, out: String::new() }
+    pub const fn new(target: DrawingTarget) -> Self {
+        let theme = if let DrawingTarget::Document(theme) = target { theme } else { Theme::Light };
+        Self { palette: theme.palette(), target, out: String::new() }
+    }
+
+    /// An attribute that the style sheet of a page sets, with a leading space; empty on a page.
+    pub fn paint(&self, attribute: &str, value: &str) -> String {
+        match self.target {
+            DrawingTarget::Document(_) => format!(r#" {attribute}="{value}""#),
+            DrawingTarget::Page { .. } => String::new(),
+        }
+    }
+
+    /// The text that a mark shows to a pointer.
+    pub fn tip(&self, says: &str) -> String {
+        match self.target {
+            DrawingTarget::Page { tips: false } => String::new(),
+            _ if says.is_empty() => String::new(),
+            _ => format!("<title>{}</title>", escaped(says)),
+        }
     }
 
     /// Draws a text. Its class determines its colour. `extra` holds further attributes, with a leading space.
     pub fn text(&mut self, class: &str, at: (f64, f64), size: f64, anchor: &str, extra: &str, words: &str) {
         let fill = if class.contains("muted") { self.palette.muted } else { self.palette.text };
+        let fill = self.paint("fill", fill);
         let ((x, y), words) = (at, escaped(words));
         put!(
             self,
-            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" font-size="{size}" text-anchor="{anchor}" fill="{fill}"{extra}>{words}</text>"#
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" font-size="{size}" text-anchor="{anchor}"{fill}{extra}>{words}</text>"#
         );
     }
 
-    /// The colour of a series, and the class that sets it on a page; those of text for no series.
-    pub fn ink(&self, series: Option<usize>) -> (&'static str, String) {
+    /// The strokes of a series: the attribute with its colour, the colour, and the class that sets it on a page. Without
+    /// a series, those of text.
+    pub fn ink(&self, series: Option<usize>) -> (String, &'static str, String) {
         let colours = self.palette.series;
-        match series.map(|n| n % colours.len()) {
+        let (colour, hue) = match series.map(|n| n % colours.len()) {
             Some(hue) => (colours[hue], format!("s{hue}")),
             None => (self.palette.text, "ink".to_owned()),
-        }
+        };
+        (self.paint("stroke", colour), colour, hue)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::canvas::{Canvas, put};
+use super::canvas::{Canvas, DrawingTarget, put};
 use super::content::{AxisKind, Chart, Marks, Panel};
 use super::layout::{
     CaptionPlacement, ChartLayout, KEY, LegendEntry, LegendKey, MARGIN, PanelFrame, TickLabels, slanted,
@@ -18,33 +18,17 @@ impl Chart {
     ///
     /// Every mark also has a class, so that a page can apply the colours of its own theme.
     pub fn svg(&self, width: f64, theme: Theme) -> String {
-        Drawing::new(self, width, theme, CaptionPlacement::Inside).finish()
+        Drawing::new(self, width, DrawingTarget::Document(theme)).finish()
     }
 
-    /// Draws the chart for a page that shows title and caption itself, and styles the classes.
-    pub fn plot(&self, width: f64) -> String {
-        let drawing = Drawing::new(self, width, Theme::Light, CaptionPlacement::Outside).finish();
-        STYLED.iter().fold(without_colours(&drawing), |svg, styled| svg.replace(styled, ""))
+    /// Draws the chart for a page that shows title and caption itself, and styles the classes. With `tips`, marks
+    /// have their texts.
+    pub fn plot(&self, width: f64, tips: bool) -> String {
+        Drawing::new(self, width, DrawingTarget::Page { tips }).finish()
     }
 }
 
-/// Attributes of marks and lines that the style sheet of a page sets.
-const STYLED: [&str; 4] =
-    [r#" fill="none""#, r#" stroke-width="1.6""#, r#" stroke-width="1.4""#, r#" stroke-linejoin="round""#];
-
-/// A drawing without the colours of its theme. Texts in it are escaped, so every quotation mark belongs to an attribute.
-fn without_colours(svg: &str) -> String {
-    let mut out = String::with_capacity(svg.len());
-    let mut rest = svg;
-    while let Some((before, after)) = rest.split_once("=\"#") {
-        let attribute = before.rfind(' ').unwrap_or(before.len());
-        out.push_str(&before[..attribute]);
-        rest = after.split_once('"').map_or("", |(_, rest)| rest);
-    }
-    out + rest
-}
-
-/// The drawing of a chart in a theme.
+/// The drawing of a chart.
 struct Drawing<'a> {
     chart: &'a Chart,
     layout: ChartLayout,
@@ -54,9 +38,13 @@ struct Drawing<'a> {
 const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif";
 
 impl<'a> Drawing<'a> {
-    pub fn new(chart: &'a Chart, width: f64, theme: Theme, words: CaptionPlacement) -> Self {
+    pub fn new(chart: &'a Chart, width: f64, target: DrawingTarget) -> Self {
+        let words = match target {
+            DrawingTarget::Document(_) => CaptionPlacement::Inside,
+            DrawingTarget::Page { .. } => CaptionPlacement::Outside,
+        };
         let layout = ChartLayout::new(chart, width, keys(chart), words);
-        Self { chart, layout, canvas: Canvas::new(theme.palette()) }
+        Self { chart, layout, canvas: Canvas::new(target) }
     }
 
     pub fn finish(mut self) -> String {
@@ -68,8 +56,8 @@ impl<'a> Drawing<'a> {
         );
         put!(
             self.canvas,
-            r#"<rect class="bg" width="{width}" height="{height}" fill="{}"/>"#,
-            self.canvas.palette.background
+            r#"<rect class="bg" width="{width}" height="{height}"{}/>"#,
+            self.canvas.paint("fill", self.canvas.palette.background)
         );
         self.words();
         self.legend();
@@ -103,15 +91,17 @@ impl<'a> Drawing<'a> {
 
     fn legend(&mut self) {
         for LegendEntry { left, middle, key, name } in std::mem::take(&mut self.layout.legend) {
-            let (ink, centre) = (self.canvas.palette.text, left + 13.0);
+            let (ink, centre) = (self.canvas.paint("stroke", self.canvas.palette.text), left + 13.0);
+            let hollow = self.canvas.paint("fill", "none");
+            let thin = self.canvas.paint("stroke-width", "1.6");
             match key {
                 LegendKey::Series(n) => {
                     put!(self.canvas, r#"<g class="key" data-series="{n}">"#);
-                    let (colour, hue) = self.canvas.ink(Some(n));
+                    let (stroke, _, hue) = self.canvas.ink(Some(n));
                     if self.joined(n) {
                         put!(
                             self.canvas,
-                            r#"<path class="line {hue}" d="M{left:.1} {middle:.1}h26" stroke="{colour}" stroke-width="2" fill="none"/>"#
+                            r#"<path class="line {hue}" d="M{left:.1} {middle:.1}h26"{stroke} stroke-width="2"{hollow}/>"#
                         );
                     }
                     if self.marked(n) {
@@ -121,14 +111,14 @@ impl<'a> Drawing<'a> {
                 LegendKey::Paper => {
                     put!(
                         self.canvas,
-                        r#"<g class="key"><circle class="paper ink" cx="{centre:.1}" cy="{middle:.1}" r="5.5" fill="none" stroke="{ink}" stroke-width="1.6"/>"#
+                        r#"<g class="key"><circle class="paper ink" cx="{centre:.1}" cy="{middle:.1}" r="5.5"{hollow}{ink}{thin}/>"#
                     );
                 }
                 LegendKey::Theory(curve) => {
                     let dashes = dashes(curve);
                     put!(
                         self.canvas,
-                        r#"<g class="key"><path class="theory ink" d="M{left:.1} {middle:.1}h26" stroke="{ink}" stroke-width="1.6" stroke-dasharray="{dashes}" fill="none"/>"#
+                        r#"<g class="key"><path class="theory ink" d="M{left:.1} {middle:.1}h26"{ink}{thin} stroke-dasharray="{dashes}"{hollow}/>"#
                     );
                 }
             }
@@ -167,11 +157,12 @@ impl<'a> Drawing<'a> {
         for (from, to, word) in &panel.spans {
             let (Some(from), Some(to)) = (frame.x.place(*from), frame.x.place(*to)) else { continue };
             let (from, to) = (from.clamp(left, right), to.clamp(left, right));
-            let (top, height, fill) = (frame.area.top, frame.area.height, self.canvas.palette.span);
-            let (wide, says) = ((to - from).max(1.0), escaped(word));
+            let (top, height) = (frame.area.top, frame.area.height);
+            let fill = self.canvas.paint("fill", self.canvas.palette.span);
+            let (wide, tip) = ((to - from).max(1.0), self.canvas.tip(word));
             put!(
                 self.canvas,
-                r#"<rect class="span" x="{from:.1}" y="{top:.1}" width="{wide:.1}" height="{height:.1}" fill="{fill}"><title>{says}</title></rect>"#
+                r#"<rect class="span" x="{from:.1}" y="{top:.1}" width="{wide:.1}" height="{height:.1}"{fill}>{tip}</rect>"#
             );
             // A text that would touch the previous one or the frame appears only as a tip.
             let (middle, half) = (from + wide / 2.0, width(word) * SMALL / 2.0);
@@ -186,10 +177,11 @@ impl<'a> Drawing<'a> {
     fn axes(&mut self, frame: &PanelFrame) {
         let area = frame.area;
         let (left, right, bottom) = (area.left, area.left + area.width, area.top + area.height);
-        let (grid, axis) = (self.canvas.palette.grid, self.canvas.palette.axis);
+        let [grid, axis] = [self.canvas.palette.grid, self.canvas.palette.axis]
+            .map(|colour| self.canvas.paint("stroke", colour));
         for (value, label) in &frame.y.ticks {
             let Some(y) = frame.y.place(*value) else { continue };
-            put!(self.canvas, r#"<path class="grid" d="M{left:.1} {y:.1}H{right:.1}" stroke="{grid}"/>"#);
+            put!(self.canvas, r#"<path class="grid" d="M{left:.1} {y:.1}H{right:.1}"{grid}/>"#);
             if frame.first_in_row && !label.is_empty() {
                 self.canvas.text("muted tick", (left - 7.0, y + SMALL * 0.35), SMALL, "end", "", label);
             }
@@ -198,17 +190,17 @@ impl<'a> Drawing<'a> {
         if let Some(zero) = frame.y.place(0.0).filter(|y| *y < bottom - 1.0 && *y > area.top + 1.0) {
             put!(
                 self.canvas,
-                r#"<path class="axis" d="M{left:.1} {zero:.1}H{right:.1}" stroke="{axis}" stroke-dasharray="2 3"/>"#
+                r#"<path class="axis" d="M{left:.1} {zero:.1}H{right:.1}"{axis} stroke-dasharray="2 3"/>"#
             );
         }
         for (value, label) in &frame.x.ticks {
             let Some(x) = frame.x.place(*value) else { continue };
-            put!(self.canvas, r#"<path class="axis" d="M{x:.1} {bottom:.1}v4" stroke="{axis}"/>"#);
+            put!(self.canvas, r#"<path class="axis" d="M{x:.1} {bottom:.1}v4"{axis}/>"#);
             if frame.last_in_column {
                 self.label_under(label, x, bottom + 6.0 + SMALL);
             }
         }
-        put!(self.canvas, r#"<path class="axis" d="M{left:.1} {bottom:.1}H{right:.1}" stroke="{axis}"/>"#);
+        put!(self.canvas, r#"<path class="axis" d="M{left:.1} {bottom:.1}H{right:.1}"{axis}/>"#);
     }
 
     fn label_under(&mut self, label: &str, x: f64, y: f64) {

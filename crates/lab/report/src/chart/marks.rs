@@ -6,7 +6,6 @@ use std::fmt::Write;
 use super::canvas::{Canvas, put};
 use super::content::{AxisKind, Chart, ChartMark, Layer, Marks};
 use super::layout::PanelFrame;
-use netrig_core::xml::escaped;
 
 /// The distance below which marks touch, pixels.
 const TOUCH: f64 = 9.0;
@@ -84,7 +83,11 @@ impl Marker {
                     n,
                     "theory",
                     &inside,
-                    &format!(r#" stroke-width="1.6" stroke-dasharray="{}""#, dashes(curve)),
+                    &format!(
+                        r#"{} stroke-dasharray="{}""#,
+                        canvas.paint("stroke-width", "1.6"),
+                        dashes(curve)
+                    ),
                 );
             }
             Marks::Trace => canvas.steps(n, &thinned(&placed)),
@@ -182,12 +185,13 @@ fn distinct<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
 impl Canvas {
     fn levels(&mut self, layer: &Layer, frame: &PanelFrame) {
         let (left, right) = (frame.area.left, frame.area.left + frame.area.width);
-        let (colour, hue) = self.ink(layer.series);
+        let (stroke, _, hue) = self.ink(layer.series);
+        let (width, hollow) = (self.paint("stroke-width", "1.4"), self.paint("fill", "none"));
         for mark in &layer.points {
             let Some(y) = frame.y.place(mark.y) else { continue };
             put!(
                 self,
-                r#"<path class="level line {hue}" d="M{left:.1} {y:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" stroke-dasharray="1.5 4" fill="none"/>"#
+                r#"<path class="level line {hue}" d="M{left:.1} {y:.1}H{right:.1}"{stroke}{width} stroke-dasharray="1.5 4"{hollow}/>"#
             );
             self.shape(layer.series, (right - 8.0, y), false, &mark.says);
         }
@@ -197,11 +201,12 @@ impl Canvas {
         if placed.len() < 2 {
             return;
         }
-        let (colour, hue) = self.ink(n);
+        let (stroke, _, hue) = self.ink(n);
+        let (hollow, round) = (self.paint("fill", "none"), self.paint("stroke-linejoin", "round"));
         let points: Vec<_> = placed.iter().map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
         put!(
             self,
-            r#"<polyline class="{class} {hue}" points="{}" fill="none" stroke="{colour}"{extra} stroke-linejoin="round"/>"#,
+            r#"<polyline class="{class} {hue}" points="{}"{hollow}{stroke}{extra}{round}/>"#,
             points.join(" ")
         );
     }
@@ -212,11 +217,9 @@ impl Canvas {
         for (x, y, _) in &placed[1..] {
             let _ = write!(path, "H{x:.1}V{y:.1}");
         }
-        let (colour, hue) = self.ink(n);
-        put!(
-            self,
-            r#"<path class="line {hue}" d="{path}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-linejoin="round"/>"#
-        );
+        let (stroke, _, hue) = self.ink(n);
+        let (hollow, round) = (self.paint("fill", "none"), self.paint("stroke-linejoin", "round"));
+        put!(self, r#"<path class="line {hue}" d="{path}"{hollow}{stroke} stroke-width="1.5"{round}/>"#);
     }
 
     /// Draws an interval. If its lower end is not on the axis, such as 0 on a logarithmic one, it extends to the frame and has no foot.
@@ -228,10 +231,11 @@ impl Canvas {
             Some(low) => (low, format!("M{left:.1} {low:.1}H{right:.1}")),
             None => (frame.area.top + frame.area.height, String::new()),
         };
-        let (colour, hue) = self.ink(n);
+        let (stroke, _, hue) = self.ink(n);
+        let (width, hollow) = (self.paint("stroke-width", "1.4"), self.paint("fill", "none"));
         put!(
             self,
-            r#"<path class="interval line {hue}" d="M{x:.1} {low:.1}V{high:.1}{foot}M{left:.1} {high:.1}H{right:.1}" stroke="{colour}" stroke-width="1.4" fill="none"/>"#
+            r#"<path class="interval line {hue}" d="M{x:.1} {low:.1}V{high:.1}{foot}M{left:.1} {high:.1}H{right:.1}"{stroke}{width}{hollow}/>"#
         );
     }
 
@@ -243,16 +247,13 @@ impl Canvas {
             let (top, bottom) = (top + TOUCH / 2.0 - 1.0, bottom - TOUCH / 2.0 + 1.0);
             let _ = write!(path, "M{x:.1} {bottom:.1}V{top:.1}");
         }
-        let (colour, hue) = self.ink(n);
-        put!(
-            self,
-            r#"<path class="line {hue}" d="{path}" fill="none" stroke="{colour}" stroke-width="2.2"/>"#
-        );
+        let ((stroke, _, hue), hollow) = (self.ink(n), self.paint("fill", "none"));
+        put!(self, r#"<path class="line {hue}" d="{path}"{hollow}{stroke} stroke-width="2.2"/>"#);
     }
 
     /// Draws a mark of series `n`. Each series has its own shape and its own colour.
     pub(super) fn shape(&mut self, n: Option<usize>, (x, y): (f64, f64), filled: bool, says: &str) {
-        let (colour, hue) = self.ink(n);
+        let (stroke, colour, hue) = self.ink(n);
         // A mark without a series is a disc.
         let n = n.unwrap_or(0);
         let r = if filled { 3.8 } else { 6.5 };
@@ -263,11 +264,9 @@ impl Canvas {
             (true, true) => ("mark cross", "none"),
             (false, _) => ("paper", "none"),
         };
-        let title = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(says)) };
-        put!(
-            self,
-            r#"<path class="{class} {hue}" d="{d}" fill="{fill}" stroke="{colour}" stroke-width="1.6">{title}</path>"#
-        );
+        let (fill, width, tip) =
+            (self.paint("fill", fill), self.paint("stroke-width", "1.6"), self.tip(says));
+        put!(self, r#"<path class="{class} {hue}" d="{d}"{fill}{stroke}{width}>{tip}</path>"#);
     }
 }
 

@@ -6,7 +6,7 @@ use super::elements::{details, headings, table, verdict, verdict_class};
 use super::interval::IntervalScale;
 use crate::Report;
 use crate::board::{claim_unit, contrast};
-use crate::columns::{in_order, is_ratio};
+use crate::columns::in_order;
 use crate::estimate;
 use crate::wording::{level_in_words, sentence};
 use netrig_core::number::{Unit, p_value};
@@ -22,8 +22,7 @@ const LONG: usize = 30;
 const DRAWN: f64 = 150.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
-    let several =
-        report.results.claims.iter().any(|claim| claim.substrate != report.results.claims[0].substrate);
+    let several = report.has_several_substrates();
     for (n, claim) in report.results.claims.iter().enumerate() {
         let class = format!("claim {}", verdict_class(claim.verdict));
         m.inside("article", &[("class", &class), ("id", &format!("claim-{}", n + 1))], |m| {
@@ -97,7 +96,7 @@ struct ComparisonTable<'a> {
 
 impl<'a> ComparisonTable<'a> {
     fn new(report: &'a Report<'_>, claim: &ClaimResult, points: &[&ClaimPoint]) -> Self {
-        let ratio = is_ratio(report, claim);
+        let ratio = claim.relative;
         let unit = claim_unit(claim);
         let factors = report.experiment.design.factors.iter().filter(|factor| factor.levels.len() > 1);
         let factors = factors.map(|factor| factor.name.as_str());

@@ -6,7 +6,7 @@ use netrig_core::Dscp;
 use netrig_experiment::{IntervalMethod, LinkSettings, LinkSpec, Replications, Scenario, WarmUp};
 use netrig_store::Provenance;
 
-use super::elements::{details, factor_heading, headings, table};
+use super::elements::{details, headings, table};
 use crate::Report;
 use crate::wording::words;
 use netrig_core::number::percent;
@@ -47,7 +47,7 @@ pub(super) fn design(m: &mut Markup, report: &Report<'_>) {
             m.inside("tbody", &[], |m| {
                 for factor in &design.factors {
                     m.inside("tr", &[], |m| {
-                        m.element("th", &[("scope", "row")], factor_heading(&factor.name));
+                        m.element("th", &[("scope", "row")], words(&factor.name));
                         let levels: Vec<&str> = factor.levels.iter().map(|level| level.text()).collect();
                         m.element("td", &[], levels.join(", "));
                     });
@@ -234,7 +234,7 @@ pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
             }
         };
         say("netrig", &results.build);
-        let substrates = report.substrates();
+        let substrates = results.substrates();
         say("Substrates", &substrates.join(", "));
         let whose = |name: &&str| Some(format!("{name}: {}", transports(name)?));
         say("Transports", &substrates.iter().filter_map(whose).collect::<Vec<_>>().join("; "));

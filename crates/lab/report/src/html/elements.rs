@@ -94,8 +94,3 @@ pub(super) fn aside<'a>(
         });
     });
 }
-
-/// The heading of a factor.
-pub(super) fn factor_heading(name: &str) -> String {
-    words(name)
-}

@@ -47,13 +47,14 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
                 m.raw(plot)
             });
         };
-        let plot = chart.plot(figure::width(&chart));
+        let plot = chart.plot(figure::width(&chart), true);
         if is_trace(&chart) {
             // A trace is not readable if it is narrow, and a second drawing would double the size of the page: it scrolls.
             drawn(m, "scroll", &plot);
         } else {
             drawn(m, "scroll wide", &plot);
-            drawn(m, "scroll narrow", &silent(&chart.plot(NARROW)));
+            // The script takes the texts of its marks from the wide drawing, which has the same marks.
+            drawn(m, "scroll narrow", &chart.plot(NARROW, false));
         }
         m.element("figcaption", &[], &chart.caption);
         pictures(m, report.pictures.get(&data.id).map_or(&[], Vec::as_slice));
@@ -75,21 +76,15 @@ fn pictures(m: &mut Markup, pictures: &[Picture]) {
         for picture in pictures {
             m.inside("figure", &[], |m| {
                 let source = format!("data:image/png;base64,{}", BASE64.encode(&picture.png));
-                m.empty("img", &[("src", &source), ("alt", &picture.title)]);
+                let title = picture.title();
+                m.empty("img", &[("src", &source), ("alt", &title)]);
                 m.inside("figcaption", &[], |m| {
-                    m.element("strong", &[], &picture.title);
+                    m.element("strong", &[], title);
                     m.text(format!(": {}", picture.says));
                 });
             });
         }
     });
-}
-
-/// A drawing without the texts of its marks: the script takes them from the wide drawing, which has the same marks.
-fn silent(plot: &str) -> String {
-    let mut parts = plot.split("<title>");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |out, part| out + part.split_once("</title>").map_or(part, |(_, rest)| rest))
 }
 
 fn is_trace(chart: &Chart) -> bool {

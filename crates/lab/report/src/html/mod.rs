@@ -89,17 +89,19 @@ fn body(m: &mut Markup, report: &Report<'_>) {
 fn contents(m: &mut Markup, report: &Report<'_>, sections: &[PageSection]) {
     m.inside("ul", &[], |m| {
         for PageSection { id, title, .. } in sections {
-            let parts: Vec<&str> = match *id {
-                "tables" => report.results.tables.iter().map(|table| table.title.as_str()).collect(),
-                "figures" => report.figures.iter().map(|figure| figure.title.as_str()).collect(),
-                _ => Vec::new(),
+            let (kind, parts): (&str, Vec<&str>) = match *id {
+                "tables" => {
+                    ("table", report.results.tables.iter().map(|table| table.title.as_str()).collect())
+                }
+                "figures" => ("figure", report.figures.iter().map(|figure| figure.title.as_str()).collect()),
+                _ => ("", Vec::new()),
             };
             m.inside("li", &[], |m| {
                 m.element("a", &[("href", &format!("#{id}"))], title);
                 if !parts.is_empty() {
                     m.inside("ul", &[], |m| {
                         for (n, part) in parts.iter().enumerate() {
-                            let place = format!("#{}-{}", id.trim_end_matches('s'), n + 1);
+                            let place = format!("#{kind}-{}", n + 1);
                             m.inside("li", &[], |m| m.element("a", &[("href", &place)], part));
                         }
                     });
@@ -185,7 +187,7 @@ fn facts(report: &Report<'_>) -> String {
         "{}, {} on {}; intervals have {} confidence; netrig {}",
         counted(points, "point"),
         counted(runs, "run"),
-        report.substrates().join(" and "),
+        results.substrates().join(" and "),
         percent(results.confidence),
         results.build,
     )

@@ -2,7 +2,7 @@
 
 use netrig_experiment::{PointResult, Status};
 
-use super::elements::{aside, details, factor_heading, headings, table};
+use super::elements::{aside, details, headings, table};
 use super::tables;
 use crate::Report;
 use crate::columns::PointColumns;
@@ -35,7 +35,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
 
 fn rows(m: &mut Markup, points: &[PointResult], sheet: &PointColumns<'_>, same: bool) {
     let substrate = sheet.substrates.then(|| "substrate".to_owned());
-    let factors = sheet.varied.iter().map(|name| factor_heading(name));
+    let factors = sheet.varied.iter().map(|name| words(name));
     let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(&words(name)));
     headings(m, substrate.into_iter().chain(factors).chain(responses));
     m.inside("tbody", &[], |m| {

@@ -2,7 +2,7 @@
 
 use netrig_experiment::{PaperCell, TableCell, TableResult};
 
-use super::elements::{aside, factor_heading, table};
+use super::elements::{aside, table};
 use crate::Report;
 use crate::columns::column_units;
 use crate::estimate;
@@ -11,8 +11,7 @@ use netrig_core::number::{Estimate, Unit, as_given, relative};
 use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
-    let several =
-        report.results.tables.iter().any(|table| table.substrate != report.results.tables[0].substrate);
+    let several = report.has_several_substrates();
     for (n, table) in report.results.tables.iter().enumerate() {
         m.inside("div", &[("class", "beside"), ("id", &format!("table-{}", n + 1))], |m| {
             m.inside("div", &[("class", "block")], |m| {
@@ -77,7 +76,7 @@ fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]
     m.inside("thead", &[], |m| {
         m.inside("tr", &[], |m| {
             for factor in &result.factors {
-                m.element("th", &[("scope", "col"), ("rowspan", rows)], factor_heading(factor));
+                m.element("th", &[("scope", "col"), ("rowspan", rows)], words(factor));
             }
             for (n, column) in result.columns.iter().enumerate() {
                 let name = units[n].heading(&words(&column.name));

@@ -53,7 +53,7 @@ fn csv_comes_back_as_the_same_numbers() {
     for point in &study.results.points {
         for name in ["throughput", "goodput", "longest_stall"] {
             let (row, measured) = (rows.next().expect("a row"), &point.responses[name]);
-            assert_eq!(row[1], point.factors.level("transport").expect("a level").0);
+            assert_eq!(row[1], point.factors.level("transport").expect("a level").text());
             let down_for = point.factors.level("down_for").and_then(Level::number);
             assert_eq!(row[2].parse().ok(), down_for);
             assert_eq!((row[6].as_str(), row[7].as_str()), (name, measured.unit.as_str()));

@@ -3,7 +3,7 @@
 use netrig_core::{Seeds, Stream};
 use netrig_experiment::{
     AxisData, Experiment, FigureData, FigurePoint, Legend, Level, Panel, Paper, Point, PointRuns, Results,
-    RunRecord, Series, Status,
+    RunRecord, Series, StoppingRule,
 };
 
 pub const OUTAGE: &str = include_str!("outage.toml");
@@ -39,17 +39,15 @@ impl Study {
         n: u32,
         formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
     ) -> Self {
-        let experiment = match paper {
-            Some(paper) => {
-                Experiment::parse_with_paper("example.toml", text, Paper::parse(paper).expect("a paper"))
-            }
-            None => Experiment::parse("example.toml", text),
-        };
-        let experiment = experiment.unwrap_or_else(|e| panic!("{e}"));
+        let paper = paper.map(|paper| Paper::parse(paper).expect("a paper"));
+        let experiment =
+            Experiment::read("example.toml", text, paper, None).unwrap_or_else(|e| panic!("{e}"));
         let plan = experiment.plan();
         let places = (0..plan.len()).flat_map(|i| substrates.iter().map(move |substrate| (i, *substrate)));
+        let (replications, confidence) = (&experiment.design.replications, experiment.design.confidence);
+        let rule = StoppingRule::new(replications, confidence).expect("a rule");
         let points: Vec<PointRuns> =
-            places.map(|(i, substrate)| runs(substrate, plan.point(i), n, &formula)).collect();
+            places.map(|(i, substrate)| runs(substrate, plan.point(i), n, &rule, &formula)).collect();
         let results = Results::judge(&experiment.design, &points, "0.1.0+abc1234");
         Self { experiment, text: text.to_owned(), results }
     }
@@ -59,6 +57,7 @@ fn runs(
     substrate: &str,
     point: Point,
     n: u32,
+    rule: &StoppingRule,
     formula: impl Fn(&Place<'_>) -> Vec<(&'static str, f64)>,
 ) -> PointRuns {
     let run = |replication| {
@@ -66,13 +65,13 @@ fn runs(
         RunRecord {
             replication,
             seed: u64::from(replication),
-            valid: true,
-            responses: values.into_iter().map(|(name, value)| (name.to_owned(), Some(value))).collect(),
+            responses: values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
             ..RunRecord::default()
         }
     };
-    let runs = (1..=n).map(run).collect();
-    PointRuns { substrate: substrate.into(), point: point.clone(), status: Status::Ok, why: None, runs }
+    let runs: Vec<RunRecord> = (1..=n).map(run).collect();
+    let last = rule.decide(&runs).last();
+    PointRuns::new(substrate, point.clone(), runs, last)
 }
 
 /// The input of a formula: a point and a replication.
@@ -84,7 +83,7 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     pub fn level(&self, factor: &str) -> &str {
-        &self.point.level(factor).expect("the factor exists").0
+        self.point.level(factor).expect("the factor exists").text()
     }
 
     /// The level as a number in base units.
@@ -178,7 +177,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
         categories: Vec::new(),
     };
     let series = |name: &str, period: f64, top: f64| Series {
-        legend: Legend { levels: vec![("transport".into(), Level(name.into()))], ..Legend::default() },
+        legend: Legend { levels: vec![("transport".into(), Level::new(name))], ..Legend::default() },
         substrate: "sim".into(),
         points: (0..50_000)
             .map(|n| f64::from(n) * 0.002)
@@ -193,7 +192,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
     let panel = |transport: &&str| Panel {
         levels: match *transport {
             "" => Point::default(),
-            own => Point([("transport".to_owned(), Level(own.into()))].into()),
+            own => Point([("transport".to_owned(), Level::new(own))].into()),
         },
         series: all
             .iter()

@@ -288,7 +288,7 @@ fn the_page_begins_with_every_claim_at_a_glance() {
     let claim = &mut study.results.claims[2];
     claim.verdict = netrig_experiment::ClaimVerdict::Refuted;
     claim.points[1].verdict = netrig_experiment::ClaimVerdict::Refuted;
-    let failed = claim.points[1].factors["down_for"].0.clone();
+    let failed = claim.points[1].factors["down_for"].to_string();
     let page = report(&study).html();
     let document = parsed(&page);
     let tally = of_class(document.root(), "tally");

@@ -80,7 +80,6 @@ fn sweep(folder: &Path) {
     let fake = Fake { takes: |_| Duration::from_millis(5), ..Fake::measuring() };
     let request = PlanRequest {
         experiment: &experiment(&text),
-        file: &text,
         substrates: &[&fake],
         provenance: &Provenance::default(),
         jobs: NonZeroUsize::new(2),

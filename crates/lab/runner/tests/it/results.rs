@@ -19,7 +19,7 @@ const FIXED: &str = "min = 6\nmax = 6";
 const UNTIL: &str = "min = 10\nmax = 40\nuntil = { response = \"goodput\", half_width = \"4 %\" }";
 
 fn goodputs(point: &PointRuns) -> Vec<f64> {
-    point.runs.iter().map(|run| run.responses["goodput"].unwrap()).collect()
+    point.runs.iter().map(|run| run.value("goodput").unwrap()).collect()
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn what_fails_costs_itself_and_nothing_else() {
         assert_eq!(statuses, [(Status::Ok, 6), (Status::Failed, 6), (Status::Ok, 6)]);
         let why = ended.points[1].why.as_deref().unwrap();
         assert!(why.starts_with("replication 4 (seed 4): ") && why.contains(words), "{why}");
-        let valid: Vec<_> = ended.points[1].runs.iter().map(|run| run.valid).collect();
+        let valid: Vec<_> = ended.points[1].runs.iter().map(|run| run.is_valid()).collect();
         assert_eq!(valid, [true, true, true, false, true, true]);
     }
 }
@@ -143,7 +143,7 @@ fn a_point_is_invalid_if_no_run_counts() {
         statuses,
         [(Status::Invalid, Some("the sender was late")), (Status::Ok, None), (Status::Ok, None)]
     );
-    assert_eq!(ended.points[1].runs.iter().filter(|run| run.valid).count(), 5);
+    assert_eq!(ended.points[1].runs.iter().filter(|run| run.is_valid()).count(), 5);
 }
 
 /// A later report shows the same results: an invalid run does not hide the runs after it.

@@ -148,7 +148,7 @@ impl ClaimSpec {
     }
 
     fn check_amounts(&self, design: &Design, errors: &mut Vec<SpecError>) {
-        let unit = design.unit_of(&self.response);
+        let unit = self.unit(design);
         let mut judge = |field: &str, amount: &Amount, unit: &str| {
             if let Err(error) = amount.in_unit(unit) {
                 refuse(errors, field, error.to_string());

@@ -84,7 +84,7 @@ impl Context<'_> {
         let over = self.spec.over.as_ref().filter(|_| self.spec.expect == Expect::Knee);
         match over.and_then(|over| self.design.factor(over)) {
             Some(factor) => axis_unit(factor).to_owned(),
-            None => self.design.unit_of(&self.spec.response),
+            None => self.spec.unit(self.design).to_owned(),
         }
     }
 
@@ -165,8 +165,7 @@ impl Context<'_> {
     fn alone(&self, place: &Point, sample: &Sample) -> Result<Made, MissingSample> {
         let region = match self.spec.expect {
             Expect::Between => {
-                let [low, high] =
-                    self.range(&self.design.unit_of(&self.spec.response))?.ok_or_else(unclear)?;
+                let [low, high] = self.range(self.spec.unit(self.design))?.ok_or_else(unclear)?;
                 Region::Inside(low, high)
             }
             expect => {
@@ -317,7 +316,7 @@ impl Context<'_> {
         match &self.spec.margin {
             None => Ok(0.0),
             Some(margin) if margin.is_share() => Ok(base * margin.base()),
-            Some(margin) => margin.in_unit(&self.design.unit_of(&self.spec.response)).map_err(|_| unclear()),
+            Some(margin) => margin.in_unit(self.spec.unit(self.design)).map_err(|_| unclear()),
         }
     }
 
@@ -331,7 +330,7 @@ impl Context<'_> {
 
     /// The claim's target at this place.
     fn target(&self, place: &Point) -> Result<f64, MissingSample> {
-        let unit = self.design.unit_of(&self.spec.response);
+        let unit = self.spec.unit(self.design);
         let amount = match &self.spec.target {
             Some(Target::Amount(amount)) => amount,
             Some(Target::Paper { paper }) => {

@@ -98,6 +98,7 @@ impl<'a> Draft<'a> {
             unit: self.unit.clone(),
             decided_by: self.decided_by(level).map(|made| point(made, level)),
             points: points.collect(),
+            relative: self.relative,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use netrig_core::number::counted;
+
 use super::comparisons::Made;
 use super::decide::{Draft, Ruling};
 use super::effect::passes;
@@ -30,7 +32,7 @@ impl Draft<'_> {
             ClaimVerdict::Inconclusive => self.open(ruling),
         };
         let left_out = first.map(|missing| {
-            let places = words::count(self.comparisons.missing.len(), "place was", "places were");
+            let places = counted(self.comparisons.missing.len() as u64, "place was", "places were");
             format!("; {places} not compared ({})", missing.why)
         });
         reason + &left_out.unwrap_or_default()
@@ -116,7 +118,7 @@ impl Draft<'_> {
             0 => String::new(),
             n => format!(
                 ", {} measured on one side only",
-                words::count(n, "replication was", "replications were")
+                counted(n as u64, "replication was", "replications were")
             ),
         };
         let left_out = match made.left_out.as_slice() {

@@ -17,8 +17,7 @@ use crate::{Factor, Level, LevelValue, Point};
 pub struct Selection(pub BTreeMap<String, Vec<Level>>);
 
 /// One level as the file writes it: a text, a number or a truth value.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written(pub Level);
 
 impl Selection {
@@ -64,7 +63,7 @@ pub(crate) fn check_level(field: &str, level: &Level, factor: &Factor) -> Option
     let known: Vec<&str> = factor.levels.iter().map(Level::text).collect();
     let what = format!("`{}` has no level `{level}`", factor.name);
     // A different number is no misspelling.
-    let meant = if matches!(level.looks_like(), LevelValue::Text(_)) { level.text() } else { "" };
+    let meant = if level.looks_like() == LevelValue::Text { level.text() } else { "" };
     Some(SpecError::new(field, one_of(&what, meant, &known)))
 }
 
@@ -86,16 +85,16 @@ impl de::Visitor<'_> for LevelVisitor {
         Ok(Written(Level::of_text(text)))
     }
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Written, E> {
-        Ok(Written(Level(value.to_string())))
+        Ok(Written(Level::new(&value.to_string())))
     }
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Written, E> {
-        Ok(Written(Level(value.to_string())))
+        Ok(Written(Level::new(&value.to_string())))
     }
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Written, E> {
-        Ok(Written(Level(value.to_string())))
+        Ok(Written(Level::new(&value.to_string())))
     }
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Written, E> {
-        Ok(Written(Level(value.to_string())))
+        Ok(Written(Level::new(&value.to_string())))
     }
 }
 
@@ -131,6 +130,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
                     all.push(item);
                 }
                 Ok(OneOrMany(all))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                one(de::value::MapAccessDeserializer::new(map))
             }
             fn visit_str<E: de::Error>(self, v: &str) -> Result<Self::Value, E> {
                 one(de::value::StrDeserializer::new(v))
@@ -178,8 +180,7 @@ impl JsonSchema for Selection {
 }
 
 /// Names written alone or as a list: `"transport"` or `["transport", "down_for"]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 
 impl Names {
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     fn point(levels: &[(&str, &str)]) -> Point {
-        Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level((*l).to_owned()))).collect())
+        Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect())
     }
 
     fn selection(text: &str) -> Selection {
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn names_what_does_not_exist() {
         let factors =
-            [Factor { name: "down_for".into(), levels: vec![Level("5 s".into()), Level("10 s".into())] }];
+            [Factor { name: "down_for".into(), levels: vec![Level::new("5 s"), Level::new("10 s")] }];
         let errors = selection("down_for = '7 s'\ndown_fro = '5 s'").check("where", &factors);
         let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(text[0], "`where.down_for`: `down_for` has no level `7 s` (there are: 5 s, 10 s)");

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, de};
 
 use super::selection::{Selection, Written};
+use crate::judge::Design;
 use crate::{Amount, Level};
 
 /// A statement about a response. The data support it, refute it or leave it open.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSpec {
     /// The statement in words.
@@ -20,33 +21,33 @@ pub struct ClaimSpec {
     pub response: String,
     /// The factor and its two compared levels: the first is claimed to be greater, less or equivalent.
     /// Replications are paired, because they share their random numbers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub compare: Option<BTreeMap<String, [Written; 2]>>,
     /// The factor over whose levels the response rises, falls, bends or stays the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub over: Option<String>,
     /// The points at which the claim must hold.
-    #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
+    #[serde(default, rename = "where")]
     pub at: Selection,
     /// What is claimed.
     pub expect: Expect,
     /// How much greater or less it must be (0 if not given), or how far from the target it may be. A share such
     /// as `2 %` is relative to the value of the comparison.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub margin: Option<Amount>,
     /// The number that the response is compared with: an amount, or a value of the paper.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub target: Option<Target>,
     /// The range in which the mean, the knee, or more than half of the rise must lie.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub between: Option<[Amount; 2]>,
     /// The figure that shows it. If not given, netrig chooses one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub figure: Option<String>,
 }
 
 /// The kind of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expect {
     /// The first level's mean is greater than the second's (or than the target) by more than the margin.
@@ -93,8 +94,7 @@ impl Expect {
 }
 
 /// The value that a response is compared with.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// A number.
     Amount(Amount),
@@ -167,6 +167,13 @@ impl ClaimSpec {
     /// The table and column that the claim is about; `None` if it is about a response.
     pub fn column(&self) -> Option<(&str, &str)> {
         self.response.strip_prefix("table.")?.split_once('.')
+    }
+
+    /// The unit of its subject; `1` for an unknown name.
+    pub(super) fn unit<'a>(&self, design: &'a Design) -> &'a str {
+        let Some((table, column)) = self.column() else { return design.unit_of(&self.response) };
+        let column = design.table(table).and_then(|table| table.column(column));
+        column.map_or("1", |column| column.unit(design))
     }
 
     /// The least number of levels for a claim over a factor. A curve with a knee has four parameters, and a

@@ -1,7 +1,7 @@
 //! Each kind of claim with each verdict, on fictitious data.
 
 use crate::judge::fixture::{Study, StudyPoint};
-use crate::{ClaimResult, ClaimVerdict, Status};
+use crate::{ClaimResult, ClaimVerdict, Status, Validity};
 
 const TRANSPORTS: (&str, &[&str]) = ("transport", &["tcp", "sctp"]);
 const OUTAGES: (&str, &[&str]) = ("down_for", &["0 s", "5 s", "10 s", "20 s"]);
@@ -123,7 +123,7 @@ fn trends_need_every_step() {
     let flat = trend("decreasing", true, 10.0);
     assert_eq!(flat.verdict, ClaimVerdict::Inconclusive, "{}", flat.why);
     let weakest = flat.points[0].compared.clone().unwrap();
-    assert_eq!([weakest[0].0.as_str(), weakest[1].0.as_str()], ["20 s", "10 s"]);
+    assert_eq!([weakest[0].text(), weakest[1].text()], ["20 s", "10 s"]);
     assert_eq!(trend("decreasing", false, 2000.0).verdict, ClaimVerdict::Inconclusive);
 }
 
@@ -142,7 +142,7 @@ fn places_that_the_plan_does_not_compare_are_none() {
     let mut study =
         Study::new(&[OUTAGES, ("shape", &["1.5", "1.2"])]).claim("c", claim).run(10, falls(false, 10.0));
     study.points.retain(|runs| {
-        let level = |factor: &str| runs.point.level(factor).unwrap().0.clone();
+        let level = |factor: &str| runs.point.level(factor).unwrap().to_string();
         level("shape") == "1.5" || level("down_for") == "0 s"
     });
     let result = study.verdict();
@@ -246,7 +246,9 @@ fn a_knee_is_looked_for_where_runs_are_valid() {
         };
         for (point, load) in study.points.iter_mut().zip(1..) {
             for (number, run) in point.runs.iter_mut().enumerate() {
-                run.valid = is_valid(f64::from(load), number);
+                if !is_valid(f64::from(load), number) {
+                    run.validity = Validity::Invalid("the CPU was busy".into());
+                }
             }
         }
         study.verdict()
@@ -415,8 +417,8 @@ fn only_pairs_count() {
         let missing = place.level("transport") == "tcp" && place.replication == 3;
         (!missing).then(|| sctp_gains(20.0, 5.0)(place))
     });
-    study.points[1].runs[4].valid = false;
-    study.points[1].runs[5].responses.insert("r".into(), Some(f64::NAN));
+    study.points[1].runs[4].validity = Validity::Invalid("the CPU was busy".into());
+    study.points[1].runs[5].responses.insert("r".into(), f64::NAN.into());
     let result = study.verdict();
     assert_eq!(result.points[0].n, 7);
     assert!(result.why.contains("(n = 7), 3 replications were measured on one side only"), "{}", result.why);
@@ -512,10 +514,7 @@ fn what_decided_it_stands_beside_what_was_claimed() {
     let noisy = |place: &StudyPoint<'_>| gain(place) + place.own_luck().normal(0.0, 1.0);
     let supported = study.run(10, noisy).verdict();
     let weakest = supported.decided_by.clone().unwrap();
-    assert_eq!(
-        (supported.verdict, weakest.factors["down_for"].0.as_str()),
-        (ClaimVerdict::Supported, "10 s")
-    );
+    assert_eq!((supported.verdict, weakest.factors["down_for"].text()), (ClaimVerdict::Supported, "10 s"));
     assert!(supported.points.contains(&weakest));
 
     let lost =
@@ -525,7 +524,7 @@ fn what_decided_it_stands_beside_what_was_claimed() {
     let refuted = Study::new(&[TRANSPORTS, OUTAGES]).claim("c", GREATER).run(10, sctp_loses).verdict();
     let against = refuted.decided_by.unwrap();
     assert_eq!((refuted.verdict, against.verdict), (ClaimVerdict::Refuted, ClaimVerdict::Refuted));
-    assert_eq!(against.factors["down_for"].0, "20 s");
+    assert_eq!(against.factors["down_for"].text(), "20 s");
 }
 
 #[test]

@@ -118,8 +118,8 @@ impl FigureSpec {
                 refuse(errors, "y", design.unknown_response(name));
             }
         }
-        let units: Vec<String> = self.y.0.iter().map(|name| design.unit_of(name)).collect();
-        if let Some(other) = units.iter().find(|unit| amount::factor(unit, &units[0]).is_err()) {
+        let units: Vec<&str> = self.y.0.iter().map(|name| design.unit_of(name)).collect();
+        if let Some(other) = units.iter().find(|unit| amount::factor(unit, units[0]).is_err()) {
             refuse(errors, "y", format!("one axis cannot show both {} and {other}", units[0]));
         }
         if self.of.is_some() {
@@ -172,7 +172,7 @@ impl FigureSpec {
             }
         }
         if let Some(unit) = self.y.0.first().map(|name| design.unit_of(name))
-            && amount::factor(curve.unit, &unit).is_err()
+            && amount::factor(curve.unit, unit).is_err()
         {
             refuse(errors, "theory", format!("`{}` is in {}, the y axis in {unit}", curve.name, curve.unit));
         }

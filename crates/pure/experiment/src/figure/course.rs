@@ -2,9 +2,9 @@
 
 use netrig_core::{Duration, Instant, Quantity, QuantityKind, Subject};
 
-use super::data::{AxisData, FigureData, FigurePoint, Legend, Panel, Series};
+use super::data::{FigureData, FigurePoint, Legend, Panel, Series};
 use super::evaluate::{PanelKey, has};
-use super::spec::{Axis, FigureSpec, TIME};
+use super::spec::FigureSpec;
 use crate::judge::Design;
 use crate::reduce::{Layout, Trace};
 use crate::{Of, Point, Run, Scenario};
@@ -26,8 +26,9 @@ pub struct TracedRun<'a> {
 
 /// One line: its subject and its samples.
 struct Course<'a> {
-    /// The path or member, if there are several.
-    part: String,
+    /// The member, if there are several, and the path.
+    member: Option<String>,
+    path: Option<String>,
     quantity: &'static Quantity,
     samples: &'a [(Instant, f64)],
     /// The sampling interval, and the length of the run.
@@ -47,27 +48,12 @@ impl FigureSpec {
             Panel {
                 levels: Point(key.clone()),
                 series: self.courses(&here, design),
-                paper: Vec::new(),
-                thresholds: Vec::new(),
-                places: Vec::new(),
-                theory: Vec::new(),
                 outage: outage.map(|outage| (seconds(outage.start), outage.end.map(seconds))),
+                ..Panel::default()
             }
         };
-        let axis = |names: Vec<String>, unit: String, axis: Axis| AxisData {
-            names,
-            unit,
-            log: self.log.contains(&axis),
-            categories: Vec::new(),
-        };
-        FigureData {
-            id: id.to_owned(),
-            title: self.title.clone().unwrap_or_else(|| id.to_owned()),
-            x: axis(vec![TIME.to_owned()], "s".to_owned(), Axis::X),
-            y: axis(self.y.0.clone(), self.traced_unit(), Axis::Y),
-            panels: self.pictures(design).iter().map(picture).collect(),
-            grid: self.grid(design),
-        }
+        let panels = self.pictures(design).iter().map(picture).collect();
+        self.data(id, design, ["s", &self.traced_unit()], panels)
     }
 
     /// The series of a run that the figure draws; empty if it does not show this run.
@@ -99,11 +85,11 @@ impl FigureSpec {
             for name in &self.y.0 {
                 for course in self.of.iter().flat_map(|of| courses_of(of, run, name)) {
                     let legend = self.legend(&key, name, several.then_some(run.substrate));
-                    let part = Some(course.part.clone()).filter(|part| !part.is_empty());
+                    let points = course.points();
                     series.push(Series {
-                        legend: Legend { part, ..legend },
+                        legend: Legend { member: course.member, path: course.path, ..legend },
                         substrate: run.substrate.to_owned(),
-                        points: course.points(),
+                        points,
                     });
                 }
             }
@@ -132,41 +118,38 @@ fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a
         other => members.contains(&other),
     };
     let traced = run.trace.all().filter(|(subject, known, _)| known.name == quantity && belongs(*subject));
-    let course = |(subject, quantity, samples)| Course {
-        part: part(run.scenario, subject, members.len() > 1),
-        quantity,
-        samples,
-        every: run.scenario.sample_every,
-        lasted: run.lasted,
+    let course = |(subject, quantity, samples)| {
+        let (member, path) = named(run.scenario, subject);
+        Course {
+            member: member.filter(|_| members.len() > 1),
+            path,
+            quantity,
+            samples,
+            every: run.scenario.sample_every,
+            lasted: run.lasted,
+        }
     };
     traced.map(course).collect()
 }
 
-/// The label of a path or a member.
-fn part(scenario: &Scenario, subject: Subject, several: bool) -> String {
+/// The names of a member and of its path.
+fn named(scenario: &Scenario, subject: Subject) -> (Option<String>, Option<String>) {
     let flow = |index: u32| scenario.flows.get(index as usize);
-    let member = |name: Option<&String>| name.filter(|_| several).cloned().unwrap_or_default();
-    match subject {
-        Subject::Path(index, path) => {
-            let path =
-                flow(index).and_then(|flow| flow.paths.get(usize::from(path))).map(|path| path.name.clone());
-            let owner = member(flow(index).map(|flow| &flow.name));
-            [Some(owner), path]
-                .into_iter()
-                .flatten()
-                .filter(|s| !s.is_empty())
-                .collect::<Vec<_>>()
-                .join(" over ")
-        }
-        Subject::Flow(index) => member(flow(index).map(|flow| &flow.name)),
+    let member = match subject {
+        Subject::Path(flow_index, _) | Subject::Flow(flow_index) => flow(flow_index).map(|flow| &flow.name),
         Subject::Link(index, _) | Subject::Class(index, ..) | Subject::Rule(index, ..) => {
-            member(scenario.links.get(index as usize).map(|link| &link.name))
+            scenario.links.get(index as usize).map(|link| &link.name)
         }
         Subject::Node(index) | Subject::Counter(index, _) => {
-            member(scenario.nodes.get(index as usize).map(|node| &node.name))
+            scenario.nodes.get(index as usize).map(|node| &node.name)
         }
-        Subject::Run => String::new(),
-    }
+        Subject::Run => None,
+    };
+    let path = match subject {
+        Subject::Path(index, path) => flow(index).and_then(|flow| flow.paths.get(usize::from(path))),
+        _ => None,
+    };
+    (member.cloned(), path.map(|path| path.name.clone()).filter(|name| !name.is_empty()))
 }
 
 impl Course<'_> {

@@ -1,13 +1,9 @@
 //! The data of a drawn figure.
 
-use std::fmt;
-
-use serde::Serialize;
-
 use crate::{Level, Point};
 
 /// A figure with its data.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FigureData {
     /// Its key in the file.
     pub id: String,
@@ -21,12 +17,11 @@ pub struct FigureData {
     /// one panel for each pair of its headings, row by row.
     pub panels: Vec<Panel>,
     /// Its rows and columns, if it is a grid.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub grid: Option<Grid>,
 }
 
 /// The headings of a grid of panels, which has one panel for each pair of them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     /// The levels of each row.
     pub rows: Vec<Point>,
@@ -35,7 +30,7 @@ pub struct Grid {
 }
 
 /// An axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AxisData {
     /// The names of what it shows: one name, or the responses of several lines.
     pub names: Vec<String>,
@@ -43,88 +38,54 @@ pub struct AxisData {
     pub unit: String,
     /// Whether it is logarithmic.
     pub log: bool,
-    /// The labels at 0, 1, 2, … if its levels are no numbers; otherwise empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub categories: Vec<String>,
+    /// The levels at 0, 1, 2, … if they are no numbers; otherwise empty.
+    pub categories: Vec<Level>,
 }
 
 /// One panel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
     /// The levels of the panel; empty if there is only one panel.
     pub levels: Point,
     /// The measured lines.
     pub series: Vec<Series>,
     /// The values of the paper.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperSeries>,
     /// The bounds that the paper sets.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<PaperThreshold>,
     /// Positions on the horizontal axis of findings of the paper, such as a knee.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<PaperPlace>,
     /// The curves of theories.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub theory: Vec<TheoryLine>,
     /// Start and end of an outage, s, for figures over time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub outage: Option<(f64, Option<f64>)>,
 }
 
-/// The properties that distinguish a line of a figure. It stays data until it is drawn, because a level may
-/// hold any character.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// The properties that distinguish a line of a figure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Legend {
     /// The response or the quantity; absent if all lines have the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
     /// The factors that distinguish lines, in the order of the figure, with the line's levels.
     pub levels: Vec<(String, Level)>,
     /// The substrate; absent if all lines have the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub substrate: Option<String>,
-    /// A flow, a path or a member of a group; absent if there is only one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub part: Option<String>,
+    /// A flow, a link or a node; absent if there is only one.
+    pub member: Option<String>,
+    /// A path of the flow.
+    pub path: Option<String>,
 }
 
 impl Legend {
-    /// The legend in words. `level` formats each level.
-    pub fn in_words(
-        &self,
-        response: impl Fn(&str) -> String,
-        level: impl Fn(&str, &Level) -> String,
-    ) -> String {
-        // A factor may already state the response of a point.
-        let is_stated =
-            |name: &&String| self.levels.first().is_some_and(|(_, level)| level.text() == name.as_str());
-        let response = self.response.as_ref().filter(|name| !is_stated(name)).map(|name| response(name));
-        let levels = self.levels.iter().map(|(factor, own)| level(factor, own));
-        let mut words = response.into_iter().chain(levels).collect::<Vec<_>>().join(", ");
-        if let Some(substrate) = &self.substrate {
-            words += &format!(" ({substrate})");
-        }
-        match &self.part {
-            Some(part) => format!("{words}, {part}"),
-            None => words,
-        }
-    }
-
     /// Whether both belong to the same line, on whatever substrate.
     pub fn is_same_line(&self, other: &Self) -> bool {
-        (&self.response, &self.levels, &self.part) == (&other.response, &other.levels, &other.part)
-    }
-}
-
-impl fmt::Display for Legend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(str::to_owned, |_, level| level.to_string()))
+        (&self.response, &self.levels, &self.member, &self.path)
+            == (&other.response, &other.levels, &other.member, &other.path)
     }
 }
 
 /// One line of a panel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its distinguishing properties.
     pub legend: Legend,
@@ -135,7 +96,7 @@ pub struct Series {
 }
 
 /// One point with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FigurePoint {
     /// In the unit of the x axis, or the index of the category.
     pub x: f64,
@@ -150,7 +111,7 @@ pub struct FigurePoint {
 }
 
 /// The paper's values that belong to a line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PaperSeries {
     /// The legend of the line; it has no substrate.
     pub legend: Legend,
@@ -159,7 +120,7 @@ pub struct PaperSeries {
 }
 
 /// One value of the paper.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PaperPoint {
     /// Position on the x axis; absent if the value holds for the whole axis.
     pub x: Option<f64>,
@@ -172,10 +133,9 @@ pub struct PaperPoint {
 }
 
 /// A bound that the paper sets for the whole horizontal axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PaperThreshold {
     /// The response that it bounds; absent if the figure has no other.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
     /// In the unit of the y axis.
     pub y: f64,
@@ -184,7 +144,7 @@ pub struct PaperThreshold {
 }
 
 /// A finding of the paper at a position on the horizontal axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PaperPlace {
     /// In the unit of the x axis.
     pub x: f64,
@@ -195,12 +155,11 @@ pub struct PaperPlace {
 }
 
 /// A theory's curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TheoryLine {
     /// The label of the curve.
     pub label: String,
     /// The line that it belongs to; absent if it belongs to all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<Legend>,
     /// Source of the formula.
     pub source: String,

@@ -13,6 +13,7 @@ use super::spec::{Axis, FigureSpec, TheorySpec};
 use crate::claim::{axis_unit, unit_of_levels};
 use crate::judge::Design;
 use crate::response::amount;
+use crate::results::distinct;
 use crate::{Amount, Factor, Level, PaperValue, Point, PointResult, Results, Status};
 
 /// The number of positions of the x axis at which a curve is computed.
@@ -30,52 +31,61 @@ impl TheorySpec {
 }
 
 impl FigureSpec {
-    /// The data of the figure. For a figure of single runs the panels are empty: their data come from traces
+    /// The data of a figure over the levels of a factor. The data of single runs come from traces
     /// ([`FigureSpec::trace`]) or from a decoder ([`FigureSpec::watched`]).
     pub fn evaluate(&self, id: &str, design: &Design, results: &Results) -> FigureData {
-        let unit = self.y.0.first().map_or("1".to_owned(), |response| design.unit_of(response));
+        let unit = self.y.0.first().map_or("1", |response| design.unit_of(response));
         let shown: Vec<&PointResult> =
             results.points.iter().filter(|p| self.at.matches(&p.factors)).collect();
         let axis = XAxis::new(self, design, &shown);
         let picture = |key: &PanelKey| {
             let here: Vec<&PointResult> =
                 shown.iter().filter(|point| has(&point.factors, key)).copied().collect();
-            let paper = self.paper_of(key, &axis, &unit, design);
+            let paper = self.paper_of(key, &axis, unit, design);
             // A grid has a panel for each pair of its headings. Otherwise, levels without a point need no
             // panel.
             let is_needed = !self.rows.is_empty() || shown.is_empty() || !here.is_empty();
             (is_needed || !paper.is_empty()).then(|| Panel {
                 levels: Point(key.clone()),
-                series: self.series_of(&here, &axis, &unit, design),
+                series: self.series_of(&here, &axis, unit, design),
                 paper,
-                thresholds: self.thresholds_of(key, &unit, design),
+                thresholds: self.thresholds_of(key, unit, design),
                 places: self.places_of(key, axis.unit, design),
-                theory: self.theory_of(key, &here, &axis, &unit, design),
+                theory: self.theory_of(key, &here, &axis, unit, design),
                 outage: None,
             })
         };
-        let panels = if self.is_of_runs() {
-            Vec::new()
-        } else {
-            self.pictures(design).iter().filter_map(picture).collect()
+        let panels = self.pictures(design).iter().filter_map(picture).collect();
+        let mut data = self.data(id, design, [axis.unit, unit], panels);
+        if axis.numbers.is_none() {
+            data.x.categories = axis.levels;
+        }
+        data
+    }
+
+    /// A figure with these units of its axes, and these panels.
+    pub(super) fn data(
+        &self,
+        id: &str,
+        design: &Design,
+        [x, y]: [&str; 2],
+        panels: Vec<Panel>,
+    ) -> FigureData {
+        let axis = |axis, names, unit: &str| AxisData {
+            names,
+            unit: unit.to_owned(),
+            log: self.log.contains(&axis),
+            categories: Vec::new(),
         };
+        let headings = |factors: &[String]| self.keys(factors, design).into_iter().map(Point).collect();
+        let is_grid = !self.rows.is_empty();
         FigureData {
             id: id.to_owned(),
             title: self.title.clone().unwrap_or_else(|| id.to_owned()),
-            x: AxisData {
-                names: vec![self.x.clone()],
-                unit: axis.unit.to_owned(),
-                log: self.log.contains(&Axis::X),
-                categories: axis.categories(),
-            },
-            y: AxisData {
-                names: self.y.0.clone(),
-                unit,
-                log: self.log.contains(&Axis::Y),
-                categories: Vec::new(),
-            },
+            x: axis(Axis::X, vec![self.x.clone()], x),
+            y: axis(Axis::Y, self.y.0.clone(), y),
             panels,
-            grid: self.grid(design),
+            grid: is_grid.then(|| Grid { rows: headings(&self.rows.0), columns: headings(&self.panels.0) }),
         }
     }
 
@@ -83,12 +93,6 @@ impl FigureSpec {
     pub(super) fn pictures(&self, design: &Design) -> Vec<PanelKey> {
         let factors = self.rows.0.iter().chain(&self.panels.0).cloned();
         self.keys(&factors.collect::<Vec<_>>(), design)
-    }
-
-    pub(super) fn grid(&self, design: &Design) -> Option<Grid> {
-        let headings = |factors: &[String]| self.keys(factors, design).into_iter().map(Point).collect();
-        let is_grid = !self.rows.is_empty();
-        is_grid.then(|| Grid { rows: headings(&self.rows.0), columns: headings(&self.panels.0) })
     }
 
     /// All combinations of the factors' levels that the figure shows, in the order of the file.
@@ -114,7 +118,7 @@ impl FigureSpec {
         let mut series = Vec::new();
         for substrate in &substrates {
             for response in &self.y.0 {
-                let scale = amount::factor(&design.unit_of(response), unit).unwrap_or(1.0);
+                let scale = amount::factor(design.unit_of(response), unit).unwrap_or(1.0);
                 for key in self.keys(&self.series.0, design) {
                     let mine = here.iter().filter(|p| p.substrate == *substrate && has(&p.factors, &key));
                     let mut points: Vec<FigurePoint> =
@@ -147,13 +151,18 @@ impl FigureSpec {
             response: (self.y.0.len() > 1 || key.is_empty()).then(|| response.to_owned()),
             levels: self.series.0.iter().filter_map(level).collect(),
             substrate: substrate.map(str::to_owned),
-            part: None,
+            member: None,
+            path: None,
         }
+    }
+
+    /// The paper's values of this figure.
+    fn paper_values<'a>(&'a self, design: &'a Design) -> impl Iterator<Item = &'a PaperValue> {
+        self.paper.iter().zip(&design.paper).flat_map(|(group, paper)| paper.group(group))
     }
 
     /// The paper's values of this panel, line by line.
     fn paper_of(&self, panel: &PanelKey, axis: &XAxis, unit: &str, design: &Design) -> Vec<PaperSeries> {
-        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let mut lines = Vec::new();
         for response in &self.y.0 {
             for key in self.keys(&self.series.0, design) {
@@ -166,8 +175,8 @@ impl FigureSpec {
                     };
                     of && value.at.0.iter().all(fits)
                 };
-                let points: Vec<PaperPoint> = paper
-                    .group(group)
+                let points: Vec<PaperPoint> = self
+                    .paper_values(design)
                     .filter(|value| !value.threshold)
                     .filter(mine)
                     .flat_map(|value| self.paper_points(value, axis, unit))
@@ -193,20 +202,18 @@ impl FigureSpec {
 
     /// The paper's values of the factor on the x axis, each once for all series.
     fn places_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperPlace> {
-        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let place = |value: &PaperValue| {
             let x = value.value.in_unit(unit).ok().filter(|_| value.response == self.x)?;
             let place = || PaperPlace { x, approximate: value.approximate, place: value.place.clone() };
             self.is_of_panel(value, panel, design).then(place)
         };
-        paper.group(group).filter_map(place).collect()
+        self.paper_values(design).filter_map(place).collect()
     }
 
     /// The paper's bounds on the responses of this panel, each once for all series.
     fn thresholds_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperThreshold> {
-        let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let shown = |value: &&PaperValue| value.response.is_empty() || self.y.contains(&value.response);
-        let thresholds = paper.group(group).filter(|value| value.threshold).filter(shown);
+        let thresholds = self.paper_values(design).filter(|value| value.threshold).filter(shown);
         let bound = |value: &PaperValue| {
             let response = (self.y.0.len() > 1 && !value.response.is_empty()).then(|| value.response.clone());
             let y = value.value.in_unit(unit).ok()?;
@@ -372,19 +379,13 @@ impl DrawnTheory<'_> {
 
 /// The distinct substrates, in the order of the points.
 fn substrates<'a>(points: &[&'a PointResult]) -> Vec<&'a str> {
-    let mut found: Vec<&str> = Vec::new();
-    for point in points {
-        if !found.contains(&point.substrate.as_str()) {
-            found.push(&point.substrate);
-        }
-    }
-    found
+    distinct(points.iter().map(|point| point.substrate.as_str()))
 }
 
 /// The mean of a response at a point, in the base unit of its kind.
 fn mean_in_base_unit(point: &PointResult, response: &str, design: &Design) -> Option<f64> {
     let mean = point.responses.get(response).filter(|_| point.status == Status::Ok)?.mean?;
-    Some(mean * Amount::new(1.0, &design.unit_of(response)).ok()?.base())
+    Some(mean * Amount::new(1.0, design.unit_of(response)).ok()?.base())
 }
 
 /// Whether a point has these levels.
@@ -415,10 +416,6 @@ impl XAxis {
         let unit = if numbers.is_some() { unit } else { "1" };
         let worth = Amount::new(1.0, unit).map_or(1.0, |one| one.base());
         Self { levels, numbers, unit, worth }
-    }
-
-    fn categories(&self) -> Vec<String> {
-        if self.numbers.is_some() { Vec::new() } else { self.levels.iter().map(Level::to_string).collect() }
     }
 
     fn place(&self, level: &Level) -> Option<f64> {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, de};
 
 use super::expression::Expression;
 use crate::Of;
-use crate::claim::selection::{Names, Selection};
+use crate::claim::selection::{Names, OneOrMany, Selection};
 
 /// The name for the time of a run on the x axis.
 pub const TIME: &str = "time";
@@ -22,11 +22,11 @@ pub(super) const LIKENESS: [(&str, &str); 2] = [("ssim", "1"), ("psnr", "dB")];
 
 /// A figure: a response over the levels of a factor, a traced quantity over the time of a run, or the quality
 /// of a video after its transmission in a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
     /// The caption. If not given, the figure's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub title: Option<String>,
     /// The factor on the x axis, or `time`, or `picture`.
     pub x: String,
@@ -34,37 +34,37 @@ pub struct FigureSpec {
     /// `picture`, `ssim` or `psnr` of each shown picture against the sent one.
     pub y: Names,
     /// Over `time`, the traced subject. Over `picture`, the flow of video.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub of: Option<Of>,
     /// The factors whose combinations of levels are the lines of a panel.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    #[serde(default)]
     pub series: Names,
     /// The factors whose combinations of levels are the panels.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    #[serde(default)]
     pub panels: Names,
     /// The factors whose combinations of levels are the rows of a grid; `panels` are then its columns. Without
     /// rows, panels follow in the order of their levels, as many side by side as fit.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    #[serde(default)]
     pub rows: Names,
     /// The points of the figure.
-    #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
+    #[serde(default, rename = "where")]
     pub at: Selection,
     /// The group of the paper's values that are drawn beside the measured ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub paper: Option<String>,
     /// The theory, or theories, whose curves are drawn in the figure.
-    #[serde(default, skip_serializing_if = "Theories::is_empty")]
+    #[serde(default)]
     pub theory: Theories,
     /// The logarithmic axes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub log: Vec<Axis>,
     /// Text below the figure, in Markdown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub note: Option<String>,
 }
 
 /// One of a figure's axes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
     /// The horizontal axis.
@@ -74,29 +74,29 @@ pub enum Axis {
 }
 
 /// The curve of a theory with its parameters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct TheorySpec {
     /// The curve's name: `mm1`.
     pub curve: String,
     /// Parameters: numbers, amounts, factors, or expressions of them. A parameter that is not named has its
     /// default. The curve's own x is the factor on the x axis.
-    #[serde(rename = "with", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, rename = "with")]
     pub parameters: BTreeMap<String, Expression>,
     /// A term that is added to the curve for effects outside the formula, such as the propagation delay beside
     /// a time in a queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub plus: Option<Expression>,
     /// The legend, instead of the curve's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub label: Option<String>,
     /// The lines that it belongs to. If not given, all.
-    #[serde(rename = "where", skip_serializing_if = "Selection::is_empty")]
+    #[serde(default, rename = "where")]
     pub at: Selection,
 }
 
 /// The theories of a figure: one, or a list.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Theories(pub Vec<TheorySpec>);
 
 impl Theories {
@@ -108,30 +108,7 @@ impl Theories {
 
 impl<'de> Deserialize<'de> for Theories {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TheoriesVisitor;
-        impl<'de> de::Visitor<'de> for TheoriesVisitor {
-            type Value = Theories;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a curve's name such as `mm1`, `{ curve = \"mm1\", with = { … } }`, or a list of these",
-                )
-            }
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<Theories, E> {
-                TheorySpec::deserialize(de::value::StrDeserializer::new(name)).map(|one| Theories(vec![one]))
-            }
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Theories, A::Error> {
-                let one = TheorySpec::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Theories(vec![one]))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut several: A) -> Result<Theories, A::Error> {
-                let mut all = Vec::new();
-                while let Some(one) = several.next_element()? {
-                    all.push(one);
-                }
-                Ok(Theories(all))
-            }
-        }
-        deserializer.deserialize_any(TheoriesVisitor)
+        OneOrMany::deserialize(deserializer).map(|theories| Self(theories.0))
     }
 }
 
@@ -150,19 +127,6 @@ impl JsonSchema for Theories {
 
 impl<'de> Deserialize<'de> for TheorySpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct TheoryTable {
-            curve: String,
-            #[serde(default)]
-            with: BTreeMap<String, Expression>,
-            #[serde(default)]
-            plus: Option<Expression>,
-            #[serde(default)]
-            label: Option<String>,
-            #[serde(default, rename = "where")]
-            at: Selection,
-        }
         struct TheoryVisitor;
         impl<'de> de::Visitor<'de> for TheoryVisitor {
             type Value = TheorySpec;
@@ -170,18 +134,10 @@ impl<'de> Deserialize<'de> for TheorySpec {
                 f.write_str("a curve's name such as `mm1`, or `{ curve = \"mm1\", with = { … } }`")
             }
             fn visit_str<E: de::Error>(self, name: &str) -> Result<TheorySpec, E> {
-                Ok(TheorySpec {
-                    curve: name.to_owned(),
-                    parameters: BTreeMap::new(),
-                    plus: None,
-                    label: None,
-                    at: Selection::default(),
-                })
+                Ok(TheorySpec { curve: name.to_owned(), ..TheorySpec::default() })
             }
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TheorySpec, A::Error> {
-                let full = TheoryTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                let TheoryTable { curve, with: parameters, plus, label, at } = full;
-                Ok(TheorySpec { curve, parameters, plus, label, at })
+                TheorySpec::deserialize(de::value::MapAccessDeserializer::new(map))
             }
         }
         deserializer.deserialize_any(TheoryVisitor)

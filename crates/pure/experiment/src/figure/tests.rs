@@ -1,7 +1,7 @@
 //! Series, panels, the paper's points and theory curves.
 
 use crate::judge::fixture::Study;
-use crate::{FigureData, Point, TheoryLine};
+use crate::{FigureData, Legend, Level, Point, TheoryLine};
 
 const FACTORS: &[(&str, &[&str])] =
     &[("transport", &["tcp", "sctp"]), ("down_for", &["0 s", "5 s"]), ("gap", &["45 ms", "0.1 s", "200 ms"])];
@@ -19,6 +19,13 @@ fn study() -> Study {
     })
 }
 
+/// What distinguishes a line.
+fn named(legend: &Legend) -> String {
+    let levels = legend.levels.iter().map(|(_, level)| level.to_string());
+    let all = legend.response.iter().cloned().chain(levels).chain(legend.substrate.clone());
+    all.collect::<Vec<_>>().join(", ")
+}
+
 #[test]
 fn series_and_panels() {
     let data =
@@ -27,7 +34,7 @@ fn series_and_panels() {
     assert_eq!((data.y.names[0].as_str(), data.y.unit.as_str(), data.y.log), ("r", "B/s", false));
     let titles: Vec<String> = data.panels.iter().map(|panel| panel.levels.to_string()).collect();
     assert_eq!(titles, ["down_for = 0 s", "down_for = 5 s"]);
-    let names: Vec<String> = data.panels[0].series.iter().map(|series| series.legend.to_string()).collect();
+    let names: Vec<String> = data.panels[0].series.iter().map(|series| named(&series.legend)).collect();
     assert_eq!(names, ["tcp", "sctp"]);
     let points = &data.panels[1].series[0].points;
     assert_eq!(points.iter().map(|point| point.x).collect::<Vec<_>>(), [45.0, 100.0, 200.0]);
@@ -44,8 +51,8 @@ fn series_and_panels() {
 fn levels_that_no_point_has_take_no_room() {
     let mut study = study();
     study.points.retain(|point| {
-        point.point.level("down_for").is_some_and(|level| level.0 == "5 s")
-            && point.point.level("gap").is_some_and(|level| level.0 == "0.1 s")
+        point.point.level("down_for").is_some_and(|level| level.text() == "5 s")
+            && point.point.level("gap").is_some_and(|level| level.text() == "0.1 s")
     });
     let data = figure(study, "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'");
     assert_eq!(
@@ -59,22 +66,22 @@ fn levels_that_no_point_has_take_no_room() {
 #[test]
 fn levels_that_are_no_numbers_are_categories() {
     let data = figure(study(), "x = 'transport'\ny = 'r'\nwhere = { down_for = '5 s', gap = '100 ms' }");
-    assert_eq!(data.x.categories, ["tcp", "sctp"]);
+    assert_eq!(data.x.categories, ["tcp", "sctp"].map(Level::new));
     assert_eq!(data.panels.len(), 1);
     let points = &data.panels[0].series[0].points;
     assert_eq!((points[0].x, points[1].x), (0.0, 1.0));
-    assert_eq!(data.panels[0].series[0].legend.to_string(), "r");
+    assert_eq!(named(&data.panels[0].series[0].legend), "r");
 }
 
 /// Two substrates are two lines; a point that was not measured leaves a gap.
 #[test]
 fn substrates_are_lines_of_their_own() {
     let mut study = Study::new(FACTORS).run_on("sim", 1, |_| Some(1.0)).run_on("vm", 1, |_| Some(2.0));
-    study.points[0].runs[0].responses.insert("r".into(), None);
+    study.points[0].runs[0].responses.insert("r".into(), crate::MeasuredValue::not("no data arrived"));
     let data = figure(study, "x = 'gap'\ny = 'r'\nwhere = { down_for = '0 s', transport = 'tcp' }");
     let lines: Vec<(String, usize)> =
-        data.panels[0].series.iter().map(|series| (series.legend.to_string(), series.points.len())).collect();
-    assert_eq!(lines, [("r (sim)".to_owned(), 2), ("r (vm)".to_owned(), 3)]);
+        data.panels[0].series.iter().map(|series| (named(&series.legend), series.points.len())).collect();
+    assert_eq!(lines, [("r, sim".to_owned(), 2), ("r, vm".to_owned(), 3)]);
 }
 
 const PAPER: &str = "title = 'p'\n\
@@ -89,7 +96,7 @@ fn the_papers_points() {
     let data = figure(study().paper(PAPER), text);
     assert!(data.panels[0].paper.is_empty());
     let paper = &data.panels[1].paper;
-    assert_eq!([paper[0].legend.to_string(), paper[1].legend.to_string()], ["tcp", "sctp"]);
+    assert_eq!([named(&paper[0].legend), named(&paper[1].legend)], ["tcp", "sctp"]);
     // About 54 B/s for any gap: no position of its own. 59 B/s at 200 ms.
     assert_eq!(
         (paper[0].points[0].x, paper[0].points[0].y, paper[0].points[0].approximate),

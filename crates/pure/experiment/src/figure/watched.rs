@@ -1,8 +1,8 @@
 //! The data of a figure over the pictures of videos in single runs.
 
-use super::data::{AxisData, FigureData, FigurePoint, Legend, Panel, Series};
+use super::data::{FigureData, FigurePoint, Legend, Panel, Series};
 use super::evaluate::{PanelKey, has};
-use super::spec::{Axis, FigureSpec, PICTURE};
+use super::spec::FigureSpec;
 use crate::judge::Design;
 use crate::scenario::Scenario;
 use crate::{Of, Point};
@@ -42,36 +42,16 @@ impl FigureSpec {
             let values = (0_u32..).zip(&run.values).filter(|(_, value)| value.is_finite());
             let point = |(x, y): (u32, &f64)| FigurePoint { x: x.into(), y: *y, low: None, high: None, n: 1 };
             Series {
-                legend: Legend { part: run.flow.map(str::to_owned), ..legend },
+                legend: Legend { member: run.flow.map(str::to_owned), ..legend },
                 substrate: run.substrate.to_owned(),
                 points: values.map(point).collect(),
             }
         };
         let panel = |key: &PanelKey| {
             let here = runs.iter().filter(|run| self.at.matches(run.point) && has(run.point, key));
-            Panel {
-                levels: Point(key.clone()),
-                series: here.map(series).collect(),
-                paper: Vec::new(),
-                thresholds: Vec::new(),
-                places: Vec::new(),
-                theory: Vec::new(),
-                outage: None,
-            }
+            Panel { levels: Point(key.clone()), series: here.map(series).collect(), ..Panel::default() }
         };
-        let axis = |names: Vec<String>, unit: &str, axis: Axis| AxisData {
-            names,
-            unit: unit.to_owned(),
-            log: self.log.contains(&axis),
-            categories: Vec::new(),
-        };
-        FigureData {
-            id: id.to_owned(),
-            title: self.title.clone().unwrap_or_else(|| id.to_owned()),
-            x: axis(vec![PICTURE.to_owned()], "1", Axis::X),
-            y: axis(self.y.0.clone(), self.unit_of_pictures(), Axis::Y),
-            panels: self.pictures(design).iter().map(panel).collect(),
-            grid: self.grid(design),
-        }
+        let panels = self.pictures(design).iter().map(panel).collect();
+        self.data(id, design, ["1", self.unit_of_pictures()], panels)
     }
 }

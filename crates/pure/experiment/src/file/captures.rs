@@ -1,9 +1,7 @@
-//! Replacement of named files in an experiment's text: the datagrams of captures, the times of traces and the
-//! texts of files. The result does not depend on other files, so a stored experiment is complete, and a run is
-//! identified by what it sends and runs.
+//! The files that an experiment names: captures and traces, scenarios of calls, and files of programs. Their contents become
+//! a part of the experiment, so that a stored experiment is complete and identified by what it sends and runs.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use netrig_core::Duration;
 use netrig_traffic::TracedDatagram;
@@ -11,60 +9,31 @@ use netrig_traffic::TracedDatagram;
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
 use super::document::{self, Entry, Kind, LONGEST_FILE, Table, Value};
 
-/// `text` with `datagrams = [..]` instead of each `capture = ".."` of a trace. `read` returns the datagrams of
-/// a capture by its name, or the reason for a failure. Line numbers do not change. Invalid TOML is returned
-/// unchanged.
-///
-/// # Errors
-///
-/// An unreadable capture, and a result that would be too long, each with its position.
-pub fn with_captures(
-    file: &str,
-    text: &str,
-    mut read: impl FnMut(&str) -> Result<Vec<TracedDatagram>, String>,
-) -> Result<String, Diagnostics> {
-    let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
-    let mut named = Vec::new();
-    keys(&root, ("trace", "capture"), &mut named);
-    replaced(file, text, named, |entry| {
-        let name = entry.value.text().unwrap_or_default();
-        let datagrams = read(name).map_err(|why| format!("the capture `{name}`: {why}"))?;
-        let mut piece = "datagrams = [".to_owned();
-        for (gap, size) in &datagrams {
-            let _ = write!(piece, "[\"{} ns\", \"{} B\"],", gap.as_nanos(), size.bytes());
-        }
-        piece.push(']');
-        let what = format!("the {} datagrams of the capture `{name}`", datagrams.len());
-        Ok(CapturePiece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
-    })
-}
+/// Reads the files that an experiment names. Each error is the reason for a failure.
+pub trait FileReader {
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn text(&self, name: &str) -> Result<String, String>;
 
-/// `text` with `moments = [..]` instead of each `trace = ".."` of SIP users. `read` returns the times of a
-/// trace by its name, or the reason for a failure. Line numbers do not change. Invalid TOML is returned
-/// unchanged.
-///
-/// # Errors
-///
-/// An unreadable trace, and a result that would be too long, each with its position.
-pub fn with_moments(
-    file: &str,
-    text: &str,
-    mut read: impl FnMut(&str) -> Result<Vec<Duration>, String>,
-) -> Result<String, Diagnostics> {
-    let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
-    let mut named = Vec::new();
-    keys(&root, ("sip", "trace"), &mut named);
-    replaced(file, text, named, |entry| {
-        let name = entry.value.text().unwrap_or_default();
-        let moments = read(name).map_err(|why| format!("the trace `{name}`: {why}"))?;
-        let mut piece = "moments = [".to_owned();
-        for at in &moments {
-            let _ = write!(piece, "\"{} ns\",", at.as_nanos());
-        }
-        piece.push(']');
-        let what = format!("the {} moments of the trace `{name}`", moments.len());
-        Ok(CapturePiece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
-    })
+    /// The datagrams of a capture.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn datagrams(&self, name: &str) -> Result<Vec<TracedDatagram>, String>;
+
+    /// The times of a trace of SIP users.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn moments(&self, name: &str) -> Result<Vec<Duration>, String>;
+
+    /// Checks a scenario of SIP users.
+    ///
+    /// # Errors
+    /// Its first fault.
+    fn check(&self, scenario: &ScenarioText) -> Result<(), ScenarioFault>;
 }
 
 /// A scenario for the calls of SIP users, from the experiment file or from a file beside it.
@@ -87,64 +56,213 @@ pub struct ScenarioFault {
     pub why: String,
 }
 
-/// `text` with `scenario_text = ".."` instead of each `scenario_file = ".."` of SIP users, and with
-/// `values_text` instead of `values_file`. `read` returns a file's text by its name, or the reason for a
-/// failure. `check` examines each scenario, also those in the text itself, but not those with a factor in them.
-/// Line numbers do not change. Invalid TOML is returned unchanged.
+/// `text` with the contents of the files that it names, in the form in which it is stored. Line numbers do not change.
+/// Invalid TOML is returned unchanged.
 ///
 /// # Errors
 ///
 /// An unreadable file, an invalid scenario, and a result that would be too long, each with its position.
-pub fn with_scenarios(
-    file: &str,
+pub fn with_files(file: &str, text: &str, reader: &dyn FileReader) -> Result<String, Diagnostics> {
+    let Ok(mut root) = document::parse(text) else { return Ok(text.to_owned()) };
+    embed(&mut root, text, reader).map_err(|problem| Diagnostics::new(file, text, vec![*problem]))
+}
+
+/// Puts the contents of files in the place of their names in `root`, which was parsed from `text`, and returns the text
+/// with these contents.
+pub(super) fn embed(
+    root: &mut Value,
     text: &str,
-    mut read: impl FnMut(&str) -> Result<String, String>,
-    mut check: impl FnMut(&ScenarioText) -> Result<(), ScenarioFault>,
-) -> Result<String, Diagnostics> {
-    let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
-    let mut users = Vec::new();
-    tables(&root, "sip", &mut users);
-    let refuse =
-        |span: &Span, why: String| Diagnostics::new(file, text, vec![Diagnostic::error(span.clone(), why)]);
-    let mut named: Vec<&Entry> = Vec::new();
-    let mut texts: BTreeMap<usize, String> = BTreeMap::new();
-    for table in users {
-        let mut text_of = |[file_key, text_key]: [&str; 2], what: &str| {
-            if let Some(entry) = table.entries.iter().find(|entry| entry.key == file_key)
-                && let Some(name) = entry.value.text()
-            {
-                let content = read(name)
-                    .map_err(|why| refuse(&entry.value.span, format!("the {what} `{name}`: {why}")))?;
-                named.push(entry);
-                texts.insert(entry.key_span.start, content.clone());
-                return Ok(Some((content, entry)));
+    reader: &dyn FileReader,
+) -> Result<String, Box<Diagnostic>> {
+    let mut embedding = Embedding { text, reader, pieces: Vec::new() };
+    embedding.visit(root)?;
+    embedding.whole()
+}
+
+type Embedded = Result<(), Box<Diagnostic>>;
+
+/// The contents of files in an experiment.
+struct Embedding<'a> {
+    text: &'a str,
+    reader: &'a dyn FileReader,
+    pieces: Vec<FilePiece>,
+}
+
+/// A replacement in the text.
+struct FilePiece {
+    /// The replaced bytes.
+    place: Span,
+    text: String,
+    /// Description for messages.
+    what: String,
+}
+
+impl Embedding<'_> {
+    fn visit(&mut self, value: &mut Value) -> Embedded {
+        match &mut value.kind {
+            Kind::Table(table) => {
+                match table.get("kind").and_then(Value::text) {
+                    Some("trace") => self.capture(table)?,
+                    Some("sip") => {
+                        self.moments(table)?;
+                        self.scenario(table)?;
+                    }
+                    Some("program") => self.files(table)?,
+                    _ => {}
+                }
+                table.entries.iter_mut().try_for_each(|entry| self.visit(&mut entry.value))
             }
-            let own = table.entries.iter().find(|entry| entry.key == text_key);
-            Ok(own.and_then(|entry| Some((entry.value.text()?.to_owned(), entry))))
-        };
-        let scenario = text_of(["scenario_file", "scenario_text"], "scenario")?;
-        let values = text_of(["values_file", "values_text"], "file of values")?;
-        let Some((content, entry)) = scenario else { continue };
-        // A scenario with a factor in it is checked at each point.
-        if content.contains("${") {
-            continue;
-        }
-        let keys = table.get("keys").and_then(Value::table).into_iter().flat_map(|keys| &keys.entries);
-        let keys = keys.filter_map(|own| Some((own.key.clone(), own.value.text()?.to_owned()))).collect();
-        let whole = ScenarioText { text: content, values: values.map(|(values, _)| values), keys };
-        if let Err(fault) = check(&whole) {
-            let (span, why) = placed(text, entry, &whole.text, fault);
-            return Err(refuse(&span, why));
+            Kind::Array(elements) => elements.iter_mut().try_for_each(|element| self.visit(element)),
+            Kind::Text(_) | Kind::Integer(_) | Kind::Float(_) | Kind::Switch(_) => Ok(()),
         }
     }
-    replaced(file, text, named, |entry| {
-        let name = entry.value.text().unwrap_or_default();
-        let content = texts.get(&entry.key_span.start).map(String::as_str).unwrap_or_default();
-        let key = entry.key.replace("_file", "_text");
-        let what = format!("the {} bytes of the file `{name}`", content.len());
+
+    /// `datagrams` instead of the `capture` of a trace.
+    fn capture(&mut self, table: &mut Table) -> Embedded {
+        let Some((place, name)) = named(table, "capture") else { return Ok(()) };
+        let span = table.entries[place].value.span.clone();
+        let datagrams =
+            self.reader.datagrams(&name).map_err(refuse(&span, format!("the capture `{name}`")))?;
+        let pairs = datagrams
+            .iter()
+            .map(|(gap, size)| [format!("{} ns", gap.as_nanos()), format!("{} B", size.bytes())]);
+        let pairs: Vec<[String; 2]> = pairs.collect();
+        let text = pairs.iter().map(|[gap, size]| format!("[\"{gap}\", \"{size}\"],")).collect::<String>();
+        let pair = |pair: [String; 2]| Kind::Array(values(&span, pair.map(Kind::Text)));
+        let kind = Kind::Array(values(&span, pairs.into_iter().map(pair)));
+        let what = format!("the {} datagrams of the capture `{name}`", datagrams.len());
+        self.replace(table, place, "datagrams", kind, format!("[{text}]"), what)
+    }
+
+    /// `moments` instead of the `trace` of SIP users.
+    fn moments(&mut self, table: &mut Table) -> Embedded {
+        let Some((place, name)) = named(table, "trace") else { return Ok(()) };
+        let span = table.entries[place].value.span.clone();
+        let moments = self.reader.moments(&name).map_err(refuse(&span, format!("the trace `{name}`")))?;
+        let moments: Vec<String> = moments.iter().map(|at| format!("{} ns", at.as_nanos())).collect();
+        let text: String = moments.iter().map(|at| format!("\"{at}\",")).collect();
+        let what = format!("the {} moments of the trace `{name}`", moments.len());
+        let kind = Kind::Array(values(&span, moments.into_iter().map(Kind::Text)));
+        self.replace(table, place, "moments", kind, format!("[{text}]"), what)
+    }
+
+    /// `scenario_text` instead of the `scenario_file` of SIP users, and `values_text` instead of `values_file`. A scenario
+    /// with a factor in it is checked at each point, and any other here.
+    fn scenario(&mut self, table: &mut Table) -> Embedded {
+        let entry = |key: &str| {
+            let mut entries = table.entries.iter();
+            entries.find(|entry| entry.key == key && entry.value.text().is_some()).cloned()
+        };
+        let own = entry("scenario_file").or_else(|| entry("scenario_text"));
+        for (file_key, text_key, what) in
+            [("scenario_file", "scenario_text", "scenario"), ("values_file", "values_text", "file of values")]
+        {
+            let Some((place, name)) = named(table, file_key) else { continue };
+            let span = table.entries[place].value.span.clone();
+            let content = self.reader.text(&name).map_err(refuse(&span, format!("the {what} `{name}`")))?;
+            let (text, what) = (quoted(&content), bytes_of(&name, &content));
+            self.replace(table, place, text_key, Kind::Text(content), text, what)?;
+        }
+        let text = |key: &str| table.get(key).and_then(Value::text).map(str::to_owned);
+        let Some((own, content)) = own.zip(text("scenario_text")).filter(|(_, text)| !text.contains("${"))
+        else {
+            return Ok(());
+        };
+        let keys = table.get("keys").and_then(Value::table).into_iter().flat_map(|keys| &keys.entries);
+        let keys = keys.filter_map(|own| Some((own.key.clone(), own.value.text()?.to_owned()))).collect();
+        let scenario = ScenarioText { text: content, values: text("values_text"), keys };
+        self.reader.check(&scenario).map_err(|fault| {
+            let (span, why) = placed(self.text, &own, &scenario.text, fault);
+            Box::new(Diagnostic::error(span, why))
+        })
+    }
+
+    /// The contents of files instead of `{ file = ".." }` in the `files` of a program.
+    fn files(&mut self, table: &mut Table) -> Embedded {
+        let files = table.entries.iter_mut().filter(|entry| entry.key == "files");
+        let files = files.filter_map(|entry| match &mut entry.value.kind {
+            Kind::Table(files) => Some(&mut files.entries),
+            _ => None,
+        });
+        for Value { span, kind } in files.flatten().map(|entry| &mut entry.value) {
+            let name = match kind {
+                Kind::Table(one) if one.entries.len() == 1 => one.get("file").and_then(Value::text),
+                _ => None,
+            };
+            let Some(name) = name.map(str::to_owned) else { continue };
+            let content = self.reader.text(&name).map_err(refuse(span, format!("the file `{name}`")))?;
+            let (text, what) = (quoted(&content), bytes_of(&name, &content));
+            self.pieces.push(FilePiece { place: span.clone(), text, what });
+            *kind = Kind::Text(content);
+        }
+        Ok(())
+    }
+
+    /// Replaces an entry by one with another key and value; `text` is the value in TOML.
+    fn replace(
+        &mut self,
+        table: &mut Table,
+        place: usize,
+        key: &str,
+        kind: Kind,
+        text: String,
+        what: String,
+    ) -> Embedded {
+        let beside = table.get(key).is_some();
+        let entry = &mut table.entries[place];
+        if beside {
+            let why = format!("`{}` and `{key}` exclude each other", entry.key);
+            return Err(Box::new(Diagnostic::error(entry.value.span.clone(), why)));
+        }
         let place = entry.key_span.start..entry.value.span.end;
-        Ok(CapturePiece { place, text: format!("{key} = {}", quoted(name, content)?), what })
-    })
+        self.pieces.push(FilePiece { place, text: format!("{key} = {text}"), what });
+        key.clone_into(&mut entry.key);
+        entry.value.kind = kind;
+        Ok(())
+    }
+
+    /// The text with all replacements.
+    fn whole(mut self) -> Result<String, Box<Diagnostic>> {
+        self.pieces.sort_by_key(|piece| piece.place.start);
+        let (mut out, mut copied) = (String::new(), 0);
+        for FilePiece { place, text, what } in self.pieces {
+            out += &self.text[copied..place.start];
+            out += &text;
+            copied = place.end;
+            if out.len() + (self.text.len() - copied) > LONGEST_FILE {
+                let why = format!("{what} make the file longer than {LONGEST_FILE} bytes");
+                return Err(Box::new(Diagnostic::error(place, why)));
+            }
+        }
+        Ok(out + &self.text[copied..])
+    }
+}
+
+/// The place of the entry with this key, and its text.
+fn named(table: &Table, key: &str) -> Option<(usize, String)> {
+    let place = table.entries.iter().position(|entry| entry.key == key)?;
+    Some((place, table.entries[place].value.text()?.to_owned()))
+}
+
+/// Values at one position.
+fn values(span: &Span, kinds: impl IntoIterator<Item = Kind>) -> Vec<Value> {
+    kinds.into_iter().map(|kind| Value { span: span.clone(), kind }).collect()
+}
+
+/// Makes the reason of a failure with `what` a fault at this position.
+fn refuse(span: &Span, what: String) -> impl FnOnce(String) -> Box<Diagnostic> {
+    let span = span.clone();
+    move |why| Box::new(Diagnostic::error(span, format!("{what}: {why}")))
+}
+
+fn bytes_of(name: &str, content: &str) -> String {
+    format!("the {} bytes of the file `{name}`", content.len())
+}
+
+/// A text as TOML writes it, on one line.
+fn quoted(content: &str) -> String {
+    // A JSON string is a TOML string except for one character, which TOML requires to be escaped.
+    serde_json::Value::from(content).to_string().replace('\u{7f}', "\\u007f")
 }
 
 /// The position and the text of a scenario's fault in the experiment file. For a scenario in another file, the
@@ -172,131 +290,68 @@ fn placed(text: &str, entry: &Entry, scenario: &str, fault: ScenarioFault) -> (S
     (span, format!("the scenario: {why}"))
 }
 
-/// A text as TOML writes it, on one line.
-fn quoted(name: &str, content: &str) -> Result<String, String> {
-    // A JSON string is a TOML string except for one character, which TOML requires to be escaped.
-    let quoted = serde_json::to_string(content).map_err(|error| format!("the file `{name}`: {error}"))?;
-    Ok(quoted.replace('\u{7f}', "\\u007f"))
-}
-
-/// The tables of one `kind`.
-fn tables<'v>(value: &'v Value, kind: &str, found: &mut Vec<&'v Table>) {
-    match &value.kind {
-        Kind::Table(table) => {
-            if table.get("kind").and_then(Value::text) == Some(kind) {
-                found.push(table);
-            }
-            table.entries.iter().for_each(|entry| tables(&entry.value, kind, found));
-        }
-        Kind::Array(elements) => elements.iter().for_each(|element| tables(element, kind, found)),
-        _ => {}
-    }
-}
-
-/// `text` with the contents of files instead of `{ file = ".." }` in the programs of nodes. `read` returns a
-/// file's text by its name, or the reason for a failure. Line numbers do not change. Invalid TOML is returned
-/// unchanged.
-///
-/// # Errors
-///
-/// An unreadable file, and a result that would be too long, each with its position.
-pub fn with_files(
-    file: &str,
-    text: &str,
-    mut read: impl FnMut(&str) -> Result<String, String>,
-) -> Result<String, Diagnostics> {
-    let Ok(root) = document::parse(text) else { return Ok(text.to_owned()) };
-    let mut named = Vec::new();
-    files(&root, &mut named);
-    replaced(file, text, named, |entry| {
-        let name = file_name(&entry.value).unwrap_or_default();
-        let content = read(name).map_err(|why| format!("the file `{name}`: {why}"))?;
-        let what = format!("the {} bytes of the file `{name}`", content.len());
-        Ok(CapturePiece { place: entry.value.span.clone(), text: quoted(name, &content)?, what })
-    })
-}
-
-/// A replacement in a text.
-struct CapturePiece {
-    /// The replaced bytes.
-    place: Span,
-    text: String,
-    /// Description for messages.
-    what: String,
-}
-
-/// `text` with a replacement for each entry, in their order.
-fn replaced(
-    file: &str,
-    text: &str,
-    mut named: Vec<&Entry>,
-    mut piece_of: impl FnMut(&Entry) -> Result<CapturePiece, String>,
-) -> Result<String, Diagnostics> {
-    named.sort_by_key(|entry| entry.key_span.start);
-    let (mut out, mut copied) = (String::new(), 0);
-    for entry in named {
-        let refuse = |why: String| {
-            let problem = Diagnostic::error(entry.value.span.clone(), why);
-            Diagnostics::new(file, text, vec![problem])
-        };
-        let piece = piece_of(entry).map_err(refuse)?;
-        out.push_str(&text[copied..piece.place.start]);
-        out.push_str(&piece.text);
-        copied = piece.place.end;
-        if out.len() + (text.len() - copied) > LONGEST_FILE {
-            return Err(refuse(format!("{} make the file longer than {LONGEST_FILE} bytes", piece.what)));
-        }
-    }
-    out.push_str(&text[copied..]);
-    Ok(out)
-}
-
-/// The entries of `files` that name a file, in tables with `kind = "program"`.
-fn files<'v>(value: &'v Value, found: &mut Vec<&'v Entry>) {
-    match &value.kind {
-        Kind::Table(table) => {
-            let is_program = table.get("kind").and_then(Value::text) == Some("program");
-            let own = table.get("files").filter(|_| is_program).and_then(Value::table);
-            if let Some(own) = own {
-                found.extend(own.entries.iter().filter(|entry| file_name(&entry.value).is_some()));
-            }
-            table.entries.iter().for_each(|entry| files(&entry.value, found));
-        }
-        Kind::Array(elements) => elements.iter().for_each(|element| files(element, found)),
-        _ => {}
-    }
-}
-
-/// The file name in a value `{ file = ".." }`.
-fn file_name(value: &Value) -> Option<&str> {
-    let table = value.table().filter(|table| table.entries.len() == 1)?;
-    table.get("file")?.text()
-}
-
-/// The entries with this key and a text as value, in tables of one `kind`.
-fn keys<'v>(value: &'v Value, (kind, key): (&str, &str), found: &mut Vec<&'v Entry>) {
-    match &value.kind {
-        Kind::Table(table) => {
-            let is_kind = table.get("kind").and_then(Value::text) == Some(kind);
-            for entry in &table.entries {
-                if is_kind && entry.key == key && entry.value.text().is_some() {
-                    found.push(entry);
-                } else {
-                    keys(&entry.value, (kind, key), found);
-                }
-            }
-        }
-        Kind::Array(elements) => elements.iter().for_each(|element| keys(element, (kind, key), found)),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use netrig_core::Size;
 
     use super::*;
     use crate::Experiment;
+
+    /// Files with their texts, and what any of them is read as.
+    #[derive(Default)]
+    struct Files {
+        texts: BTreeMap<&'static str, String>,
+        datagrams: Vec<TracedDatagram>,
+        moments: Vec<Duration>,
+        fault: Option<ScenarioFault>,
+    }
+
+    impl Files {
+        fn known(&self, name: &str) -> Result<&str, String> {
+            self.texts.get(name).map(String::as_str).ok_or_else(|| "no such file".to_owned())
+        }
+    }
+
+    impl FileReader for Files {
+        fn text(&self, name: &str) -> Result<String, String> {
+            self.known(name).map(str::to_owned)
+        }
+        fn datagrams(&self, name: &str) -> Result<Vec<TracedDatagram>, String> {
+            self.known(name).map(|_| self.datagrams.clone())
+        }
+        fn moments(&self, name: &str) -> Result<Vec<Duration>, String> {
+            self.known(name).map(|_| self.moments.clone())
+        }
+        fn check(&self, scenario: &ScenarioText) -> Result<(), ScenarioFault> {
+            let seen = serde_json::json!([scenario.text, scenario.values, scenario.keys]);
+            let expected = self.texts.get("seen");
+            assert!(expected.is_none_or(|expected| *expected == seen.to_string()), "{seen}");
+            self.fault.clone().map_or(Ok(()), Err)
+        }
+    }
+
+    /// Files with these contents.
+    fn files<const N: usize>(texts: [(&'static str, &str); N]) -> Files {
+        Files { texts: texts.map(|(name, text)| (name, text.to_owned())).into(), ..Files::default() }
+    }
+
+    /// The application of the first flow: that of the text with the contents of its files, which a later command reads,
+    /// and of the experiment that was read with them.
+    fn application(named: &str, files: &Files) -> netrig_traffic::Settings {
+        let whole = with_files("x", named, files).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(whole.lines().count(), named.lines().count());
+        let read =
+            Experiment::read("x", named, None, Some(files)).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(read.text(), whole);
+        let stored = Experiment::parse("x", &whole).unwrap_or_else(|problems| panic!("{problems}"));
+        let [read, stored] = [read, stored].map(|one| one.plan().scenario(0).unwrap());
+        assert_eq!(serde_json::to_string(&read).unwrap(), serde_json::to_string(&stored).unwrap());
+        read.flows[0].application.clone()
+    }
+
+    fn refused(named: &str, files: &Files) -> Diagnostics {
+        Experiment::read("replay.toml", named, None, Some(files)).unwrap_err()
+    }
 
     fn file(application: &str) -> String {
         format!(
@@ -314,20 +369,17 @@ mod tests {
     #[test]
     fn a_capture_is_what_stands_in_it() {
         let named = file(r#"{ kind = "trace", capture = "office.pcap", repeat = true }"#);
-        let text = with_captures("replay.toml", &named, |name| {
-            assert_eq!(name, "office.pcap");
-            Ok(datagrams())
-        })
-        .unwrap();
-        assert_eq!(text.lines().count(), named.lines().count());
         let written =
-            r#"{ kind = "trace", datagrams = [["1.5 ms", "512 B"], ["0 s", "40 B"]], repeat = true }"#;
-        let application = |text: &str| {
-            let experiment =
-                Experiment::parse("replay.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
-            experiment.plan().scenario(0).unwrap().flows[0].application.clone()
-        };
-        assert_eq!(application(&text), application(&file(written)));
+            file(r#"{ kind = "trace", datagrams = [["1.5 ms", "512 B"], ["0 s", "40 B"]], repeat = true }"#);
+        let capture = Files { datagrams: datagrams(), ..files([("office.pcap", "")]) };
+        assert_eq!(application(&named, &capture), application(&written, &files([])));
+        let whole = with_files("x", &named, &capture).unwrap();
+        assert!(
+            whole.contains(r#"datagrams = [["1500000 ns", "512 B"],["0 ns", "40 B"],], repeat"#),
+            "{whole}"
+        );
+        let both = named.replace("repeat = true", "datagrams = []");
+        assert!(refused(&both, &capture).to_string().contains("exclude each other"));
     }
 
     #[test]
@@ -340,11 +392,10 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_where_it_stands() {
         let named = file(r#"{ kind = "trace", capture = "office.pcap" }"#);
-        let problems =
-            with_captures("replay.toml", &named, |_| Err("no such file".into())).unwrap_err().to_string();
+        let problems = refused(&named, &files([])).to_string();
         assert!(problems.contains("replay.toml:15:") && problems.contains("no such file"), "{problems}");
-        let many = |_: &str| Ok(vec![(Duration::from_micros(1500), Size::from_bytes(512)); 100_000]);
-        let problems = with_captures("replay.toml", &named, many).unwrap_err().to_string();
+        let datagrams = vec![(Duration::from_micros(1500), Size::from_bytes(512)); 100_000];
+        let problems = refused(&named, &Files { datagrams, ..files([("office.pcap", "")]) }).to_string();
         assert!(problems.contains("100000 datagrams"), "{problems}");
     }
 
@@ -357,29 +408,21 @@ mod tests {
             .replace("wire_throughput", "attempts_begun")
         };
         let named = users("trace = \"busy.txt\"");
-        let text = with_moments("replay.toml", &named, |name| {
-            assert_eq!(name, "busy.txt");
-            Ok([5, 7].map(Duration::from_millis).to_vec())
-        })
-        .unwrap();
-        assert_eq!(text.lines().count(), named.lines().count());
-        let application = |text: &str| {
-            let experiment =
-                Experiment::parse("replay.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
-            experiment.plan().scenario(0).unwrap().flows[0].application.clone()
-        };
-        assert_eq!(application(&text), application(&users("moments = [\"5 ms\", \"7 ms\"]")));
+        let moments = [5, 7].map(Duration::from_millis).to_vec();
+        let trace = Files { moments, ..files([("busy.txt", "")]) };
+        let written = users("moments = [\"5 ms\", \"7 ms\"]");
+        assert_eq!(application(&named, &trace), application(&written, &files([])));
         let unread = Experiment::parse("x", &named).unwrap_err().to_string();
         assert!(unread.contains("was not read"), "{unread}");
-        let missing = with_moments("replay.toml", &named, |_| Err("no such file".into())).unwrap_err();
-        assert!(missing.to_string().contains("the trace `busy.txt`: no such file"), "{missing}");
+        let missing = refused(&named, &files([])).to_string();
+        assert!(missing.contains("the trace `busy.txt`: no such file"), "{missing}");
     }
 
     #[test]
     fn other_captures_and_other_texts_are_left_alone() {
         for text in ["no TOML", "[x]\nkind = \"ring\"\ncapture = \"y\"\n", "kind = \"trace\"\ncapture = 3\n"]
         {
-            assert_eq!(with_captures("x", text, |_| unreachable!()).unwrap(), text);
+            assert_eq!(with_files("x", text, &files([])).unwrap(), text);
         }
     }
 
@@ -393,20 +436,14 @@ mod tests {
         };
         let content = "a = \"1\"\n\tb\\c \u{7f}\u{1}ü\n";
         let named = node(r#""x.cfg" = { file = "y.cfg" }, plain = "z""#);
-        let text = with_files("served.toml", &named, |name| {
-            assert_eq!(name, "y.cfg");
-            Ok(content.to_owned())
-        })
-        .unwrap();
-        assert_eq!(text.lines().count(), named.lines().count());
-        let experiment = Experiment::parse("x", &text).unwrap_or_else(|problems| panic!("{problems}"));
+        let there = files([("y.cfg", content)]);
+        application(&named, &there);
+        let experiment = Experiment::read("x", &named, None, Some(&there)).unwrap();
         let program = experiment.plan().scenario(0).unwrap().nodes[1].programs[0].clone();
         assert_eq!((program.files["x.cfg"].as_str(), program.files["plain"].as_str()), (content, "z"));
-        let missing =
-            with_files("served.toml", &named, |_| Err("no such file".into())).unwrap_err().to_string();
+        let missing = refused(&named, &files([])).to_string();
         assert!(missing.contains("`y.cfg`: no such file"), "{missing}");
-        let long =
-            with_files("served.toml", &named, |_| Ok("x".repeat(LONGEST_FILE))).unwrap_err().to_string();
+        let long = refused(&named, &files([("y.cfg", &"x".repeat(LONGEST_FILE))])).to_string();
         assert!(long.contains("bytes of the file `y.cfg` make the file longer"), "{long}");
     }
 
@@ -414,26 +451,14 @@ mod tests {
     fn a_scenario_is_what_stands_in_its_file() {
         let users = |keys: &str| {
             file(&format!("{{ kind = \"sip\", rate = 1, server = {{ role = \"uas\" }}, {keys} }}"))
+                .replace("\"wire_throughput\"", "\"attempts_begun\"")
         };
         let named =
             users("scenario_file = \"my.xml\", values_file = \"users.csv\", keys = { tenant = \"blue\" }");
-        let content = "<scenario>\n\"x\"\\</scenario>\n";
-        let mut seen = Vec::new();
-        let read = |name: &str| Ok(if name == "my.xml" { content } else { "SEQUENTIAL\na\n" }.to_owned());
-        let text = with_scenarios("x", &named, read, |scenario| {
-            seen.push(scenario.clone());
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(text.lines().count(), named.lines().count());
-        let keys = BTreeMap::from([("tenant".to_owned(), "blue".to_owned())]);
-        assert_eq!(
-            seen,
-            [ScenarioText { text: content.to_owned(), values: Some("SEQUENTIAL\na\n".to_owned()), keys }]
-        );
-        let text = text.replace("\"wire_throughput\"", "\"attempts_begun\"");
-        let experiment = Experiment::parse("x", &text).unwrap_or_else(|problems| panic!("{problems}"));
-        let flow = experiment.plan().scenario(0).unwrap().flows[0].application.clone();
+        let (content, values) = ("<scenario>\n\"x\"\\</scenario>\n", "SEQUENTIAL\na\n");
+        let seen = serde_json::json!([content, values, { "tenant": "blue" }]).to_string();
+        let there = files([("my.xml", content), ("users.csv", values), ("seen", &seen)]);
+        let flow = application(&named, &there);
         assert_eq!(flow.sip().and_then(|sip| sip.script()), Some(content));
         let unread = Experiment::parse("x", &named).unwrap_err().to_string();
         assert!(unread.contains("\"my.xml\" was not read") && unread.contains("`scenario_text`"), "{unread}");
@@ -456,19 +481,18 @@ mod tests {
     fn what_is_wrong_with_a_scenario_is_told_where_it_stands() {
         let users =
             |keys: &str| file(&format!("{{ kind = \"sip\", rate = 1, server = \"program\", {keys} }}"));
-        let fault =
-            |_: &ScenarioText| Err(ScenarioFault { line: Some(3), why: "line 3: no such step".to_owned() });
-        let read = |_: &str| Ok("<scenario/>".to_owned());
+        let fault = Some(ScenarioFault { line: Some(3), why: "line 3: no such step".to_owned() });
+        let wrong = Files { fault, ..files([("my.xml", "<scenario/>")]) };
         let named = users("scenario_file = \"my.xml\"");
-        let problems = with_scenarios("x", &named, read, fault).unwrap_err();
+        let problems = refused(&named, &wrong);
         let here = |text: &str, part: &str| text[..text.find(part).unwrap()].lines().count();
         assert!(problems.to_string().contains("the scenario `my.xml`: line 3: no such step"), "{problems}");
         assert_eq!(problems.all()[0].line, here(&named, "scenario_file"));
         // For a scenario inside the file, the line is the scenario's own.
         let own = users("scenario_text = \'\'\'\nfirst\nsecond\nthird\n\'\'\'");
-        let problems = with_scenarios("x", &own, read, fault).unwrap_err();
+        let problems = refused(&own, &wrong);
         assert_eq!(problems.all()[0].line, here(&own, "third") + 1, "{problems}");
-        let missing = with_scenarios("x", &named, |_| Err("no such file".into()), |_| Ok(())).unwrap_err();
-        assert!(missing.to_string().contains("the scenario `my.xml`: no such file"), "{missing}");
+        let missing = refused(&named, &files([])).to_string();
+        assert!(missing.contains("the scenario `my.xml`: no such file"), "{missing}");
     }
 }

@@ -1,5 +1,6 @@
 //! A file after parsing, before its points are resolved.
 
+use super::captures::{FileReader, embed};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{self, Kind, LONGEST_FILE, Value};
 use super::factors::{self, Block, FactorValues};
@@ -17,6 +18,8 @@ pub(super) const FORMAT_KEY: &str = "format";
 pub(crate) struct Definition {
     pub(crate) file: String,
     pub(crate) text: String,
+    /// The text with the contents of the files that it names.
+    pub(crate) whole: String,
     pub(crate) root: Value,
     pub(crate) factors: Vec<FactorValues>,
     /// The factors in the file. Claims may name levels that were set aside: these are not tested, but they are
@@ -42,8 +45,12 @@ impl Definition {
     }
 }
 
-/// Reads the bytes of a file up to its factors and points.
-pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnostics> {
+/// Reads the bytes of a file up to its factors and points. The files that it names are read by `reader`.
+pub(crate) fn definition(
+    file: &str,
+    bytes: &[u8],
+    reader: Option<&dyn FileReader>,
+) -> Result<Definition, Diagnostics> {
     if bytes.len() > LONGEST_FILE {
         let why = format!("the file has {} bytes; an experiment has at most {LONGEST_FILE}", bytes.len());
         return Err(Diagnostics::new(file, "", vec![Diagnostic::error(0..0, why)]));
@@ -56,8 +63,12 @@ pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnos
         Diagnostics::new(file, &before, vec![problem])
     })?;
     let refuse = |problems| Diagnostics::new(file, text, problems);
-    let root = document::parse(text).map_err(refuse)?;
+    let mut root = document::parse(text).map_err(refuse)?;
     check_format(&root).map_err(|problem| refuse(vec![*problem]))?;
+    let whole = match reader {
+        Some(reader) => embed(&mut root, text, reader).map_err(|problem| refuse(vec![*problem]))?,
+        None => text.to_owned(),
+    };
     let mut problems = Vec::new();
     let section = |name: &str| root.table().and_then(|root| root.get(name));
     let factors = section("factors").map(|value| factors::factors(value, &mut problems)).unwrap_or_default();
@@ -67,7 +78,7 @@ pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnos
     }
     let (file, text) = (file.to_owned(), text.to_owned());
     let written = factors.iter().map(factors::factor).collect();
-    Ok(Definition { file, text, root, factors, written, blocks: blocks.unwrap_or_default() })
+    Ok(Definition { file, text, whole, root, factors, written, blocks: blocks.unwrap_or_default() })
 }
 
 /// Checks the format. A file of another format may differ in anything, so no other faults are reported.

@@ -53,7 +53,7 @@ impl Level {
     pub(crate) fn of(value: &Value) -> Self {
         match &value.kind {
             Kind::Text(text) => Self::of_text(&canonical(text)),
-            _ => Self(placeholder::written(value)),
+            _ => Self::new(&placeholder::written(value)),
         }
     }
 }
@@ -160,7 +160,7 @@ enum LevelKey {
 
 impl LevelKey {
     fn of(level: &Level) -> Self {
-        let Ok(amount) = level.text().parse::<Amount>() else { return Self::Text(level.text().to_owned()) };
+        let Some(amount) = level.looks_like().amount() else { return Self::Text(level.to_string()) };
         // All units of a kind are converted to one, so that 500 ms and 0.5 s have the same key.
         let base = ["s", "bit", "bit/s", "1", "1/s"];
         let kind = amount.unit().and_then(|_| base.into_iter().find(|unit| amount.in_unit(unit).is_ok()));

@@ -19,7 +19,7 @@ pub(crate) mod sections;
 mod set;
 mod warnings;
 
-pub use captures::{ScenarioFault, ScenarioText, with_captures, with_files, with_moments, with_scenarios};
+pub use captures::{FileReader, ScenarioFault, ScenarioText, with_files};
 pub use diagnostic::{Diagnostic, Diagnostics, Note, Severity, Span};
 pub use document::LONGEST_FILE;
 pub use schema::schema;

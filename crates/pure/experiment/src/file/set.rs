@@ -162,7 +162,7 @@ impl Assignment {
         match used.iter().position(|used| !used) {
             None => Ok(()),
             Some(n) => {
-                let level = factors[place].levels[n].0.0.clone();
+                let level = factors[place].levels[n].0.stored().into_owned();
                 Err(SetError::NoPoints { factor: self.factor.clone(), level })
             }
         }
@@ -208,10 +208,10 @@ fn check_type(level: &Level, factor: &FactorValues, is_read: bool) -> Result<(),
     let mut own = factor.levels.iter().map(|(own, _)| own.looks_like());
     let Some(first) = own.next() else { return Ok(()) };
     let is_number = matches!(first, LevelValue::Integer(_) | LevelValue::Amount(_));
-    let is_left_to_key = matches!(given, LevelValue::Text(word) if word.parse::<f64>().is_err());
+    let is_left_to_key = given == LevelValue::Text && level.text().parse::<f64>().is_err();
     if is_left_to_key && is_read && is_number
-        || first.has_type_of(&given)
-        || own.any(|own| own.has_type_of(&given))
+        || first.has_type_of(given)
+        || own.any(|own| own.has_type_of(given))
     {
         return Ok(());
     }

@@ -31,9 +31,9 @@ pub struct Design {
 
 impl ColumnSpec {
     /// The unit of its cells.
-    pub fn unit(&self, design: &Design) -> String {
+    pub fn unit<'a>(&self, design: &'a Design) -> &'a str {
         match self.derivation() {
-            Some((Derivation::Ratio, _)) | None => "1".to_owned(),
+            Some((Derivation::Ratio, _)) | None => "1",
             Some((_, response)) => design.unit_of(response),
         }
     }
@@ -54,6 +54,11 @@ impl Design {
         named(&self.responses, name)
     }
 
+    /// The claim with this name.
+    pub fn claim(&self, name: &str) -> Option<&ClaimSpec> {
+        named(&self.claims, name)
+    }
+
     /// The table with this name.
     pub fn table(&self, name: &str) -> Option<&TableSpec> {
         named(&self.tables, name)
@@ -64,14 +69,9 @@ impl Design {
         named(&self.figures, name)
     }
 
-    /// The unit of a response, or of a table's column named `table.<table>.<column>`; `1` for an unknown name.
-    pub fn unit_of(&self, response: &str) -> String {
-        let column = response.strip_prefix("table.").and_then(|rest| rest.split_once('.'));
-        if let Some((table, column)) = column {
-            let column = self.table(table).and_then(|table| table.column(column));
-            return column.map_or("1".to_owned(), |column| column.unit(self));
-        }
-        self.response(response).map_or("1", ResponseSpec::unit).to_owned()
+    /// The unit of a response; `1` for an unknown name.
+    pub fn unit_of(&self, response: &str) -> &str {
+        self.response(response).map_or("1", ResponseSpec::unit)
     }
 
     /// The definition of quantile; `None` if no response is a quantile.

@@ -1,7 +1,5 @@
 //! A fictitious study for tests: factors, claims and tables as a file writes them, and values by a formula.
 
-use std::collections::BTreeMap;
-
 use netrig_core::{Seeds, Stream};
 
 use super::{Design, PointRuns, RunRecord};
@@ -23,7 +21,7 @@ pub(crate) struct StudyPoint<'a> {
 impl StudyPoint<'_> {
     /// The text of a level.
     pub fn level(&self, factor: &str) -> &str {
-        &self.point.level(factor).unwrap().0
+        self.point.level(factor).unwrap().text()
     }
 
     /// A level as a number in base units.
@@ -38,7 +36,9 @@ impl StudyPoint<'_> {
 
     /// Random numbers of this point alone.
     pub fn own_luck(&self) -> Stream {
-        Seeds::new(u64::from(self.replication)).stream(&format!("{:?}", self.point))
+        let levels = self.point.0.iter().map(|(name, level)| format!("{name:?}: Level({:?})", level.text()));
+        let point = format!("Point({{{}}})", levels.collect::<Vec<_>>().join(", "));
+        Seeds::new(u64::from(self.replication)).stream(&point)
     }
 }
 
@@ -47,7 +47,7 @@ impl Study {
     pub fn new(factors: &[(&str, &[&str])]) -> Self {
         let factor = |(name, levels): &(&str, &[&str])| Factor {
             name: (*name).to_owned(),
-            levels: levels.iter().map(|level| Level((*level).to_owned())).collect(),
+            levels: levels.iter().map(|level| Level::new(level)).collect(),
         };
         let response = toml::from_str("of = 'flow.web'\nmetric = 'goodput'").unwrap();
         let design = Design {
@@ -117,25 +117,17 @@ impl Study {
         }
         for point in points {
             let run = |replication| {
-                let responses =
-                    BTreeMap::from([("r".to_owned(), value(&StudyPoint { point: &point, replication }))]);
+                let value = value(&StudyPoint { point: &point, replication });
                 RunRecord {
                     replication,
                     seed: u64::from(replication),
-                    valid: true,
                     deterministic: self.deterministic,
-                    responses,
+                    responses: value.map(|value| ("r".to_owned(), value.into())).into_iter().collect(),
                     ..RunRecord::default()
                 }
             };
             let runs = (1..=n).map(run).collect();
-            self.points.push(PointRuns {
-                substrate: substrate.to_owned(),
-                point,
-                status: Status::Ok,
-                why: None,
-                runs,
-            });
+            self.points.push(PointRuns::new(substrate, point, runs, None));
         }
         self
     }
@@ -146,7 +138,7 @@ impl Study {
 
     /// Sets the status of the points with this level.
     pub fn ended(mut self, factor: &str, level: &str, status: Status) -> Self {
-        for runs in self.points.iter_mut().filter(|runs| runs.point.level(factor).unwrap().0 == level) {
+        for runs in self.points.iter_mut().filter(|runs| runs.point.level(factor).unwrap().text() == level) {
             runs.status = status;
             runs.why = Some(format!("{factor} cannot be {level}"));
             runs.runs.clear();

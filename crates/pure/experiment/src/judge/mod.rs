@@ -11,28 +11,21 @@ pub(crate) mod words;
 
 pub use design::Design;
 pub(crate) use records::Measurements;
-pub use records::{PointRuns, RunRecord};
+pub use records::{PointRuns, RunRecord, Validity};
 pub use stopping::{Decision, StoppingRule};
 
 use crate::claim::decide;
+use crate::results::distinct;
 use crate::{ClaimSpec, Results};
 
 impl Results {
     /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` is
     /// netrig's version and commit.
-    ///
-    /// With a stopping rule, replications beyond its decision are ignored, even if they were run.
     pub fn judge(design: &Design, points: &[PointRuns], build: &str) -> Self {
-        let points: Vec<PointRuns> = points.iter().map(|runs| counted(design, runs)).collect();
-        let mut substrates: Vec<&str> = Vec::new();
-        for runs in &points {
-            if !substrates.contains(&runs.substrate.as_str()) {
-                substrates.push(&runs.substrate);
-            }
-        }
+        let substrates = distinct(points.iter().map(|runs| runs.substrate.as_str()));
         let (mut claims, mut tables) = (Vec::new(), Vec::new());
         for substrate in &substrates {
-            let measured = Measurements::of(substrate, &points);
+            let measured = Measurements::of(substrate, points);
             let cells = |claim: &ClaimSpec| match claim.column() {
                 Some((table, column)) => {
                     design.table(table).map_or_else(Vec::new, |table| table.cells(column, design, &measured))
@@ -48,22 +41,11 @@ impl Results {
             build: build.to_owned(),
             quantiles: design.quantiles(),
             points: points.iter().map(|runs| runs.result(design)).collect(),
-            agreement: agreement::agreement(design, &points, &substrates),
+            agreement: agreement::agreement(design, points, &substrates),
             claims,
             tables,
         }
     }
-}
-
-/// The runs in the order of their replications, without those beyond the stopping decision.
-fn counted(design: &Design, runs: &PointRuns) -> PointRuns {
-    let mut counted = runs.clone();
-    counted.runs.sort_by_key(|run| run.replication);
-    let rule = StoppingRule::new(&design.replications, design.confidence);
-    if let Some(last) = rule.ok().and_then(|rule| rule.decide(&counted.runs).last()) {
-        counted.runs.retain(|run| run.replication <= last);
-    }
-    counted
 }
 
 #[cfg(test)]

@@ -1,39 +1,38 @@
-//! The records of runs in a store, and the view of them for judging.
+//! The records of runs, and the view of them for judging.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::Design;
 use crate::claim::sample::{Cell, MissingSample, Nature, PointValues, Sample};
-use crate::{Cut, MeasuredValue, Point, ResponseSpec, RunOutcome, Status};
+use crate::{MeasuredValue, Point, ResponseSpec, RunOutcome, Status};
 
-/// One finished run, reduced to its responses.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// One run, reduced to its responses.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunRecord {
     /// Number of the replication, from 1. The n-th replications of all points share their seed.
     pub replication: u32,
     /// The seed of its random streams.
     pub seed: u64,
-    /// Whether the run is valid.
-    pub valid: bool,
+    /// Whether its values count.
+    pub validity: Validity,
     /// Whether another seed would have given the same values ([`RunOutcome::deterministic`]).
-    #[serde(default)]
     pub deterministic: bool,
-    /// Why the run is invalid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// The responses' values by name; `None` if the run could not measure one.
-    pub responses: BTreeMap<String, Option<f64>>,
-    /// Why responses have no value, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub unmeasured: BTreeMap<String, String>,
-    /// The cut of MSER-5 at the start of the run, by response.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub warm_up: BTreeMap<String, Cut>,
+    /// The responses by name.
+    pub responses: BTreeMap<String, MeasuredValue>,
     /// Remarks on its values, as sentences.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+}
+
+/// Whether the values of a run count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Validity {
+    /// They count.
+    #[default]
+    Valid,
+    /// They do not, for this reason.
+    Invalid(String),
+    /// The run failed, for this reason, and has no values.
+    Failed(String),
 }
 
 impl RunRecord {
@@ -42,55 +41,52 @@ impl RunRecord {
         replication: u32,
         seed: u64,
         outcome: &RunOutcome,
-        measured: &BTreeMap<String, MeasuredValue>,
+        responses: BTreeMap<String, MeasuredValue>,
     ) -> Self {
-        let unmeasured = measured.iter().filter_map(|(name, measured)| match measured {
-            MeasuredValue::Value { .. } => None,
-            MeasuredValue::NotMeasured(why) => Some((name.clone(), why.clone())),
-        });
-        let warm_up = measured.iter().filter_map(|(name, measured)| match measured {
-            MeasuredValue::Value { warm_up, .. } => Some((name.clone(), (*warm_up)?)),
-            MeasuredValue::NotMeasured(_) => None,
-        });
-        let why = match &outcome.invalid {
-            Some(why) => Some(why.clone()),
-            None if !outcome.balance.holds() => Some("packets were lost without a reason".to_owned()),
-            None => None,
+        let validity = match &outcome.invalid {
+            Some(why) => Validity::Invalid(why.clone()),
+            None if !outcome.balance.holds() => {
+                Validity::Invalid("packets were lost without a reason".to_owned())
+            }
+            None => Validity::Valid,
         };
-        Self {
-            replication,
-            seed,
-            valid: why.is_none(),
-            deterministic: outcome.deterministic,
-            why,
-            responses: measured.iter().map(|(name, measured)| (name.clone(), measured.value())).collect(),
-            unmeasured: unmeasured.collect(),
-            warm_up: warm_up.collect(),
-            remarks: outcome.remarks.iter().map(|remark| remark.text.clone()).collect(),
-        }
+        let remarks = outcome.remarks.iter().map(|remark| remark.text.clone()).collect();
+        Self { replication, seed, validity, deterministic: outcome.deterministic, responses, remarks }
+    }
+
+    /// Whether its values count.
+    pub fn is_valid(&self) -> bool {
+        self.validity == Validity::Valid
     }
 
     /// A remark on a value: why it is missing, why it does not count, or why it is doubtful.
     pub(super) fn remark(&self, response: &str) -> Option<String> {
-        let doubt = || {
-            let cut = self.warm_up.get(response).filter(|cut| cut.too_short)?;
-            Some(format!(
+        if let Validity::Invalid(why) | Validity::Failed(why) = &self.validity {
+            return Some(why.clone());
+        }
+        match self.responses.get(response)? {
+            MeasuredValue::NotMeasured(why) => Some(why.clone()),
+            MeasuredValue::Value { warm_up: Some(cut), .. } if cut.too_short => Some(format!(
                 "too short to show a steady state: MSER-5 leaves out {} of its values",
                 cut.discarded
-            ))
-        };
-        self.why.clone().or_else(|| self.unmeasured.get(response).cloned()).or_else(doubt)
+            )),
+            MeasuredValue::Value { .. } => None,
+        }
+    }
+
+    /// The value of a response, if the run measured it.
+    pub(super) fn measured(&self, response: &str) -> Option<f64> {
+        self.responses.get(response)?.value()
     }
 
     /// The value of a response if the run is valid and measured it.
     pub fn value(&self, response: &str) -> Option<f64> {
-        let value = self.responses.get(response).copied().flatten();
-        value.filter(|value| self.valid && value.is_finite())
+        self.measured(response).filter(|_| self.is_valid())
     }
 }
 
 /// The runs of one point on one substrate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PointRuns {
     /// The substrate.
     pub substrate: String,
@@ -99,13 +95,35 @@ pub struct PointRuns {
     /// State of the point.
     pub status: Status,
     /// Why the state is not `Ok`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Its runs.
+    /// Its runs that count for the stopping rule, in the order of their replications.
     pub runs: Vec<RunRecord>,
 }
 
 impl PointRuns {
+    /// The point with the replications up to `last` among its runs, which may be in any order. Without `last`, the
+    /// stopping rule has not decided, and all count.
+    pub fn new(substrate: &str, point: Point, mut runs: Vec<RunRecord>, last: Option<u32>) -> Self {
+        runs.sort_by_key(|run| run.replication);
+        runs.retain(|run| last.is_none_or(|last| run.replication <= last));
+        let failure = runs.iter().find_map(|run| match &run.validity {
+            Validity::Failed(why) => Some((run, why)),
+            Validity::Valid | Validity::Invalid(_) => None,
+        });
+        let (status, why) = match (failure, runs.first()) {
+            (Some((run, why)), _) => {
+                (Status::Failed, Some(format!("replication {} (seed {}): {why}", run.replication, run.seed)))
+            }
+            (None, None) => (Status::Failed, Some("no run has ended".to_owned())),
+            (None, Some(_)) if runs.iter().any(RunRecord::is_valid) => (Status::Ok, None),
+            (None, Some(first)) => match &first.validity {
+                Validity::Invalid(why) | Validity::Failed(why) => (Status::Invalid, Some(why.clone())),
+                Validity::Valid => (Status::Invalid, None),
+            },
+        };
+        Self { substrate: substrate.to_owned(), point, status, why, runs }
+    }
+
     /// The values of a response in the valid runs, by replication.
     pub(crate) fn values(&self, response: &str) -> BTreeMap<u32, f64> {
         self.runs.iter().filter_map(|run| Some((run.replication, run.value(response)?))).collect()

@@ -47,7 +47,7 @@ impl PointRuns {
     /// The remarks on its valid runs, each with the number of runs.
     fn remarks(&self) -> Vec<PointRemark> {
         let mut runs: BTreeMap<&str, u32> = BTreeMap::new();
-        for remark in self.runs.iter().filter(|run| run.valid).flat_map(|run| &run.remarks) {
+        for remark in self.runs.iter().filter(|run| run.is_valid()).flat_map(|run| &run.remarks) {
             *runs.entry(remark).or_default() += 1;
         }
         runs.into_iter().map(|(text, runs)| PointRemark { text: text.to_owned(), runs }).collect()
@@ -66,8 +66,12 @@ impl PointRuns {
 }
 
 fn run_value(run: &RunRecord, response: &str) -> RunValue {
-    let value = run.responses.get(response).copied().flatten().filter(|value| value.is_finite());
-    RunValue { seed: run.seed, value, valid: run.valid, why: run.remark(response) }
+    RunValue {
+        seed: run.seed,
+        value: run.measured(response),
+        valid: run.is_valid(),
+        why: run.remark(response),
+    }
 }
 
 /// The mean over runs and its interval.

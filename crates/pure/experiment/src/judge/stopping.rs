@@ -3,7 +3,7 @@
 use netrig_stats::StatsError;
 use netrig_stats::stopping::{self, Precision};
 
-use super::RunRecord;
+use super::{RunRecord, Validity};
 use crate::Replications;
 
 /// The decision on the next replications of a point.
@@ -60,13 +60,17 @@ impl StoppingRule {
 
     /// The decision for the point with these runs. Runs may be in any order, and some may be missing: only
     /// replications 1 to k without a gap are judged. Invalid runs, and runs that did not measure the response,
-    /// are skipped, but they count against the maximum.
+    /// are skipped, but they count against the maximum. If the first replication fails, the others would most likely
+    /// fail as well: it alone decides.
     pub fn decide(&self, runs: &[RunRecord]) -> Decision {
         let mut ordered: Vec<&RunRecord> = runs.iter().collect();
         ordered.sort_by_key(|run| run.replication);
         ordered.dedup_by_key(|run| run.replication);
         let in_a_row = (1..).zip(&ordered).take_while(|(wanted, run)| run.replication == *wanted).count();
         let ended = u32::try_from(in_a_row).unwrap_or(u32::MAX).min(self.max);
+        if ended > 0 && matches!(ordered[0].validity, Validity::Failed(_)) {
+            return Decision::Enough(1);
+        }
         if ended < self.min {
             return Decision::More(self.min);
         }
@@ -109,14 +113,8 @@ mod tests {
     use super::*;
 
     fn run(replication: u32, value: f64) -> RunRecord {
-        let responses = BTreeMap::from([("r".to_owned(), Some(value))]);
-        RunRecord {
-            replication,
-            seed: u64::from(replication),
-            valid: true,
-            responses,
-            ..RunRecord::default()
-        }
+        let responses = BTreeMap::from([("r".to_owned(), value.into())]);
+        RunRecord { replication, seed: u64::from(replication), responses, ..RunRecord::default() }
     }
 
     fn rule(min: u32, max: u32, half_width: &str) -> StoppingRule {
@@ -166,11 +164,13 @@ mod tests {
     #[test]
     fn runs_that_do_not_count_use_the_budget_up() {
         let mut runs = swinging(12, 1.0);
-        runs[0].valid = false;
-        runs[4].responses.insert("r".into(), None);
+        let invalid = || Validity::Invalid("the CPU was busy".into());
+        runs[0].validity = invalid();
+        runs[4].responses.insert("r".into(), crate::MeasuredValue::not("no data arrived"));
         assert_eq!(rule(10, 40, "2 %").decide(&runs), Decision::Enough(12));
         assert_eq!(rule(10, 40, "2 %").decide(&runs[..11]), Decision::More(12));
-        let none: Vec<RunRecord> = (1..=40).map(|i| RunRecord { valid: false, ..run(i, 1.0) }).collect();
+        let none: Vec<RunRecord> =
+            (1..=40).map(|i| RunRecord { validity: invalid(), ..run(i, 1.0) }).collect();
         assert_eq!(rule(10, 40, "2 %").decide(&none), Decision::Exhausted(40));
     }
 

@@ -1,7 +1,9 @@
 //! Points, agreement and the shape of the JSON document.
 
+use std::collections::BTreeMap;
+
 use super::fixture::Study;
-use crate::{Precision, Replications, Status};
+use crate::{PointRuns, Precision, Replications, Status, StoppingRule};
 
 fn study() -> Study {
     Study::new(&[("transport", &["tcp", "sctp"])])
@@ -48,7 +50,11 @@ fn replications_beyond_the_decision_play_no_part() {
         .run(15, |place| if place.replication > 10 { 1e6 } else { 100.0 + f64::from(place.replication % 2) });
     let until = Some(Precision { response: "r".into(), half_width: "2 %".parse().unwrap() });
     study.design.replications = Replications { min: 10, max: 40, until };
-    study.points[0].runs.reverse();
+    let rule = StoppingRule::new(&study.design.replications, study.design.confidence).unwrap();
+    let PointRuns { substrate, point, mut runs, .. } = study.points.remove(0);
+    runs.reverse();
+    let last = rule.decide(&runs).last();
+    study.points.insert(0, PointRuns::new(&substrate, point, runs, last));
     let results = study.judge();
     let response = &results.points[0].responses["r"];
     assert_eq!((response.n, response.mean, response.runs.len()), (10, Some(100.5), 10));
@@ -78,7 +84,7 @@ fn agreement_is_a_ratio_of_means() {
     let mean = |entry: usize| results.agreement[entry].means.unwrap()[0];
     assert!((mean(0) - (mean(1) + mean(2)) / 2.0).abs() < 1e-9);
     assert!(results.agreement[0].factors.0.is_empty());
-    assert_eq!(results.agreement[1].factors.level("transport").unwrap().0, "tcp");
+    assert_eq!(results.agreement[1].factors.level("transport").unwrap().text(), "tcp");
 }
 
 #[test]
@@ -164,13 +170,13 @@ fn the_only_point_of_an_experiment_is_asked_as_a_point() {
 
 #[test]
 fn a_record_keeps_what_a_run_says_of_itself() {
-    use crate::{Balance, Cut, MeasuredValue, RunOutcome, RunRecord};
+    use crate::{Balance, Cut, MeasuredValue, RunOutcome, RunRecord, Validity};
     let cut = Cut { discarded: 700, too_short: true };
     let measured = [
         ("a", MeasuredValue::Value { value: 1.5, warm_up: Some(cut) }),
         ("b", MeasuredValue::not("no data arrived")),
     ];
-    let measured = measured.map(|(name, value)| (name.to_owned(), value)).into();
+    let measured = BTreeMap::from(measured.map(|(name, value)| (name.to_owned(), value)));
     let lost = Balance { offered: 3, delivered: 2, ..Balance::default() };
     let outcome = |invalid: Option<&str>, balance| RunOutcome {
         balance,
@@ -182,15 +188,13 @@ fn a_record_keeps_what_a_run_says_of_itself() {
         remarks: Vec::new(),
         deterministic: true,
     };
-    let good = RunRecord::new(1, 7, &outcome(None, Balance::default()), &measured);
-    assert_eq!((good.value("a"), good.value("b"), good.valid), (Some(1.5), None, true));
+    let good = RunRecord::new(1, 7, &outcome(None, Balance::default()), measured.clone());
+    assert_eq!((good.value("a"), good.value("b"), good.is_valid()), (Some(1.5), None, true));
     assert_eq!(good.remark("b").as_deref(), Some("no data arrived"));
     assert!(good.remark("a").unwrap().contains("leaves out 700"), "{:?}", good.remark("a"));
-    let late = RunRecord::new(1, 7, &outcome(Some("the CPU was busy"), Balance::default()), &measured);
-    assert_eq!((late.value("a"), late.why.as_deref()), (None, Some("the CPU was busy")));
-    assert!(!RunRecord::new(1, 7, &outcome(None, lost), &measured).valid);
-    let text = serde_json::to_string(&good).unwrap();
-    assert_eq!(serde_json::from_str::<RunRecord>(&text).unwrap(), good);
+    let late = RunRecord::new(1, 7, &outcome(Some("the CPU was busy"), Balance::default()), measured.clone());
+    assert_eq!((late.value("a"), late.validity), (None, Validity::Invalid("the CPU was busy".into())));
+    assert!(!RunRecord::new(1, 7, &outcome(None, lost), measured).is_valid());
 }
 
 #[test]
@@ -209,12 +213,10 @@ fn the_json_document() {
         .table("means", table)
         .run_on("vm", 1, |_| Some(1.0))
         .run_on("sim", 3, value);
-    study.points[0].runs[0].responses.insert("r".into(), None);
-    study.points[0].runs[0].unmeasured.insert("r".into(), "no data arrived".into());
+    study.points[0].runs[0].responses.insert("r".into(), crate::MeasuredValue::not("no data arrived"));
     study.points[1].status = Status::Unsupported;
     study.points[1].why = Some("the kernel has no sctp".into());
-    study.points[2].runs[1].valid = false;
-    study.points[2].runs[1].why = Some("the sender was too slow".into());
+    study.points[2].runs[1].validity = crate::Validity::Invalid("the sender was too slow".into());
     let text = serde_json::to_string_pretty(&study.judge()).unwrap();
     insta::assert_snapshot!(text);
 }

@@ -70,11 +70,6 @@ pub(crate) fn p_value(p: Option<f64>, claims: usize) -> String {
     if claims > 1 { format!("{text} after Holm's correction over {claims} claims") } else { text }
 }
 
-/// `1 place was`, `3 places were`.
-pub(crate) fn count(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
-
 #[cfg(test)]
 mod tests {
     use netrig_stats::Interval;

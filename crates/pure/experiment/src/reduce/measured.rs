@@ -1,7 +1,5 @@
 //! The value of a response in one run.
 
-use serde::{Deserialize, Serialize};
-
 /// The value of a response in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MeasuredValue {
@@ -17,7 +15,7 @@ pub enum MeasuredValue {
 }
 
 /// The part at the start of a run that MSER-5 removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Number of removed observations or sampling intervals.
     pub discarded: usize,

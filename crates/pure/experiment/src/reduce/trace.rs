@@ -8,8 +8,8 @@ use netrig_core::{Instant, Note, Quantity, QuantityKind, Sample, Sink, Subject};
 /// packet, possibly millions.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    series: BTreeMap<(Subject, &'static str), Vec<(Instant, f64)>>,
-    quantities: BTreeMap<&'static str, &'static Quantity>,
+    /// By subject and by the name of the quantity.
+    series: BTreeMap<(Subject, &'static str), (&'static Quantity, Vec<(Instant, f64)>)>,
     notes: Vec<Note>,
     /// Size of all samples and notes.
     bytes: usize,
@@ -24,14 +24,13 @@ impl Trace {
     /// The samples of one quantity of one subject, in the order of time; empty if there were none.
     pub fn series(&self, subject: Subject, quantity: &str) -> &[(Instant, f64)] {
         let found = self.series.iter().find(|((of, name), _)| *of == subject && *name == quantity);
-        found.map_or(&[], |(_, samples)| samples)
+        found.map_or(&[], |(_, (_, samples))| samples)
     }
 
     /// All series, by subject and quantity.
     pub fn all(&self) -> impl Iterator<Item = (Subject, &'static Quantity, &[(Instant, f64)])> {
-        self.series.iter().filter_map(|((subject, name), samples)| {
-            Some((*subject, *self.quantities.get(name)?, samples.as_slice()))
-        })
+        let series = self.series.iter();
+        series.map(|((subject, _), (quantity, samples))| (*subject, *quantity, samples.as_slice()))
     }
 
     /// The notes, in the order of time.
@@ -43,8 +42,10 @@ impl Trace {
 impl Sink for Trace {
     fn sample(&mut self, subject: Subject, sample: Sample) {
         if self.wants(sample.quantity) {
-            self.quantities.insert(sample.quantity.name, sample.quantity);
-            self.series.entry((subject, sample.quantity.name)).or_default().push((sample.at, sample.value));
+            let Sample { at, quantity, value } = sample;
+            let (_, samples) =
+                self.series.entry((subject, quantity.name)).or_insert_with(|| (quantity, Vec::new()));
+            samples.push((at, value));
             self.bytes += size_of::<(Instant, f64)>();
         }
     }

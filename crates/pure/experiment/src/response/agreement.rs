@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named_by_its_field() {
-        let factors = [Factor { name: "load".into(), levels: vec![Level("0.5".into())] }];
+        let factors = [Factor { name: "load".into(), levels: vec![Level::new("0.5")] }];
         let wrong = |text: &str, unit: &str| -> Vec<String> {
             spec(text).check(unit, &factors).iter().map(ToString::to_string).collect()
         };

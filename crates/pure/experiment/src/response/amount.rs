@@ -84,11 +84,14 @@ pub enum AmountError {
 }
 
 /// A finite number with the unit as given. Without a unit, it has the unit of whatever it is compared with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Amount {
     value: f64,
     unit: Option<&'static str>,
 }
+
+/// An amount is finite, so it equals itself.
+impl Eq for Amount {}
 
 impl Amount {
     /// A number without a unit.

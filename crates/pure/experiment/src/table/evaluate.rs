@@ -11,7 +11,7 @@ impl TableSpec {
     pub(crate) fn evaluate(&self, id: &str, design: &Design, measured: &Measurements<'_>) -> TableResult {
         let column = |(name, column): &(String, ColumnSpec)| TableColumn {
             name: name.clone(),
-            unit: column.unit(design),
+            unit: column.unit(design).to_owned(),
             definition: column.definition(),
         };
         let keys = self.keys(design, measured);
@@ -47,24 +47,19 @@ impl TableSpec {
         })
     }
 
-    /// Why the paper's values stand beside only some of the columns, or beside none: the covered levels that
-    /// were not run. `None` if all were run.
-    pub fn without_paper(&self, design: &Design) -> Option<String> {
-        self.paper.as_ref().and(design.paper.as_ref())?;
+    /// The covered levels that were not run, by factor: without them, the paper's values stand beside only some of
+    /// the columns, or beside none.
+    pub fn without_paper<'a>(&'a self, design: &'a Design) -> Vec<(&'a str, Vec<&'a Level>)> {
         let mut all: Vec<(&str, Vec<&Level>)> = Vec::new();
-        for (_, column) in self.columns.iter() {
+        let has_paper = self.paper.is_some() && design.paper.is_some();
+        for (_, column) in self.columns.iter().filter(|_| has_paper) {
             for omitted in self.omitted(column, design) {
                 if !all.contains(&omitted) {
                     all.push(omitted);
                 }
             }
         }
-        let of = |(factor, levels): &(&str, Vec<&Level>)| {
-            let levels: Vec<&str> = levels.iter().map(|level| level.text()).collect();
-            format!("{factor} = {}", levels.join(", "))
-        };
-        let words: Vec<String> = all.iter().map(of).collect();
-        (!words.is_empty()).then(|| words.join("; "))
+        all
     }
 
     /// A column as places with values, for claims: a place is a row.
@@ -147,7 +142,7 @@ impl TableSpec {
         let paper = self.paper.as_ref().zip(design.paper.as_ref()).and_then(|(group, paper)| {
             column_spec?;
             let value = paper.find(group, name, key)?;
-            let number = value.value.in_unit(&column.unit(design)).ok()?;
+            let number = value.value.in_unit(column.unit(design)).ok()?;
             let difference = interval.as_ref().ok().map(|ours| ours.estimate - number);
             Some(PaperCell {
                 value: number,

@@ -3,71 +3,71 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::ordered::Ordered;
 use crate::Factor;
 use crate::claim::selection::{Names, Selection, Written};
 
 /// Derived responses: a row for each combination of some factors' levels, a column for each derivation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableSpec {
     /// The heading. If not given, the table's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub title: Option<String>,
     /// The factors whose combinations of levels are the rows.
     pub rows: Names,
     /// The derivations, by the names of their columns.
     pub columns: Ordered<ColumnSpec>,
     /// The points of the table.
-    #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
+    #[serde(default, rename = "where")]
     pub at: Selection,
     /// The group of the paper's values that stand beside the cells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub paper: Option<String>,
     /// Text below the table, in Markdown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub note: Option<String>,
 }
 
 /// The derivation of a column's cells from a response: exactly one of `value`, `mean`, `spread`, `min`, `max`,
 /// `difference` and `ratio`, which names the response.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnSpec {
     /// The mean at the single point of the row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub value: Option<String>,
     /// The mean over the points of the row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub mean: Option<String>,
     /// The largest mean minus the smallest over the points of the row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub spread: Option<String>,
     /// The smallest mean over the points of the row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub min: Option<String>,
     /// The largest mean over the points of the row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub max: Option<String>,
     /// The mean over the points of the row minus the mean over the same points with the levels of `to`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub difference: Option<String>,
     /// The mean over the points of the row divided by the mean over the same points with the levels of `to`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub ratio: Option<String>,
     /// The factors over whose levels the points of a row range.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    #[serde(default)]
     pub over: Names,
     /// The points of the column, among those of the table.
-    #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
+    #[serde(default, rename = "where")]
     pub at: Selection,
     /// The levels of the points that `difference` and `ratio` compare with. Other factors keep their levels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub to: BTreeMap<String, Written>,
     /// The response that they compare with, if it is another one, of the same unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub by: Option<String>,
 }
 

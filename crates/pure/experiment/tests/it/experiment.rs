@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use netrig_core::{Direction, Duration, InFlight, Instant, LinkEvent, Rate, Size, Waiting};
 use netrig_experiment::{
     Action, Assignment, Carrier, Experiment, Fragmentation, Host, LinkSettings, Plan, Scenario, SetError,
-    TimedEvent,
+    TimedEvent, TypedLevel,
 };
 use netrig_link::conditioning::Hosts;
 use netrig_link::{Framing, LineSettings, Preset, Queue};
@@ -89,7 +89,7 @@ fn a_level_is_the_text_or_the_number_that_the_file_has() {
         MM1.replacen("[factors]", &factor, 1).replacen("500 B", "${who} B", 1)
     };
     let json = |plan: &Plan, point: usize| {
-        serde_json::to_string(&plan.point(point).level("who").unwrap().value()).unwrap()
+        serde_json::to_string(&TypedLevel(plan.point(point).level("who").unwrap())).unwrap()
     };
     let text = file("\"0100\", \"200\"");
     let plan = parse(&text).plan();
@@ -116,7 +116,7 @@ fn a_level_is_the_text_or_the_number_that_the_file_has() {
 fn a_constant_can_be_set_to_what_the_file_does_not_have() {
     let plan = set(MM1, "load=2 ms,1ms").unwrap();
     assert_eq!(plan.len(), 2);
-    assert_eq!(plan.point(1).level("load").unwrap().0, "1 ms");
+    assert_eq!(plan.point(1).level("load").unwrap().text(), "1 ms");
     let plan =
         set(LINK_DOWN, "profile=rfc,linux,transport=tcp,down_for=0s,interarrival=45ms,shape=1.5").unwrap();
     assert_eq!(plan.len(), 2);
@@ -131,7 +131,7 @@ fn equal_levels_are_set_once_however_they_are_written() {
     let levels = |file: &str, levels: &str, factor: &str| {
         let plan = set(file, levels).unwrap_or_else(|error| panic!("{levels}: {error}"));
         let all: BTreeSet<_> =
-            (0..plan.len()).map(|i| plan.point(i).level(factor).unwrap().0.clone()).collect();
+            (0..plan.len()).map(|i| plan.point(i).level(factor).unwrap().to_string()).collect();
         all.into_iter().collect::<Vec<_>>()
     };
     assert_eq!(levels(LINK_DOWN, "down_for=5000ms,5s,0.0 s", "down_for"), ["0 s", "5 s"]);

@@ -7,7 +7,7 @@ use netrig_core::quantity::{CWND, DATA_PATH, DATA_PAUSED, DATA_RESUMED, WIRE_BYT
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{
     Assignment, Balance, ClaimSpec, ClaimVerdict, Experiment, FigureSpec, Paper, Plan, PointRuns, Reduction,
-    ResponseSpec, Results, RunOutcome, RunRecord, Status, TableSpec, Trace, TracedRun, metric,
+    ResponseSpec, Results, RunOutcome, RunRecord, TableSpec, Trace, TracedRun, metric,
 };
 
 const LINK_DOWN: &str = include_str!("files/link-down.toml");
@@ -70,7 +70,7 @@ fn experiment() -> Experiment {
     let (text, paper) = (format!("{LINK_DOWN}{MORE}"), Paper::parse(PAPER).unwrap());
     let without = Experiment::parse("link-down.toml", &text).unwrap_err().to_string();
     assert!(without.contains("there is no `paper.toml` beside this file"), "{without}");
-    let experiment = Experiment::parse_with_paper("link-down.toml", &text, paper).unwrap();
+    let experiment = Experiment::read("link-down.toml", &text, Some(paper), None).unwrap();
     let levels = "down_for=5 s,10 s,interarrival=45 ms,shape=1.5";
     experiment.set(&Assignment::parse(levels).unwrap()).unwrap()
 }
@@ -123,7 +123,7 @@ fn outcome() -> RunOutcome {
 fn run_all(experiment: &Experiment, plan: &Plan) -> Vec<PointRuns> {
     let point = |index: usize| {
         let point = plan.point(index);
-        let level = |factor: &str| point.level(factor).unwrap().0.clone();
+        let level = |factor: &str| point.level(factor).unwrap().to_string();
         let down_for = level("down_for").trim_end_matches(" s").parse().unwrap();
         let run = |replication| {
             let run = plan.run(index, replication).unwrap();
@@ -131,10 +131,10 @@ fn run_all(experiment: &Experiment, plan: &Plan) -> Vec<PointRuns> {
                 Reduction::new(&experiment.design.responses, experiment.warm_up, &run.scenario);
             report(&mut reduction, &level("transport"), down_for, replication);
             let measured = reduction.finish(&outcome(), at(SECONDS as f64));
-            RunRecord::new(replication, run.seed, &outcome(), &measured)
+            RunRecord::new(replication, run.seed, &outcome(), measured)
         };
         let runs = (1..=10).map(run).collect();
-        PointRuns { substrate: "sim".into(), point: point.clone(), status: Status::Ok, why: None, runs }
+        PointRuns::new("sim", point.clone(), runs, None)
     };
     (0..plan.len()).map(point).collect()
 }
@@ -209,10 +209,20 @@ fn traces_become_figures_over_time() {
         (panel.levels.to_string().as_str(), panel.outage),
         ("down_for = 10 s", Some((50.0, Some(60.0))))
     );
-    let names: Vec<String> = panel.series.iter().map(|series| series.legend.to_string()).collect();
+    let names: Vec<(&str, Option<&str>)> = panel
+        .series
+        .iter()
+        .map(|series| (series.legend.levels[0].1.text(), series.legend.path.as_deref()))
+        .collect();
+    let on = |transport, path| (transport, Some(path));
     assert_eq!(
         names,
-        ["tcp, primary", "sctp, primary", "sctp-multihomed, primary", "sctp-multihomed, alternate"]
+        [
+            on("tcp", "primary"),
+            on("sctp", "primary"),
+            on("sctp-multihomed", "primary"),
+            on("sctp-multihomed", "alternate")
+        ]
     );
     let points: Vec<(f64, f64)> = panel.series[0].points.iter().map(|point| (point.x, point.y)).collect();
     assert_eq!(points, [(1.0, 3000.0), (2.0, 4500.0)]);

@@ -225,7 +225,6 @@ impl Lab {
     ) -> Result<PlanOutcome, RunnerError> {
         let request = PlanRequest {
             experiment: &experiment(text),
-            file: text,
             substrates,
             provenance: &self.provenance,
             jobs: NonZeroUsize::new(self.jobs),

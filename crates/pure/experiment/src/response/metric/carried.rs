@@ -1,73 +1,38 @@
 //! Metrics of the data that a flow carried to its receiver.
 
-use netrig_core::Quantity;
 use netrig_core::quantity::{
     DATA_PACKETS_RECEIVED, DATA_RESUMED, OBJECTS_RECEIVED, OFFERED_BYTES, RECEIVED_BYTES, WIRE_BYTES,
 };
 
-use super::super::SubjectKind::Flow;
-use super::{About, MeasuredValue, Metric, Need, Over, Rate, Statistic, Total, View};
+use super::{MeasuredValue, Need, View, metrics};
 
-pub(super) const ALL: &[&dyn Metric] =
-    &[&GOODPUT, &WireThroughput, &OFFERED_LOAD, &RECEIVED, &DATA_RECEIVED, &OBJECTS];
-
-static GOODPUT: Rate = Rate {
-    about: About::new(
-        "goodput",
-        "B/s",
-        Flow,
+metrics! {
+    of Flow;
+    "goodput" ["B/s"].rate(&RECEIVED_BYTES):
         "Application bytes that the receiving application got, in order and once, per second of the \
-         measuring window, which starts with the flow.",
-    ),
-    quantity: &RECEIVED_BYTES,
-    times: 1.0,
-    over: Over::Window,
-};
-
-static OFFERED_LOAD: Rate = Rate {
-    about: About::new(
-        "offered_load",
-        "B/s",
-        Flow,
+         measuring window, which starts with the flow.";
+    "wire_throughput" ["B/s"]
+        .computed(|_| vec![Need::Total(&WIRE_BYTES), Need::Marks(&DATA_RESUMED)], |view| {
+            wire_throughput(std::slice::from_ref(view))
+        })
+        .with_signal(&WIRE_BYTES)
+        .with_sum(wire_throughput):
+        "IP bytes of the packets with user data that reached the receiving host (duplicates and headers \
+         included), divided by the time from the arrival of the first of them, of several flows together, \
+         until the end of the measuring window.";
+    "offered_load" ["B/s"].rate(&OFFERED_BYTES):
         "Application bytes that the sending application gave to its transport, per second of the measuring \
-         window, which starts with the flow.",
-    ),
-    quantity: &OFFERED_BYTES,
-    times: 1.0,
-    over: Over::Window,
-};
-
-static RECEIVED: Total = Total {
-    about: About::new(
-        "received",
-        "B",
-        Flow,
-        "Application bytes that the receiving application got in the measuring window, in order and once.",
-    ),
-    quantity: &RECEIVED_BYTES,
-};
-
-static DATA_RECEIVED: Total = Total {
-    about: About::new(
-        "data_packets_received",
-        "packets",
-        Flow,
+         window, which starts with the flow.";
+    "received" ["B"].total(&RECEIVED_BYTES):
+        "Application bytes that the receiving application got in the measuring window, in order and once.";
+    "data_packets_received" ["packets"].total(&DATA_PACKETS_RECEIVED):
         "Packets with user data that reached the receiving host in the measuring window, duplicates \
-         included.",
-    ),
-    quantity: &DATA_PACKETS_RECEIVED,
-};
+         included.";
+    "objects_received" ["objects"].total(&OBJECTS_RECEIVED):
+        "Objects that arrived completely in the measuring window.";
+}
 
-static OBJECTS: Total = Total {
-    about: About::new(
-        "objects_received",
-        "objects",
-        Flow,
-        "Objects that arrived completely in the measuring window.",
-    ),
-    quantity: &OBJECTS_RECEIVED,
-};
-
+/// Throughput on the wire from the first data packet on.
 fn wire_throughput(views: &[View<'_>]) -> MeasuredValue {
     let began = |view: &View<'_>| Some(view.start().max(view.marks(&DATA_RESUMED).first()?.at));
     let Some(first) = views.iter().filter_map(began).min() else {
@@ -78,40 +43,6 @@ fn wire_throughput(views: &[View<'_>]) -> MeasuredValue {
         (views.iter().map(|view| view.total(&WIRE_BYTES)).sum::<f64>() / span).into()
     } else {
         MeasuredValue::not("no data arrived before the end of the measuring window")
-    }
-}
-
-/// Throughput on the wire from the first data packet on.
-struct WireThroughput;
-
-static WIRE_THROUGHPUT: About = About::new(
-    "wire_throughput",
-    "B/s",
-    Flow,
-    "IP bytes of the packets with user data that reached the receiving host (duplicates and headers \
-     included), divided by the time from the arrival of the first of them, of several flows together, until \
-     the end of the measuring window.",
-);
-
-impl Metric for WireThroughput {
-    fn about(&self) -> &About {
-        &WIRE_THROUGHPUT
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Total(&WIRE_BYTES), Need::Marks(&DATA_RESUMED)]
-    }
-
-    fn signal(&self) -> Option<&'static Quantity> {
-        Some(&WIRE_BYTES)
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        wire_throughput(std::slice::from_ref(view))
-    }
-
-    fn sum(&self, views: &[View<'_>]) -> Option<MeasuredValue> {
-        Some(wire_throughput(views))
     }
 }
 

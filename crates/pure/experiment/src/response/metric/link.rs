@@ -1,270 +1,84 @@
 //! Metrics of one direction of a link.
 
+use netrig_core::DropReason;
 use netrig_core::quantity::{
     LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_REPEATED, LINK_SERVED, LINK_WAITED, QUEUE_LENGTH,
     WAITING_TIME, link_dropped,
 };
-use netrig_core::{DropReason, Quantity};
 
-use super::super::{Per, SubjectKind::Link};
-use super::{About, MeasuredValue, Metric, Need, Over, Rate, Share, Statistic, Total, View};
+use super::super::Per;
+use super::{MeasuredValue, Need, Statistic, View, metrics};
 
-pub(super) const ALL: &[&dyn Metric] = &[
-    &UTILISATION,
-    &RATE,
-    &QueueLength,
-    &QueueLengthMax,
-    &WaitingTime,
-    &LOSS_RATIO,
-    &DROPS,
-    &DROPS_QUEUE_FULL,
-    &DROPS_EARLY,
-    &DROPS_LOSS,
-    &DROPS_LISTED,
-    &DROPS_CORRUPTED,
-    &DROPS_LINK_DOWN,
-    &DROPS_UNDELIVERABLE,
-    &DROPS_RETRY_LIMIT,
-    &DROPS_POLICED,
-    &REPEATED,
-];
-
-static UTILISATION: Rate = Rate {
-    about: About::new(
-        "utilisation",
-        "1",
-        Link,
-        "Share of the measuring window during which the line was sending; of WiFi, during which frames of this \
-         direction and the answers to them were on the air.",
-    )
-    .share()
-    .per(Per::Mean),
-    quantity: &LINK_BUSY,
-    times: 1.0,
-    over: Over::Window,
-};
-
-static RATE: Rate = Rate {
-    about: About::new(
-        "rate",
-        "bit/s",
-        Link,
-        "Bits of the IP packets that came out of the far end, or of a class of those that it sent, per second of the \
-         measuring window.",
-    )
-    .of_classes(),
-    quantity: &LINK_BYTES,
-    times: 8.0,
-    over: Over::Window,
-};
-
-static LOSS_RATIO: Share = Share {
-    about: About::new(
-        "loss_ratio",
-        "1",
-        Link,
-        "Packets dropped, for whatever reason, divided by packets offered to the link (or to the queue of a class, \
-         behind the policers) in the measuring window.",
-    )
-    .share()
-    .pooled()
-    .of_classes(),
-    part: &[&LINK_DROPPED],
-    whole: &[&LINK_OFFERED],
-    nothing: "no packet was offered",
-};
-
-static DROPS: Total = Total {
-    about: About::new(
-        "drops",
-        "packets",
-        Link,
-        "Packets dropped in the measuring window, for whatever reason.",
-    )
-    .of_classes(),
-    quantity: &LINK_DROPPED,
-};
-
-/// Packets dropped for one reason.
-const fn drops_for(why: DropReason, name: &'static str, definition: &'static str) -> Total {
-    Total { about: About::new(name, "packets", Link, definition).of_classes(), quantity: link_dropped(why) }
+metrics! {
+    of Link;
+    "utilisation" ["1"].share().per(Per::Mean).rate(&LINK_BUSY):
+        "Share of the measuring window during which the line was sending; of WiFi, during which frames of \
+         this direction and the answers to them were on the air.";
+    "rate" ["bit/s"].of_classes().bit_rate(&LINK_BYTES):
+        "Bits of the IP packets that came out of the far end, or of a class of those that it sent, per \
+         second of the measuring window.";
+    "queue_length" ["packets"].of_classes().mean_level(&QUEUE_LENGTH, NO_QUEUE):
+        "Packets that wait, averaged over the time of the measuring window; the packet on the line is not \
+         among them.";
+    "queue_length_max" ["packets"].of_classes().largest_level(&QUEUE_LENGTH, NO_QUEUE):
+        "Packets that wait, averaged over the sampling interval of the measuring window in which they were \
+         most.";
+    "waiting_time" ["s"].observed().of_classes()
+        .computed(waiting_time_needs, waiting_time).with_signal(&LINK_WAITED):
+        "Time that a packet waited in the queue before it was sent, over the packets that left for the \
+         line in the measuring window.";
+    "loss_ratio" ["1"].of_classes().share_of(&[&LINK_DROPPED], &[&LINK_OFFERED], "no packet was offered"):
+        "Packets dropped, for whatever reason, divided by packets offered to the link (or to the queue of \
+         a class, behind the policers) in the measuring window.";
+    "drops" ["packets"].of_classes().total(&LINK_DROPPED):
+        "Packets dropped in the measuring window, for whatever reason.";
+    "drops_queue_full" ["packets"].of_classes().total(link_dropped(DropReason::QueueFull)):
+        "Packets dropped in the measuring window because the queue had no room.";
+    "drops_early" ["packets"].of_classes().total(link_dropped(DropReason::Early)):
+        "Packets that active queue management (RED, CoDel) dropped in the measuring window.";
+    "drops_loss" ["packets"].of_classes().total(link_dropped(DropReason::Loss)):
+        "Packets lost in the measuring window by the random loss of the link.";
+    "drops_listed" ["packets"].of_classes().total(link_dropped(DropReason::Listed)):
+        "Packets lost in the measuring window because the file lists them.";
+    "drops_corrupted" ["packets"].of_classes().total(link_dropped(DropReason::Corrupted)):
+        "Packets whose bits were flipped, dropped by the far end in the measuring window.";
+    "drops_link_down" ["packets"].of_classes().total(link_dropped(DropReason::LinkDown)):
+        "Packets dropped in the measuring window because the link was down.";
+    "drops_undeliverable" ["packets"].of_classes().total(link_dropped(DropReason::Undeliverable)):
+        "Packets dropped in the measuring window because they had nowhere to go, or were longer than the \
+         link carries.";
+    "drops_retry_limit" ["packets"].of_classes().total(link_dropped(DropReason::RetryLimit)):
+        "Packets that the link layer of a WiFi link gave up in the measuring window, having sent them as \
+         often as it does.";
+    "drops_policed" ["packets"].of_classes().of_rules().total(link_dropped(DropReason::Policed)):
+        "Packets dropped by policers in the measuring window: by the rules of the line, by one of them, \
+         or, of a class, by its reservation.";
+    "repeated" ["packets"].total(&LINK_REPEATED):
+        "Packets that the link layer of a WiFi link sent once more in the measuring window, each time \
+         counted.";
 }
 
-static DROPS_QUEUE_FULL: Total = drops_for(
-    DropReason::QueueFull,
-    "drops_queue_full",
-    "Packets dropped in the measuring window because the queue had no room.",
-);
-
-static DROPS_EARLY: Total = drops_for(
-    DropReason::Early,
-    "drops_early",
-    "Packets that active queue management (RED, CoDel) dropped in the measuring window.",
-);
-
-static DROPS_LOSS: Total = drops_for(
-    DropReason::Loss,
-    "drops_loss",
-    "Packets lost in the measuring window by the random loss of the link.",
-);
-
-static DROPS_LISTED: Total = drops_for(
-    DropReason::Listed,
-    "drops_listed",
-    "Packets lost in the measuring window because the file lists them.",
-);
-
-static DROPS_CORRUPTED: Total = drops_for(
-    DropReason::Corrupted,
-    "drops_corrupted",
-    "Packets whose bits were flipped, dropped by the far end in the measuring window.",
-);
-
-static DROPS_LINK_DOWN: Total = drops_for(
-    DropReason::LinkDown,
-    "drops_link_down",
-    "Packets dropped in the measuring window because the link was down.",
-);
-
-static DROPS_UNDELIVERABLE: Total = drops_for(
-    DropReason::Undeliverable,
-    "drops_undeliverable",
-    "Packets dropped in the measuring window because they had nowhere to go, or were longer than the link carries.",
-);
-
-static DROPS_RETRY_LIMIT: Total = drops_for(
-    DropReason::RetryLimit,
-    "drops_retry_limit",
-    "Packets that the link layer of a WiFi link gave up in the measuring window, having sent them as often as it does.",
-);
-
-static DROPS_POLICED: Total = Total {
-    about: About::new(
-        "drops_policed",
-        "packets",
-        Link,
-        "Packets dropped by policers in the measuring window: by the rules of the line, by one of them, or, of a class, by \
-         its reservation.",
-    )
-    .of_classes()
-    .of_rules(),
-    quantity: link_dropped(DropReason::Policed),
-};
-
-static REPEATED: Total = Total {
-    about: About::new(
-        "repeated",
-        "packets",
-        Link,
-        "Packets that the link layer of a WiFi link sent once more in the measuring window, each time counted.",
-    ),
-    quantity: &LINK_REPEATED,
-};
-
-/// Mean length of the queue.
-struct QueueLength;
-
-static QUEUE_LENGTH_MEAN: About = About::new(
-    "queue_length",
-    "packets",
-    Link,
-    "Packets that wait, averaged over the time of the measuring window; the packet on the line is not \
-     among them.",
-)
-.per(Per::Mean)
-.of_classes();
-
-impl Metric for QueueLength {
-    fn about(&self) -> &About {
-        &QUEUE_LENGTH_MEAN
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Average(&QUEUE_LENGTH)]
-    }
-
-    fn signal(&self) -> Option<&'static Quantity> {
-        Some(&QUEUE_LENGTH)
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match view.average(&QUEUE_LENGTH) {
-            Some(level) => level.mean.into(),
-            None => MeasuredValue::not("the queue was not observed"),
-        }
-    }
-}
-
-/// Greatest length of the queue.
-struct QueueLengthMax;
-
-static QUEUE_LENGTH_MAX: About = About::new(
-    "queue_length_max",
-    "packets",
-    Link,
-    "Packets that wait, averaged over the sampling interval of the measuring window in which they were most.",
-)
-.per(Per::Max)
-.of_classes();
-
-impl Metric for QueueLengthMax {
-    fn about(&self) -> &About {
-        &QUEUE_LENGTH_MAX
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Average(&QUEUE_LENGTH)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match view.average(&QUEUE_LENGTH) {
-            Some(level) => level.max.into(),
-            None => MeasuredValue::not("the queue was not observed"),
-        }
-    }
-}
+const NO_QUEUE: &str = "the queue was not observed";
 
 /// Waiting time of packets.
-struct WaitingTime;
-
-static WAITING: About = About::new(
-    "waiting_time",
-    "s",
-    Link,
-    "Time that a packet waited in the queue before it was sent, over the packets that left for the line in \
-     the measuring window.",
-)
-.observed()
-.of_classes();
-
-impl Metric for WaitingTime {
-    fn about(&self) -> &About {
-        &WAITING
+fn waiting_time(view: &View<'_>) -> MeasuredValue {
+    if view.chosen() != Statistic::Mean {
+        return view.statistic(&WAITING_TIME);
     }
-
-    /// The mean needs only sums, whose cost does not depend on the number of packets.
-    fn needs(&self, statistic: Statistic) -> Vec<Need> {
-        match statistic {
-            Statistic::Mean => vec![Need::Total(&LINK_WAITED), Need::Total(&LINK_SERVED)],
-            Statistic::Quantile(_) => vec![Need::Observations(&WAITING_TIME)],
-            _ => vec![Need::Summary(&WAITING_TIME)],
-        }
+    let served = view.total(&LINK_SERVED);
+    if served > 0.0 {
+        (view.total(&LINK_WAITED) / served).into()
+    } else {
+        MeasuredValue::not("no packet was sent")
     }
+}
 
-    fn signal(&self) -> Option<&'static Quantity> {
-        Some(&LINK_WAITED)
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        if view.chosen() != Statistic::Mean {
-            return view.statistic(&WAITING_TIME);
-        }
-        let served = view.total(&LINK_SERVED);
-        if served > 0.0 {
-            (view.total(&LINK_WAITED) / served).into()
-        } else {
-            MeasuredValue::not("no packet was sent")
-        }
+/// The mean needs only sums, whose cost does not depend on the number of packets.
+fn waiting_time_needs(statistic: Statistic) -> Vec<Need> {
+    match statistic {
+        Statistic::Mean => vec![Need::Total(&LINK_WAITED), Need::Total(&LINK_SERVED)],
+        Statistic::Quantile(_) => vec![Need::Observations(&WAITING_TIME)],
+        _ => vec![Need::Summary(&WAITING_TIME)],
     }
 }
 

@@ -3,16 +3,40 @@
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_traffic::Settings;
 
-use super::super::{Per, SubjectKind::Flow};
-use super::{About, MeasuredValue, Metric, Need, Statistic, View};
+use super::super::Per;
+use super::{About, MeasuredValue, Metric, Need, Statistic, View, metrics};
 use crate::{CallQuality, MediaArrival, VideoQuality};
 
-pub(super) const ALL: &[&dyn Metric] = &[&RATING, &OPINION, &MISSING, &DELAY, &INTACT];
+metrics! {
+    of Flow;
+    "voice_rating" ["1"].per(Per::Mean).of_call(|quality| quality.rating):
+        "Transmission rating R of the E-model (ITU-T G.107) for the call in the measuring window: its \
+         delay from mouth to ear, and what was lost or came too late for its play-out buffer, with the \
+         burst ratio of these.";
+    "voice_opinion" ["1"].per(Per::Mean).of_call(|quality| quality.opinion):
+        "Mean opinion score, 1 to 4.5, that the E-model (ITU-T G.107 Annex B) expects for the call in the \
+         measuring window.";
+    "voice_missing" ["1"].share().per(Per::Mean).of_call(|quality| quality.missing):
+        "Share of the call's packets in the measuring window that were missing when they were to be \
+         played: lost, or too late.";
+    "voice_delay" ["s"].per(Per::Mean).of_call(|quality| quality.delay_s):
+        "Delay from mouth to ear in the measuring window: coding, network and play-out buffer.";
+    "video_intact" ["1"].share().per(Per::Mean).computed(|_| needs(), intact):
+        "Share of the pictures of a `video` in the measuring window that were shown as they were sent: all \
+         their packets came in time, and those of all pictures back to the last key picture, on which they \
+         depend.";
+}
 
 /// A metric of a call.
 struct OfCall {
     about: About,
     of: fn(&CallQuality) -> f64,
+}
+
+impl About {
+    const fn of_call(self, of: fn(&CallQuality) -> f64) -> OfCall {
+        OfCall { about: self, of }
+    }
 }
 
 impl Metric for OfCall {
@@ -67,86 +91,15 @@ fn received(view: &View<'_>) -> (u64, u64, Vec<MediaArrival>) {
     (first, view.total(&DATAGRAMS_SENT) as u64, received)
 }
 
-static RATING: OfCall = OfCall {
-    about: About::new(
-        "voice_rating",
-        "1",
-        Flow,
-        "Transmission rating R of the E-model (ITU-T G.107) for the call in the measuring window: its delay from mouth to \
-         ear, and what was lost or came too late for its play-out buffer, with the burst ratio of these.",
-    )
-    .per(Per::Mean),
-    of: |quality| quality.rating,
-};
-
-static OPINION: OfCall = OfCall {
-    about: About::new(
-        "voice_opinion",
-        "1",
-        Flow,
-        "Mean opinion score, 1 to 4.5, that the E-model (ITU-T G.107 Annex B) expects for the call in the measuring window.",
-    )
-    .per(Per::Mean),
-    of: |quality| quality.opinion,
-};
-
-static MISSING: OfCall = OfCall {
-    about: About::new(
-        "voice_missing",
-        "1",
-        Flow,
-        "Share of the call's packets in the measuring window that were missing when they were to be played: lost, or too \
-         late.",
-    )
-    .share()
-    .per(Per::Mean),
-    of: |quality| quality.missing,
-};
-
-static DELAY: OfCall = OfCall {
-    about: About::new(
-        "voice_delay",
-        "s",
-        Flow,
-        "Delay from mouth to ear in the measuring window: coding, network and play-out buffer.",
-    )
-    .per(Per::Mean),
-    of: |quality| quality.delay_s,
-};
-
 /// Share of intact pictures.
-struct Intact;
-
-static INTACT: Intact = Intact;
-
-static VIDEO_INTACT: About = About::new(
-    "video_intact",
-    "1",
-    Flow,
-    "Share of the pictures of a `video` in the measuring window that were shown as they were sent: all their packets came in \
-     time, and those of all pictures back to the last key picture, on which they depend.",
-)
-.share()
-.per(Per::Mean);
-
-impl Metric for Intact {
-    fn about(&self) -> &About {
-        &VIDEO_INTACT
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        needs()
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let Some(Settings::Video(video)) = view.application() else {
-            return MeasuredValue::not("the flow's application is no video");
-        };
-        let (first, sent, received) = received(view);
-        match VideoQuality::of(video, first, sent, received) {
-            Ok(quality) => quality.intact.into(),
-            Err(why) => MeasuredValue::not(why),
-        }
+fn intact(view: &View<'_>) -> MeasuredValue {
+    let Some(Settings::Video(video)) = view.application() else {
+        return MeasuredValue::not("the flow's application is no video");
+    };
+    let (first, sent, received) = received(view);
+    match VideoQuality::of(video, first, sent, received) {
+        Ok(quality) => quality.intact.into(),
+        Err(why) => MeasuredValue::not(why),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The registry of metrics: each with its name, unit, definition, the quantities that it needs and its
 //! reduction to one number per run.
 //!
-//! A metric sees one subject through a [`View`]. Each family has a file, each metric is one `static` with its
-//! words beside its arithmetic, and a test uses hand-made samples.
+//! A metric sees one subject through a [`View`]. Each family has a file with a table of its
+//! metrics, and a test uses hand-made samples.
 
 mod about;
 mod carried;
@@ -20,7 +20,7 @@ mod sip;
 
 pub use about::{About, Need};
 pub use counts::Metric;
-use counts::{Over, Rate, Share, Total};
+use counts::metrics;
 
 use super::{Statistic, SubjectKind};
 use crate::reduce::{MeasuredValue, View};

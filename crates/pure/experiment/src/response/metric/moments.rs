@@ -2,64 +2,50 @@
 
 use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED, RECEIVED_BYTES, RESPONSE_TIME};
 
-use super::super::{Per, SubjectKind::Flow};
-use super::{About, MeasuredValue, Metric, Need, Statistic, View};
+use super::super::Per;
+use super::{MeasuredValue, Need, View, metrics};
 
-pub(super) const ALL: &[&dyn Metric] =
-    &[&ConnectTime, &TransferTime, &TransferRate, &FileRate, &LongestStall];
+metrics! {
+    of Flow;
+    "connect_time" ["s"].per(Per::Mean).computed(|_| vec![Need::Marks(&ESTABLISHED)], connect_time):
+        "Time from the start of the flow until its first handshake was done at the opening end.";
+    "transfer_time" ["s"].per(Per::Mean)
+        .computed(|_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED)], transfer_time):
+        "Time from the start of the flow until the last byte of user data that was missing arrived, if its \
+         last connection closed with everything delivered.";
+    "transfer_rate" ["B/s"].per(Per::Mean)
+        .computed(
+            |_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED), Need::Total(&RECEIVED_BYTES)],
+            transfer_rate
+        ):
+        "Application bytes of the whole transfer, received in order and once, divided by its time: from \
+         the start of the flow, handshake and all, until the last byte of user data that was missing \
+         arrived, if its last connection closed with everything delivered.";
+    "file_rate" ["B/s"].per(Per::Mean)
+        .computed(|_| vec![Need::Total(&RECEIVED_BYTES), Need::Total(&RESPONSE_TIME)], file_rate):
+        "Bytes of a file by FTP over its `response_time`: from the word that its transfer begins to the \
+         word that it is complete.";
+    "longest_stall" ["s"].per(Per::Max)
+        .computed(
+            |_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED), Need::Marks(&CLOSED)],
+            longest_stall
+        ):
+        "Longest pause between two arrivals of user data, as far as it exceeds one sampling interval (else \
+         0); a pause that reaches to the end of the run counts unless the connection had closed with \
+         everything delivered.";
+}
 
 /// Duration of the first handshake.
-struct ConnectTime;
-
-static CONNECT_TIME: About = About::new(
-    "connect_time",
-    "s",
-    Flow,
-    "Time from the start of the flow until its first handshake was done at the opening end.",
-)
-.per(Per::Mean);
-
-impl Metric for ConnectTime {
-    fn about(&self) -> &About {
-        &CONNECT_TIME
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Marks(&ESTABLISHED)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match view.marks(&ESTABLISHED).first() {
-            Some(done) => done.at.since(view.flow_start()).as_secs_f64().into(),
-            None => MeasuredValue::not("no connection was established"),
-        }
+fn connect_time(view: &View<'_>) -> MeasuredValue {
+    match view.marks(&ESTABLISHED).first() {
+        Some(done) => done.at.since(view.flow_start()).as_secs_f64().into(),
+        None => MeasuredValue::not("no connection was established"),
     }
 }
 
 /// Duration of the whole transfer.
-struct TransferTime;
-
-static TRANSFER_TIME: About = About::new(
-    "transfer_time",
-    "s",
-    Flow,
-    "Time from the start of the flow until the last byte of user data that was missing arrived, if its last connection \
-     closed with everything delivered.",
-)
-.per(Per::Mean);
-
-impl Metric for TransferTime {
-    fn about(&self) -> &About {
-        &TRANSFER_TIME
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        transfer_seconds(view).map_or_else(|| MeasuredValue::not(UNFINISHED), Into::into)
-    }
+fn transfer_time(view: &View<'_>) -> MeasuredValue {
+    transfer_seconds(view).map_or_else(|| MeasuredValue::not(UNFINISHED), Into::into)
 }
 
 const UNFINISHED: &str = "the transfer did not finish";
@@ -72,101 +58,36 @@ fn transfer_seconds(view: &View<'_>) -> Option<f64> {
 }
 
 /// Rate of the whole transfer.
-struct TransferRate;
-
-static TRANSFER_RATE: About = About::new(
-    "transfer_rate",
-    "B/s",
-    Flow,
-    "Application bytes of the whole transfer, received in order and once, divided by its time: from the start of the \
-     flow, handshake and all, until the last byte of user data that was missing arrived, if its last connection closed \
-     with everything delivered.",
-)
-.per(Per::Mean);
-
-impl Metric for TransferRate {
-    fn about(&self) -> &About {
-        &TRANSFER_RATE
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED), Need::Total(&RECEIVED_BYTES)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match transfer_seconds(view) {
-            Some(seconds) if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
-            _ => MeasuredValue::not(UNFINISHED),
-        }
+fn transfer_rate(view: &View<'_>) -> MeasuredValue {
+    match transfer_seconds(view) {
+        Some(seconds) if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
+        _ => MeasuredValue::not(UNFINISHED),
     }
 }
 
 /// Rate of an FTP file transfer.
-struct FileRate;
-
-static FILE_RATE: About = About::new(
-    "file_rate",
-    "B/s",
-    Flow,
-    "Bytes of a file by FTP over its `response_time`: from the word that its transfer begins to the word that it is complete.",
-)
-.per(Per::Mean);
-
-impl Metric for FileRate {
-    fn about(&self) -> &About {
-        &FILE_RATE
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Total(&RECEIVED_BYTES), Need::Total(&RESPONSE_TIME)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match view.total(&RESPONSE_TIME) {
-            seconds if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
-            _ => MeasuredValue::not(UNFINISHED),
-        }
+fn file_rate(view: &View<'_>) -> MeasuredValue {
+    match view.total(&RESPONSE_TIME) {
+        seconds if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
+        _ => MeasuredValue::not(UNFINISHED),
     }
 }
 
 /// Longest time without data.
-struct LongestStall;
-
-static LONGEST_STALL: About = About::new(
-    "longest_stall",
-    "s",
-    Flow,
-    "Longest pause between two arrivals of user data, as far as it exceeds one sampling interval (else 0); \
-     a pause that reaches to the end of the run counts unless the connection had closed with everything \
-     delivered.",
-)
-.per(Per::Max);
-
-impl Metric for LongestStall {
-    fn about(&self) -> &About {
-        &LONGEST_STALL
+fn longest_stall(view: &View<'_>) -> MeasuredValue {
+    let pauses = view.pauses();
+    if view.marks(&DATA_RESUMED).is_empty() {
+        return MeasuredValue::not("no data arrived");
     }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED), Need::Marks(&CLOSED)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let pauses = view.pauses();
-        if view.marks(&DATA_RESUMED).is_empty() {
-            return MeasuredValue::not("no data arrived");
-        }
-        let finished =
-            |from| view.marks(&CLOSED).iter().any(|closed| closed.value == 0.0 && closed.at >= from);
-        let length = |(from, to): &(netrig_core::Instant, Option<netrig_core::Instant>)| match to {
-            Some(to) => to.since(*from).as_secs_f64(),
-            None if finished(*from) => 0.0,
-            None => Some(view.run_end().since(*from))
-                .filter(|span| *span > view.sample_every())
-                .map_or(0.0, |s| s.as_secs_f64()),
-        };
-        pauses.iter().map(length).fold(0.0, f64::max).into()
-    }
+    let finished = |from| view.marks(&CLOSED).iter().any(|closed| closed.value == 0.0 && closed.at >= from);
+    let length = |(from, to): &(netrig_core::Instant, Option<netrig_core::Instant>)| match to {
+        Some(to) => to.since(*from).as_secs_f64(),
+        None if finished(*from) => 0.0,
+        None => Some(view.run_end().since(*from))
+            .filter(|span| *span > view.sample_every())
+            .map_or(0.0, |s| s.as_secs_f64()),
+    };
+    pauses.iter().map(length).fold(0.0, f64::max).into()
 }
 
 #[cfg(test)]

@@ -1,261 +1,72 @@
 //! Metrics of a node as a receiving host, and of the resources and counters of its programs.
 
-use netrig_core::Quantity;
 use netrig_core::quantity::{
     COUNTER_GROWTH, HOP_LIMIT_DROPS, HOST_BUSY, HOST_CPU, HOST_CPU_WAIT, HOST_DROPPED, HOST_LOAD,
     HOST_MEMORY, HOST_THROTTLED, PROGRAM_CPU, PROGRAM_MEMORY, PROGRAM_UDP_DROPS, PROGRAM_UDP_QUEUE,
 };
 
-use super::super::{Per, SubjectKind::Counter, SubjectKind::Node};
-use super::{About, MeasuredValue, Metric, Need, Over, Rate, Statistic, Total, View};
+use super::super::Per;
+use super::metrics;
 
-pub(super) const ALL: &[&dyn Metric] = &[
-    &BUSY,
-    &DROPPED,
-    &HOP_LIMIT,
-    &CPU,
-    &CPU_MAX,
-    &MEMORY,
-    &MEMORY_MAX,
-    &UDP_QUEUE,
-    &UDP_QUEUE_MAX,
-    &UDP_DROPS,
-    &LOAD,
-    &OWN_CPU,
-    &OWN_CPU_WAIT,
-    &THROTTLED,
-    &OWN_MEMORY,
-    &OWN_MEMORY_MAX,
-    &GROWTH,
-    &GROWTH_RATE,
-];
-
-static BUSY: Rate = Rate {
-    about: About::new(
-        "receive_utilisation",
-        "1",
-        Node,
-        "Share of the measuring window that the host spent on packets that it received (`receive` of the node).",
-    )
-    .share()
-    .per(Per::Mean),
-    quantity: &HOST_BUSY,
-    times: 1.0,
-    over: Over::Window,
-};
-
-static DROPPED: Total = Total {
-    about: About::new(
-        "receive_drops",
-        "packets",
-        Node,
-        "Packets that arrived in the measuring window and that the host had no room for.",
-    ),
-    quantity: &HOST_DROPPED,
-};
-
-static HOP_LIMIT: Total = Total {
-    about: About::new(
-        "hop_limit_drops",
-        "packets",
-        Node,
-        "Packets that the node was to send on in the measuring window and dropped, for their hop limit ran out there.",
-    ),
-    quantity: &HOP_LIMIT_DROPS,
-};
-
-/// A level of a node: its mean over the measuring window, or its largest sample.
-struct NodeLevel {
-    about: About,
-    quantity: &'static Quantity,
-    largest: bool,
-    /// The reason if there are no samples.
-    nothing: &'static str,
+metrics! {
+    of Node;
+    "receive_utilisation" ["1"].share().per(Per::Mean).rate(&HOST_BUSY):
+        "Share of the measuring window that the host spent on packets that it received (`receive` of the \
+         node).";
+    "receive_drops" ["packets"].total(&HOST_DROPPED):
+        "Packets that arrived in the measuring window and that the host had no room for.";
+    "hop_limit_drops" ["packets"].total(&HOP_LIMIT_DROPS):
+        "Packets that the node was to send on in the measuring window and dropped, for their hop limit ran \
+         out there.";
+    "program_cpu" ["1"].mean_level(&PROGRAM_CPU, NO_PROGRAM):
+        "Processors that the node's programs kept busy, averaged over the measuring window: 1 is all of \
+         one.";
+    "program_cpu_max" ["1"].largest_level(&PROGRAM_CPU, NO_PROGRAM):
+        "Processors that the node's programs kept busy in the sampling interval of the measuring window in \
+         which they were most.";
+    "program_memory" ["B"].mean_level(&PROGRAM_MEMORY, NO_PROGRAM):
+        "Memory that the node's programs held, averaged over the measuring window; what their processes \
+         share counts once.";
+    "program_memory_max" ["B"].largest_level(&PROGRAM_MEMORY, NO_PROGRAM):
+        "Memory that the node's programs held at most at a sample in the measuring window; what their \
+         processes share counts once.";
+    "program_udp_queue" ["B"].mean_level(&PROGRAM_UDP_QUEUE, NO_PROGRAM):
+        "Bytes, with the kernel's own beside them, that waited in the UDP sockets of the node's programs, \
+         averaged over the samples in the measuring window.";
+    "program_udp_queue_max" ["B"].largest_level(&PROGRAM_UDP_QUEUE, NO_PROGRAM):
+        "Bytes, with the kernel's own beside them, that waited in the UDP sockets of the node's programs \
+         at the sample in the measuring window at which they were most.";
+    "program_udp_drops" ["packets"].total(&PROGRAM_UDP_DROPS):
+        "Datagrams that reached the UDP sockets of the node's programs in the measuring window and found \
+         no room there.";
+    "load" ["1"].mean_level(&HOST_LOAD, NO_HOST):
+        "Share of its processors that the node's load had, averaged over the measuring window.";
+    "cpu" ["1"].mean_level(&HOST_CPU, NO_HOST):
+        "Processors that the node's agent and programs kept busy, averaged over the measuring window: 1 is \
+         all of one.";
+    "cpu_wait" ["1"].mean_level(&HOST_CPU_WAIT, NO_HOST):
+        "Processors that threads of the node's agent and programs waited for while others had them, \
+         averaged over the measuring window.";
+    "throttled" ["s"].total(&HOST_THROTTLED):
+        "Time of the measuring window for which what runs on the node was kept from its processors because \
+         it had had its quota, summed over them.";
+    "memory" ["B"].mean_level(&HOST_MEMORY, NO_LIMIT):
+        "Memory that all that runs on the node had of what it may have, averaged over the samples in the \
+         measuring window.";
+    "memory_max" ["B"].largest_level(&HOST_MEMORY, NO_LIMIT):
+        "Memory that all that runs on the node had at most of what it may have, at a sample in the \
+         measuring window.";
+    of Counter;
+    "counter_growth" ["1"].total(&COUNTER_GROWTH):
+        "By how much the counter of the node's program grew in the measuring window, as far as it was read \
+         then.";
+    "counter_rate" ["1/s"].rate(&COUNTER_GROWTH):
+        "By how much the counter of the node's program grew in the measuring window, per second of it.";
 }
 
 const NO_PROGRAM: &str = "the node ran no program that was watched";
 const NO_HOST: &str = "nothing ran on the node that was watched";
 const NO_LIMIT: &str = "the node's memory was not limited, and so not counted";
-
-impl Metric for NodeLevel {
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Average(self.quantity)]
-    }
-
-    fn signal(&self) -> Option<&'static Quantity> {
-        (!self.largest).then_some(self.quantity)
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match view.average(self.quantity) {
-            Some(level) if self.largest => level.max.into(),
-            Some(level) => level.mean.into(),
-            None => MeasuredValue::not(self.nothing),
-        }
-    }
-}
-
-const fn mean(
-    name: &'static str,
-    unit: &'static str,
-    quantity: &'static Quantity,
-    definition: &'static str,
-) -> NodeLevel {
-    let about = About::new(name, unit, Node, definition).per(Per::Mean);
-    NodeLevel { about, quantity, largest: false, nothing: NO_PROGRAM }
-}
-
-const fn largest(
-    name: &'static str,
-    unit: &'static str,
-    quantity: &'static Quantity,
-    definition: &'static str,
-) -> NodeLevel {
-    let about = About::new(name, unit, Node, definition).per(Per::Max);
-    NodeLevel { about, quantity, largest: true, nothing: NO_PROGRAM }
-}
-
-static CPU: NodeLevel = mean(
-    "program_cpu",
-    "1",
-    &PROGRAM_CPU,
-    "Processors that the node's programs kept busy, averaged over the measuring window: 1 is all of one.",
-);
-
-static CPU_MAX: NodeLevel = largest(
-    "program_cpu_max",
-    "1",
-    &PROGRAM_CPU,
-    "Processors that the node's programs kept busy in the sampling interval of the measuring window in which they were most.",
-);
-
-static MEMORY: NodeLevel = mean(
-    "program_memory",
-    "B",
-    &PROGRAM_MEMORY,
-    "Memory that the node's programs held, averaged over the measuring window; what their processes share counts once.",
-);
-
-static MEMORY_MAX: NodeLevel = largest(
-    "program_memory_max",
-    "B",
-    &PROGRAM_MEMORY,
-    "Memory that the node's programs held at most at a sample in the measuring window; what their processes share counts once.",
-);
-
-static UDP_QUEUE: NodeLevel = mean(
-    "program_udp_queue",
-    "B",
-    &PROGRAM_UDP_QUEUE,
-    "Bytes, with the kernel's own beside them, that waited in the UDP sockets of the node's programs, averaged over the samples \
-     in the measuring window.",
-);
-
-static UDP_QUEUE_MAX: NodeLevel = largest(
-    "program_udp_queue_max",
-    "B",
-    &PROGRAM_UDP_QUEUE,
-    "Bytes, with the kernel's own beside them, that waited in the UDP sockets of the node's programs at the sample in the \
-     measuring window at which they were most.",
-);
-
-static UDP_DROPS: Total = Total {
-    about: About::new(
-        "program_udp_drops",
-        "packets",
-        Node,
-        "Datagrams that reached the UDP sockets of the node's programs in the measuring window and found no room there.",
-    ),
-    quantity: &PROGRAM_UDP_DROPS,
-};
-
-static LOAD: NodeLevel = NodeLevel {
-    nothing: NO_HOST,
-    ..mean(
-        "load",
-        "1",
-        &HOST_LOAD,
-        "Share of its processors that the node's load had, averaged over the measuring window.",
-    )
-};
-
-static OWN_CPU: NodeLevel = NodeLevel {
-    nothing: NO_HOST,
-    ..mean(
-        "cpu",
-        "1",
-        &HOST_CPU,
-        "Processors that the node's agent and programs kept busy, averaged over the measuring window: 1 is all of one.",
-    )
-};
-
-static OWN_CPU_WAIT: NodeLevel = NodeLevel {
-    nothing: NO_HOST,
-    ..mean(
-        "cpu_wait",
-        "1",
-        &HOST_CPU_WAIT,
-        "Processors that threads of the node's agent and programs waited for while others had them, averaged over the measuring \
-         window.",
-    )
-};
-
-static THROTTLED: Total = Total {
-    about: About::new(
-        "throttled",
-        "s",
-        Node,
-        "Time of the measuring window for which what runs on the node was kept from its processors because it had had its quota, \
-         summed over them.",
-    ),
-    quantity: &HOST_THROTTLED,
-};
-
-static OWN_MEMORY: NodeLevel = NodeLevel {
-    nothing: NO_LIMIT,
-    ..mean(
-        "memory",
-        "B",
-        &HOST_MEMORY,
-        "Memory that all that runs on the node had of what it may have, averaged over the samples in the measuring window.",
-    )
-};
-
-static OWN_MEMORY_MAX: NodeLevel = NodeLevel {
-    nothing: NO_LIMIT,
-    ..largest(
-        "memory_max",
-        "B",
-        &HOST_MEMORY,
-        "Memory that all that runs on the node had at most of what it may have, at a sample in the measuring window.",
-    )
-};
-
-static GROWTH: Total = Total {
-    about: About::new(
-        "counter_growth",
-        "1",
-        Counter,
-        "By how much the counter of the node's program grew in the measuring window, as far as it was read then.",
-    ),
-    quantity: &COUNTER_GROWTH,
-};
-
-static GROWTH_RATE: Rate = Rate {
-    about: About::new(
-        "counter_rate",
-        "1/s",
-        Counter,
-        "By how much the counter of the node's program grew in the measuring window, per second of it.",
-    ),
-    quantity: &COUNTER_GROWTH,
-    times: 1.0,
-    over: Over::Window,
-};
 
 #[cfg(test)]
 mod tests {

@@ -1,182 +1,69 @@
 //! Metrics with many observations per run: objects, requests, datagrams.
 
-use netrig_core::Quantity;
 use netrig_core::quantity::{
     DATAGRAMS_RECEIVED, DATAGRAMS_SENT, OBJECT_TIME, ONE_WAY_DELAY, PINGS, PINGS_ANSWERED, RESPONSE_TIME,
     ROUND_TRIP_TIME,
 };
 
-use super::super::SubjectKind::Flow;
-use super::{About, MeasuredValue, Metric, Need, Statistic, View};
+use super::{MeasuredValue, Need, View, metrics};
 
-pub(super) const ALL: &[&dyn Metric] =
-    &[&OBJECTS, &RESPONSES, &DELAY, &ROUND_TRIP, &DatagramLoss, &LateOrLost, &RoundTripLoss];
-
-/// A statistic of the observations of one quantity.
-pub(super) struct Observed {
-    pub about: About,
-    pub quantity: &'static Quantity,
-}
-
-impl Metric for Observed {
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn needs(&self, statistic: Statistic) -> Vec<Need> {
-        let need = if statistic.streams() { Need::Summary } else { Need::Observations };
-        vec![need(self.quantity)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        view.statistic(self.quantity)
-    }
-}
-
-static OBJECTS: Observed = Observed {
-    about: About::new(
-        "object_time",
-        "s",
-        Flow,
+metrics! {
+    of Flow;
+    "object_time" ["s"].observations(&OBJECT_TIME):
         "Time from the moment the application meant to send an object until its last byte was delivered, \
          over the objects that were complete in the measuring window. Of a `file` it is the time from the \
          establishment of its connection, for the receiver knows of no earlier moment; `response_time` has \
-         the whole.",
-    )
-    .observed(),
-    quantity: &OBJECT_TIME,
-};
-
-static RESPONSES: Observed = Observed {
-    about: About::new(
-        "response_time",
-        "s",
-        Flow,
+         the whole.";
+    "response_time" ["s"].observations(&RESPONSE_TIME):
         "Time from a request until the last byte of its response, over the responses that were complete in \
-         the measuring window.",
-    )
-    .observed(),
-    quantity: &RESPONSE_TIME,
-};
-
-static DELAY: Observed = Observed {
-    about: About::new(
-        "one_way_delay",
-        "s",
-        Flow,
+         the measuring window.";
+    "one_way_delay" ["s"].observations(&ONE_WAY_DELAY):
         "Time from sending a datagram until its delivery, over the datagrams delivered in the measuring \
-         window.",
-    )
-    .observed(),
-    quantity: &ONE_WAY_DELAY,
-};
-
-static ROUND_TRIP: Observed = Observed {
-    about: About::new(
-        "round_trip_time",
-        "s",
-        Flow,
-        "Time from sending a ping until its answer came (RFC 2681), over the answers that came in the measuring \
-         window; pings without an answer have none.",
-    )
-    .observed(),
-    quantity: &ROUND_TRIP_TIME,
-};
+         window.";
+    "round_trip_time" ["s"].observations(&ROUND_TRIP_TIME):
+        "Time from sending a ping until its answer came (RFC 2681), over the answers that came in the \
+         measuring window; pings without an answer have none.";
+    "datagram_loss" ["1"].share().pooled()
+        .computed(|_| vec![Need::Total(&DATAGRAMS_SENT), Need::Total(&DATAGRAMS_RECEIVED)], datagram_loss):
+        "Share of the datagrams sent in the measuring window that were never received, each counted once \
+         however often it arrives; those that may still be on their way when the run ends, sent no longer \
+         ago than the longest delay was, do not count as sent. Never below 0.";
+    "late_or_lost" ["1"].share().pooled().with_deadline()
+        .computed(|_| vec![Need::Total(&DATAGRAMS_SENT), Need::Observations(&ONE_WAY_DELAY)], late_or_lost):
+        "Share of the datagrams sent in the measuring window that had not arrived when their deadline \
+         passed: a lost one counts as infinitely late. Never below 0.";
+    "round_trip_loss" ["1"].share().pooled()
+        .computed(|_| vec![Need::Total(&PINGS), Need::Total(&PINGS_ANSWERED)], round_trip_loss):
+        "Share of pings whose answer did not come in the time that they wait for it (two-way loss, RFC \
+         6673), over the pings whose wait was over in the measuring window.";
+}
 
 /// Share of datagrams that did not arrive.
-struct DatagramLoss;
-
-static DATAGRAM_LOSS: About = About::new(
-    "datagram_loss",
-    "1",
-    Flow,
-    "Share of the datagrams sent in the measuring window that were never received, each counted once \
-     however often it arrives; those that may still be on their way when the run ends, sent no longer ago than \
-     the longest delay was, do not count as sent. Never below 0.",
-)
-.share()
-.pooled();
-
-impl Metric for DatagramLoss {
-    fn about(&self) -> &About {
-        &DATAGRAM_LOSS
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Total(&DATAGRAMS_SENT), Need::Total(&DATAGRAMS_RECEIVED)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let sent = view.total(&DATAGRAMS_SENT);
-        if sent > 0.0 {
-            (1.0 - view.total(&DATAGRAMS_RECEIVED) / sent).max(0.0).into()
-        } else {
-            MeasuredValue::not("no datagram was sent")
-        }
+fn datagram_loss(view: &View<'_>) -> MeasuredValue {
+    let sent = view.total(&DATAGRAMS_SENT);
+    if sent > 0.0 {
+        (1.0 - view.total(&DATAGRAMS_RECEIVED) / sent).max(0.0).into()
+    } else {
+        MeasuredValue::not("no datagram was sent")
     }
 }
 
 /// Share of datagrams that did not arrive in time or at all: delay and loss in one number.
-struct LateOrLost;
-
-static LATE_OR_LOST: About = About::new(
-    "late_or_lost",
-    "1",
-    Flow,
-    "Share of the datagrams sent in the measuring window that had not arrived when their deadline passed: a lost one \
-     counts as infinitely late. Never below 0.",
-)
-.share()
-.pooled()
-.with_deadline();
-
-impl Metric for LateOrLost {
-    fn about(&self) -> &About {
-        &LATE_OR_LOST
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Total(&DATAGRAMS_SENT), Need::Observations(&ONE_WAY_DELAY)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let sent = view.total(&DATAGRAMS_SENT);
-        match view.in_time() {
-            Some(in_time) if sent > 0.0 => (1.0 - in_time as f64 / sent).max(0.0).into(),
-            _ => MeasuredValue::not("no datagram was sent"),
-        }
+fn late_or_lost(view: &View<'_>) -> MeasuredValue {
+    let sent = view.total(&DATAGRAMS_SENT);
+    match view.in_time() {
+        Some(in_time) if sent > 0.0 => (1.0 - in_time as f64 / sent).max(0.0).into(),
+        _ => MeasuredValue::not("no datagram was sent"),
     }
 }
 
 /// Share of pings without an answer.
-struct RoundTripLoss;
-
-static ROUND_TRIP_LOSS: About = About::new(
-    "round_trip_loss",
-    "1",
-    Flow,
-    "Share of pings whose answer did not come in the time that they wait for it (two-way loss, RFC 6673), over the \
-     pings whose wait was over in the measuring window.",
-)
-.share()
-.pooled();
-
-impl Metric for RoundTripLoss {
-    fn about(&self) -> &About {
-        &ROUND_TRIP_LOSS
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Total(&PINGS), Need::Total(&PINGS_ANSWERED)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let pings = view.total(&PINGS);
-        if pings > 0.0 {
-            (1.0 - view.total(&PINGS_ANSWERED) / pings).into()
-        } else {
-            MeasuredValue::not("no ping has waited long enough")
-        }
+fn round_trip_loss(view: &View<'_>) -> MeasuredValue {
+    let pings = view.total(&PINGS);
+    if pings > 0.0 {
+        (1.0 - view.total(&PINGS_ANSWERED) / pings).into()
+    } else {
+        MeasuredValue::not("no ping has waited long enough")
     }
 }
 

@@ -4,45 +4,45 @@
 use netrig_core::quantity::{DATA_PATH, DATA_PAUSED, DATA_RESUMED, PATH_FAILED, WIRE_BYTES};
 use netrig_core::{Duration, Instant};
 
-use super::super::{Per, SubjectKind::Flow};
-use super::{About, MeasuredValue, Metric, Need, Statistic, View};
+use super::super::Per;
+use super::{MeasuredValue, Need, View, metrics};
 use crate::reduce::Outage;
 
-pub(super) const ALL: &[&dyn Metric] = &[&RecoveryTime, &DetectTime, &SwitchTime, &RampUpTime];
+metrics! {
+    of Flow;
+    "recovery_time" ["s"].per(Per::Mean)
+        .computed(|_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED)], recovery_time):
+        "Time from the start of the outage until user data arrives again after the pause that it caused; 0 \
+         if data never paused for longer than one sampling interval.";
+    "detect_time" ["s"].per(Per::Mean).computed(|_| vec![Need::PathMarks(&PATH_FAILED)], detect_time):
+        "Time from the start of the outage until the sender first gave a path up (inactive) or set it \
+         aside (potentially failed).";
+    "switch_time" ["s"].per(Per::Mean).computed(|_| vec![Need::PathMarks(&DATA_PATH)], switch_time):
+        "Time from the start of the outage until new data first goes over another path than the one in use \
+         when it began.";
+    "ramp_up_time" ["s"].per(Per::Mean)
+        .computed(|_| {
+            let data = [Need::PathMarks(&DATA_PATH), Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED)];
+            [&[Need::Series(&WIRE_BYTES)], &data[..]].concat()
+        }, ramp_up_time):
+        "Time from the switch to another path (or, on one path, from the first data after the outage began \
+         and caused a pause) until the start of the first second in which data packets arrive at 90 % or \
+         more of their mean rate in the ten seconds before the outage, in IP bytes and whole sampling \
+         intervals.";
+}
 
 const NO_OUTAGE: &str = "no link goes down";
 
 /// Time without data because of the outage.
-struct RecoveryTime;
-
-static RECOVERY_TIME: About = About::new(
-    "recovery_time",
-    "s",
-    Flow,
-    "Time from the start of the outage until user data arrives again after the pause that it caused; 0 if \
-     data never paused for longer than one sampling interval.",
-)
-.per(Per::Mean);
-
-impl Metric for RecoveryTime {
-    fn about(&self) -> &About {
-        &RECOVERY_TIME
+fn recovery_time(view: &View<'_>) -> MeasuredValue {
+    let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
+    if view.marks(&DATA_RESUMED).is_empty() {
+        return MeasuredValue::not("no data arrived");
     }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
-        if view.marks(&DATA_RESUMED).is_empty() {
-            return MeasuredValue::not("no data arrived");
-        }
-        match recovery(view, outage) {
-            Some(Some(at)) => at.since(outage.start).as_secs_f64().into(),
-            Some(None) => MeasuredValue::not("no data arrived any more after the outage began"),
-            None => 0.0.into(),
-        }
+    match recovery(view, outage) {
+        Some(Some(at)) => at.since(outage.start).as_secs_f64().into(),
+        Some(None) => MeasuredValue::not("no data arrived any more after the outage began"),
+        None => 0.0.into(),
     }
 }
 
@@ -58,62 +58,20 @@ fn recovery(view: &View<'_>, outage: Outage) -> Option<Option<Instant>> {
 }
 
 /// Time until the sender detected the outage.
-struct DetectTime;
-
-static DETECT_TIME: About = About::new(
-    "detect_time",
-    "s",
-    Flow,
-    "Time from the start of the outage until the sender first gave a path up (inactive) or set it aside \
-     (potentially failed).",
-)
-.per(Per::Mean);
-
-impl Metric for DetectTime {
-    fn about(&self) -> &About {
-        &DETECT_TIME
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::PathMarks(&PATH_FAILED)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
-        match view.marks(&PATH_FAILED).iter().find(|mark| mark.at >= outage.start) {
-            Some(mark) => mark.at.since(outage.start).as_secs_f64().into(),
-            None => MeasuredValue::not("the sender never gave a path up"),
-        }
+fn detect_time(view: &View<'_>) -> MeasuredValue {
+    let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
+    match view.marks(&PATH_FAILED).iter().find(|mark| mark.at >= outage.start) {
+        Some(mark) => mark.at.since(outage.start).as_secs_f64().into(),
+        None => MeasuredValue::not("the sender never gave a path up"),
     }
 }
 
 /// Time until the sender used another path.
-struct SwitchTime;
-
-static SWITCH_TIME: About = About::new(
-    "switch_time",
-    "s",
-    Flow,
-    "Time from the start of the outage until new data first goes over another path than the one in use \
-     when it began.",
-)
-.per(Per::Mean);
-
-impl Metric for SwitchTime {
-    fn about(&self) -> &About {
-        &SWITCH_TIME
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::PathMarks(&DATA_PATH)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
-        match switch(view, outage) {
-            Some(at) => at.since(outage.start).as_secs_f64().into(),
-            None => MeasuredValue::not("no other path was used after the outage began"),
-        }
+fn switch_time(view: &View<'_>) -> MeasuredValue {
+    let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
+    match switch(view, outage) {
+        Some(at) => at.since(outage.start).as_secs_f64().into(),
+        None => MeasuredValue::not("no other path was used after the outage began"),
     }
 }
 
@@ -125,9 +83,6 @@ fn switch(view: &View<'_>, outage: Outage) -> Option<Instant> {
     marks.iter().find(|mark| mark.at >= outage.start && mark.path != before).map(|mark| mark.at)
 }
 
-/// Time until the former rate was regained.
-struct RampUpTime;
-
 /// Length of the time before the outage over which the former rate is measured.
 const BEFORE: Duration = Duration::from_secs(10);
 /// How long the regained rate must hold.
@@ -135,53 +90,27 @@ const HOLD: Duration = Duration::from_secs(1);
 /// The share of the former rate that counts as regained.
 const REGAINED: f64 = 0.9;
 
-static RAMP_UP_TIME: About = About::new(
-    "ramp_up_time",
-    "s",
-    Flow,
-    "Time from the switch to another path (or, on one path, from the first data after the outage began and \
-     caused a pause) until the start of the first second in which data packets arrive at 90 % or more of \
-     their mean rate in the ten seconds before the outage, in IP bytes and whole sampling intervals.",
-)
-.per(Per::Mean);
-
-impl Metric for RampUpTime {
-    fn about(&self) -> &About {
-        &RAMP_UP_TIME
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![
-            Need::Series(&WIRE_BYTES),
-            Need::PathMarks(&DATA_PATH),
-            Need::Marks(&DATA_PAUSED),
-            Need::Marks(&DATA_RESUMED),
-        ]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
-        let Some(first) = view.marks(&DATA_RESUMED).first().filter(|mark| mark.at < outage.start) else {
-            return MeasuredValue::not("no data arrived before the outage");
-        };
-        let Some(from) = switch(view, outage).or_else(|| recovery(view, outage).flatten()) else {
-            return MeasuredValue::not("the outage caused neither a switch nor a pause");
-        };
-        // Whole sampling intervals: the bytes of the first packet count in the interval of its arrival.
-        let since =
-            Instant::from_nanos(outage.start.as_nanos().saturating_sub(BEFORE.as_nanos())).max(first.at);
-        let before =
-            view.sum_between(&WIRE_BYTES, since, outage.start) / outage.start.since(since).as_secs_f64();
-        let wanted = REGAINED * before * HOLD.as_secs_f64();
-        let mut start = from;
-        while start + HOLD <= view.run_end() {
-            if view.sum_between(&WIRE_BYTES, start, start + HOLD) >= wanted {
-                return start.since(from).as_secs_f64().into();
-            }
-            start += view.sample_every();
+/// Time until the former rate was regained.
+fn ramp_up_time(view: &View<'_>) -> MeasuredValue {
+    let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
+    let Some(first) = view.marks(&DATA_RESUMED).first().filter(|mark| mark.at < outage.start) else {
+        return MeasuredValue::not("no data arrived before the outage");
+    };
+    let Some(from) = switch(view, outage).or_else(|| recovery(view, outage).flatten()) else {
+        return MeasuredValue::not("the outage caused neither a switch nor a pause");
+    };
+    // Whole sampling intervals: the bytes of the first packet count in the interval of its arrival.
+    let since = Instant::from_nanos(outage.start.as_nanos().saturating_sub(BEFORE.as_nanos())).max(first.at);
+    let before = view.sum_between(&WIRE_BYTES, since, outage.start) / outage.start.since(since).as_secs_f64();
+    let wanted = REGAINED * before * HOLD.as_secs_f64();
+    let mut start = from;
+    while start + HOLD <= view.run_end() {
+        if view.sum_between(&WIRE_BYTES, start, start + HOLD) >= wanted {
+            return start.since(from).as_secs_f64().into();
         }
-        MeasuredValue::not("the rate of before the outage was not regained")
+        start += view.sample_every();
     }
+    MeasuredValue::not("the rate of before the outage was not regained")
 }
 
 #[cfg(test)]

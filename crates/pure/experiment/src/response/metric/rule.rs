@@ -3,98 +3,40 @@
 use netrig_core::quantity::{RULE_GREEN_PACKETS, RULE_RED_PACKETS, RULE_YELLOW_PACKETS};
 use netrig_core::{Colour, Quantity, quantity};
 
-use super::super::SubjectKind::Rule;
-use super::{About, Metric, Over, Rate, Share, Total};
+use super::metrics;
 
-pub(super) const ALL: &[&dyn Metric] = &[
-    &PACKETS_GREEN,
-    &PACKETS_YELLOW,
-    &PACKETS_RED,
-    &RATE_GREEN,
-    &RATE_YELLOW,
-    &RATE_RED,
-    &SHARE_GREEN,
-    &SHARE_YELLOW,
-    &SHARE_RED,
-];
-
-/// Packets of one colour.
-const fn packets(colour: Colour, name: &'static str, definition: &'static str) -> Total {
-    Total { about: About::new(name, "packets", Rule, definition), quantity: quantity::rule_packets(colour) }
+metrics! {
+    of Rule;
+    "packets_green" ["packets"].total(quantity::rule_packets(Colour::Green)):
+        "Packets for which the rule held in the measuring window and whose stream its meter found in \
+         profile.";
+    "packets_yellow" ["packets"].total(quantity::rule_packets(Colour::Yellow)):
+        "Packets for which the rule held in the measuring window and whose stream its meter found beyond \
+         its profile by no more than is put up with.";
+    "packets_red" ["packets"].total(quantity::rule_packets(Colour::Red)):
+        "Packets for which the rule held in the measuring window and whose stream its meter found beyond \
+         all that was agreed.";
+    "rate_green" ["bit/s"].bit_rate(quantity::rule_bytes(Colour::Green)):
+        "Bits of the IP packets that the meter of the rule found green, per second of the measuring \
+         window.";
+    "rate_yellow" ["bit/s"].bit_rate(quantity::rule_bytes(Colour::Yellow)):
+        "Bits of the IP packets that the meter of the rule found yellow, per second of the measuring \
+         window.";
+    "rate_red" ["bit/s"].bit_rate(quantity::rule_bytes(Colour::Red)):
+        "Bits of the IP packets that the meter of the rule found red, per second of the measuring window.";
+    "share_green" ["1"].share_of(&[&RULE_GREEN_PACKETS], &OF_ALL_COLOURS, "the rule held for no packet"):
+        "Packets that the meter of the rule found green, divided by the packets for which it held in the \
+         measuring window.";
+    "share_yellow" ["1"].share_of(&[&RULE_YELLOW_PACKETS], &OF_ALL_COLOURS, "the rule held for no packet"):
+        "Packets that the meter of the rule found yellow, divided by the packets for which it held in the \
+         measuring window.";
+    "share_red" ["1"].share_of(&[&RULE_RED_PACKETS], &OF_ALL_COLOURS, "the rule held for no packet"):
+        "Packets that the meter of the rule found red, divided by the packets for which it held in the \
+         measuring window.";
 }
 
-static PACKETS_GREEN: Total = packets(
-    Colour::Green,
-    "packets_green",
-    "Packets for which the rule held in the measuring window and whose stream its meter found in profile.",
-);
-
-static PACKETS_YELLOW: Total = packets(
-    Colour::Yellow,
-    "packets_yellow",
-    "Packets for which the rule held in the measuring window and whose stream its meter found beyond its profile by no \
-     more than is put up with.",
-);
-
-static PACKETS_RED: Total = packets(
-    Colour::Red,
-    "packets_red",
-    "Packets for which the rule held in the measuring window and whose stream its meter found beyond all that was agreed.",
-);
-
-/// Bits per second of one colour.
-const fn rate(colour: Colour, name: &'static str, definition: &'static str) -> Rate {
-    let quantity = quantity::rule_bytes(colour);
-    Rate { about: About::new(name, "bit/s", Rule, definition), quantity, times: 8.0, over: Over::Window }
-}
-
-static RATE_GREEN: Rate = rate(
-    Colour::Green,
-    "rate_green",
-    "Bits of the IP packets that the meter of the rule found green, per second of the measuring window.",
-);
-
-static RATE_YELLOW: Rate = rate(
-    Colour::Yellow,
-    "rate_yellow",
-    "Bits of the IP packets that the meter of the rule found yellow, per second of the measuring window.",
-);
-
-static RATE_RED: Rate = rate(
-    Colour::Red,
-    "rate_red",
-    "Bits of the IP packets that the meter of the rule found red, per second of the measuring window.",
-);
-
+/// Packets of all colours.
 static OF_ALL_COLOURS: [&Quantity; 3] = [&RULE_GREEN_PACKETS, &RULE_YELLOW_PACKETS, &RULE_RED_PACKETS];
-
-/// Packets of one colour as a share of all.
-const fn share(part: &'static [&'static Quantity], name: &'static str, definition: &'static str) -> Share {
-    Share {
-        about: About::new(name, "1", Rule, definition).share().pooled(),
-        part,
-        whole: &OF_ALL_COLOURS,
-        nothing: "the rule held for no packet",
-    }
-}
-
-static SHARE_GREEN: Share = share(
-    &[&RULE_GREEN_PACKETS],
-    "share_green",
-    "Packets that the meter of the rule found green, divided by the packets for which it held in the measuring window.",
-);
-
-static SHARE_YELLOW: Share = share(
-    &[&RULE_YELLOW_PACKETS],
-    "share_yellow",
-    "Packets that the meter of the rule found yellow, divided by the packets for which it held in the measuring window.",
-);
-
-static SHARE_RED: Share = share(
-    &[&RULE_RED_PACKETS],
-    "share_red",
-    "Packets that the meter of the rule found red, divided by the packets for which it held in the measuring window.",
-);
 
 #[cfg(test)]
 mod tests {

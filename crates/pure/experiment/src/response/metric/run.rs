@@ -2,73 +2,29 @@
 
 use netrig_core::quantity::FORWARDING_LATENESS;
 
-use super::super::{Per, SubjectKind};
-use super::observed::Observed;
-use super::{About, MeasuredValue, Metric, Need, Statistic, View};
+use super::super::Per;
+use super::{MeasuredValue, View, metrics};
 
-pub(super) const ALL: &[&dyn Metric] = &[&Events, &Lateness, &FORWARDING];
+metrics! {
+    of Run;
+    "events" ["events"].per(Per::Mean).computed(|_| Vec::new(), events):
+        "Events that the simulator handled, or packets that the router forwarded, in the whole run.";
+    "lateness" ["s"].per(Per::Mean).computed(|_| Vec::new(), lateness):
+        "Time by which whatever drove the run was late at most; 0 in virtual time.";
+    "forwarding_lateness" ["s"].observations(&FORWARDING_LATENESS):
+        "Time by which a frame left the router after its link had delivered it, over the frames that were \
+         due in the measuring window; in virtual time there are none.";
+}
 
 /// Cost of the run in events.
-struct Events;
-
-static EVENTS: About = About::new(
-    "events",
-    "events",
-    SubjectKind::Run,
-    "Events that the simulator handled, or packets that the router forwarded, in the whole run.",
-)
-.per(Per::Mean);
-
-impl Metric for Events {
-    fn about(&self) -> &About {
-        &EVENTS
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        Vec::new()
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        (view.outcome().events as f64).into()
-    }
+fn events(view: &View<'_>) -> MeasuredValue {
+    (view.outcome().events as f64).into()
 }
 
 /// Lateness of the tester itself.
-struct Lateness;
-
-static LATENESS: About = About::new(
-    "lateness",
-    "s",
-    SubjectKind::Run,
-    "Time by which whatever drove the run was late at most; 0 in virtual time.",
-)
-.per(Per::Mean);
-
-impl Metric for Lateness {
-    fn about(&self) -> &About {
-        &LATENESS
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        Vec::new()
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        view.outcome().lateness.as_secs_f64().into()
-    }
+fn lateness(view: &View<'_>) -> MeasuredValue {
+    view.outcome().lateness.as_secs_f64().into()
 }
-
-static FORWARDING: Observed = Observed {
-    about: About::new(
-        "forwarding_lateness",
-        "s",
-        SubjectKind::Run,
-        "Time by which a frame left the router after its link had delivered it, over the frames that were due in the \
-         measuring window; in virtual time there are none.",
-    )
-    .observed(),
-    quantity: &FORWARDING_LATENESS,
-};
 
 #[cfg(test)]
 mod tests {

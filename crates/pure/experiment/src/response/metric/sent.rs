@@ -5,139 +5,53 @@ use netrig_core::quantity::{
     TIMEOUT_RETRANSMISSIONS, TIMEOUTS, WINDOW_PROBES,
 };
 
-use super::super::SubjectKind::Flow;
-use super::{About, MeasuredValue, Metric, Need, Share, Statistic, Total, View};
+use super::{MeasuredValue, Need, View, metrics};
 
-pub(super) const ALL: &[&dyn Metric] = &[
-    &DATA_SENT,
-    &SENT,
-    &PacketsPerMegabyte,
-    &RETRANSMITTED,
-    &RETRANSMISSION_SHARE,
-    &FAST,
-    &AFTER_TIMEOUT,
-    &TIMER,
-    &PROBES,
-];
-
-static DATA_SENT: Total = Total {
-    about: About::new(
-        "data_packets_sent",
-        "packets",
-        Flow,
-        "Packets with user data that the sending host sent in the measuring window, first time or again.",
-    ),
-    quantity: &DATA_PACKETS_SENT,
-};
-
-static SENT: Total = Total {
-    about: About::new(
-        "packets_sent",
-        "packets",
-        Flow,
-        "Packets of any kind that both ends sent in the measuring window.",
-    ),
-    quantity: &PACKETS_SENT,
-};
+metrics! {
+    of Flow;
+    "data_packets_sent" ["packets"].total(&DATA_PACKETS_SENT):
+        "Packets with user data that the sending host sent in the measuring window, first time or again.";
+    "packets_sent" ["packets"].total(&PACKETS_SENT):
+        "Packets of any kind that both ends sent in the measuring window.";
+    "packets_per_megabyte" ["packets"].pooled()
+        .computed(
+            |_| vec![Need::Total(&DATA_PACKETS_SENT), Need::Total(&RECEIVED_BYTES)],
+            packets_per_megabyte
+        ):
+        "Packets with user data that the sending host sent in the measuring window, first time or again, \
+         for each 1,000,000 bytes that the receiving application got in it.";
+    "retransmitted_bytes" ["B"].total(&RETRANSMITTED_BYTES):
+        "User bytes that the sending host sent again in the measuring window.";
+    "retransmission_share" ["1"]
+        .share_of(
+            &[&RETRANSMITTED_BYTES],
+            &[&RETRANSMITTED_BYTES, &RECEIVED_BYTES],
+            "nothing was received and nothing sent again",
+        ):
+        "User bytes sent again, divided by the sum of these and the user bytes that the receiving \
+         application got in the measuring window.";
+    "fast_retransmissions" ["segments"].total(&FAST_RETRANSMISSIONS):
+        "Segments or chunks that the sending host sent again in fast recovery in the measuring window.";
+    "timeout_retransmissions" ["segments"].total(&TIMEOUT_RETRANSMISSIONS):
+        "Segments or chunks that the sending host sent again after a time-out in the measuring window.";
+    "timeouts" ["1"].total(&TIMEOUTS):
+        "Times a retransmission timer ran out at either end in the measuring window.";
+    "window_probes" ["1"].total(&WINDOW_PROBES):
+        "Probes of a closed window that the sending host sent in the measuring window. SCTP sends the \
+         chunk of a probe again until it is acknowledged, and that counts once.";
+}
 
 /// The megabyte of `packets_per_megabyte`, in bytes.
 const MEGABYTE: f64 = 1e6;
 
 /// Packets for one megabyte.
-struct PacketsPerMegabyte;
-
-static PER_MEGABYTE: About = About::new(
-    "packets_per_megabyte",
-    "packets",
-    Flow,
-    "Packets with user data that the sending host sent in the measuring window, first time or again, for each 1,000,000 \
-     bytes that the receiving application got in it.",
-)
-.pooled();
-
-impl Metric for PacketsPerMegabyte {
-    fn about(&self) -> &About {
-        &PER_MEGABYTE
+fn packets_per_megabyte(view: &View<'_>) -> MeasuredValue {
+    let received = view.total(&RECEIVED_BYTES);
+    if received > 0.0 {
+        return (view.total(&DATA_PACKETS_SENT) * MEGABYTE / received).into();
     }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Total(&DATA_PACKETS_SENT), Need::Total(&RECEIVED_BYTES)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let received = view.total(&RECEIVED_BYTES);
-        if received > 0.0 {
-            return (view.total(&DATA_PACKETS_SENT) * MEGABYTE / received).into();
-        }
-        MeasuredValue::not("nothing was received")
-    }
+    MeasuredValue::not("nothing was received")
 }
-
-static RETRANSMITTED: Total = Total {
-    about: About::new(
-        "retransmitted_bytes",
-        "B",
-        Flow,
-        "User bytes that the sending host sent again in the measuring window.",
-    ),
-    quantity: &RETRANSMITTED_BYTES,
-};
-
-static RETRANSMISSION_SHARE: Share = Share {
-    about: About::new(
-        "retransmission_share",
-        "1",
-        Flow,
-        "User bytes sent again, divided by the sum of these and the user bytes that the receiving \
-         application got in the measuring window.",
-    )
-    .share()
-    .pooled(),
-    part: &[&RETRANSMITTED_BYTES],
-    whole: &[&RETRANSMITTED_BYTES, &RECEIVED_BYTES],
-    nothing: "nothing was received and nothing sent again",
-};
-
-static FAST: Total = Total {
-    about: About::new(
-        "fast_retransmissions",
-        "segments",
-        Flow,
-        "Segments or chunks that the sending host sent again in fast recovery in the measuring window.",
-    ),
-    quantity: &FAST_RETRANSMISSIONS,
-};
-
-static AFTER_TIMEOUT: Total = Total {
-    about: About::new(
-        "timeout_retransmissions",
-        "segments",
-        Flow,
-        "Segments or chunks that the sending host sent again after a time-out in the measuring window.",
-    ),
-    quantity: &TIMEOUT_RETRANSMISSIONS,
-};
-
-static TIMER: Total = Total {
-    about: About::new(
-        "timeouts",
-        "1",
-        Flow,
-        "Times a retransmission timer ran out at either end in the measuring window.",
-    ),
-    quantity: &TIMEOUTS,
-};
-
-static PROBES: Total = Total {
-    about: About::new(
-        "window_probes",
-        "1",
-        Flow,
-        "Probes of a closed window that the sending host sent in the measuring window. SCTP sends the chunk of a probe again \
-         until it is acknowledged, and that counts once.",
-    ),
-    quantity: &WINDOW_PROBES,
-};
 
 #[cfg(test)]
 mod tests {

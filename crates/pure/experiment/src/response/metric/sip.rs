@@ -14,528 +14,156 @@ use netrig_core::quantity::{
     SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED, SIP_UNREGISTRATION_DELAY,
 };
 
-use super::super::SubjectKind::Flow;
-use super::observed::Observed;
-use super::{About, MeasuredValue, Metric, Need, Over, Rate, Share, Statistic, Total, View};
+use super::{About, MeasuredValue, Metric, Need, Statistic, View, metrics};
 
-pub(super) const ALL: &[&dyn Metric] = &[
-    &REGISTRATION_DELAY,
-    &UNREGISTRATION_DELAY,
-    &CONNECTION_DELAY,
-    &SESSION_REQUEST_DELAY,
-    &SESSION_REQUEST_FAILED,
-    &ANSWER_SIGNAL_DELAY,
-    &DISCONNECT_DELAY,
-    &SESSION_DURATION,
-    &REDIRECT_DELAY,
-    &TOTAL_CALL_DELAY,
-    &INVITE_DELAY,
-    &CANCEL_DELAY,
-    &OPTIONS_DELAY,
-    &MESSAGE_DELAY,
-    &LOOKUP_DELAY,
-    &PRACK_DELAY,
-    &REINVITE_DELAY,
-    &SUBSCRIPTION_DELAY,
-    &NOTIFICATION_DELAY,
-    &FAIL_OVER_DELAY,
-    &ATTEMPT_SUCCESS,
-    &ATTEMPTS_SERVED,
-    &REGISTRATION_SUCCESS,
-    &CALL_SUCCESS,
-    &REDIRECT_SUCCESS,
-    &ISA,
-    &SCR,
-    &IRA,
-    &ESTABLISHMENT,
-    &EFFECTIVENESS,
-    &ATTEMPTS_PER_SECOND,
-    &REGISTRATIONS_PER_SECOND,
-    &CALLS_PER_SECOND,
-    &REDIRECTS_PER_SECOND,
-    &OFFERED,
-    &BUSY_HOUR,
-    &ATTEMPTS,
-    &FAILURES,
-    &UNLOCATED,
-    &REORDERED,
-    &RetransmissionsPerAttempt,
-    &RESPONSE_TIME_1,
-    &RESPONSE_TIME_2,
-    &RESPONSE_TIME_3,
-    &SCENARIO_TIME,
-    &CONFORMANCE_RUN,
-    &CONFORMANCE_FAILED,
-];
-
-static REGISTRATION_DELAY: Observed = Observed {
-    about: About::new(
-        "registration_delay",
-        "s",
-        Flow,
+metrics! {
+    of Flow;
+    "registration_delay" ["s"].observations(&SIP_REGISTRATION_DELAY):
         "Time from sending the first REGISTER until its 2xx came, challenges and retransmissions included \
-         (RRD of RFC 6076), over the registrations that succeeded in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_REGISTRATION_DELAY,
-};
-
-static UNREGISTRATION_DELAY: Observed = Observed {
-    about: About::new("unregistration_delay", "s", Flow, "The same of registrations that were taken back.")
-        .observed(),
-    quantity: &SIP_UNREGISTRATION_DELAY,
-};
-
-static CONNECTION_DELAY: Observed = Observed {
-    about: About::new(
-        "connection_delay",
-        "s",
-        Flow,
-        "Time from sending an INVITE until the first provisional response but 100 came, over the calls that \
-         went as they should and ended in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_CONNECTION_DELAY,
-};
-
-static SESSION_REQUEST_DELAY: Observed = Observed {
-    about: About::new(
-        "session_request_delay",
-        "s",
-        Flow,
+         (RRD of RFC 6076), over the registrations that succeeded in the measuring window.";
+    "unregistration_delay" ["s"].observations(&SIP_UNREGISTRATION_DELAY):
+        "The same of registrations that were taken back.";
+    "connection_delay" ["s"].observations(&SIP_CONNECTION_DELAY):
+        "Time from sending an INVITE until the first provisional response but 100 came, over the calls \
+         that went as they should and ended in the measuring window.";
+    "session_request_delay" ["s"].observations(&SIP_SESSION_REQUEST_DELAY):
         "Time from sending an INVITE until the first provisional response but 100 or, without one, the 2xx \
-         came, over the answered calls that ended in the measuring window (SRD of RFC 6076).",
-    )
-    .observed(),
-    quantity: &SIP_SESSION_REQUEST_DELAY,
-};
-
-static SESSION_REQUEST_FAILED: Observed = Observed {
-    about: About::new(
-        "failed_session_request_delay",
-        "s",
-        Flow,
-        "The same of refused calls, where it may be the refusal (failed SRD of RFC 6076).",
-    )
-    .observed(),
-    quantity: &SIP_SESSION_REQUEST_FAILED_DELAY,
-};
-
-static ANSWER_SIGNAL_DELAY: Observed = Observed {
-    about: About::new(
-        "answer_signal_delay",
-        "s",
-        Flow,
-        "Time from sending the 2xx of an INVITE until its ACK came, at the peers of the users, over the calls \
-         that ended in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_ANSWER_SIGNAL_DELAY,
-};
-
-static DISCONNECT_DELAY: Observed = Observed {
-    about: About::new(
-        "disconnect_delay",
-        "s",
-        Flow,
+         came, over the answered calls that ended in the measuring window (SRD of RFC 6076).";
+    "failed_session_request_delay" ["s"].observations(&SIP_SESSION_REQUEST_FAILED_DELAY):
+        "The same of refused calls, where it may be the refusal (failed SRD of RFC 6076).";
+    "answer_signal_delay" ["s"].observations(&SIP_ANSWER_SIGNAL_DELAY):
+        "Time from sending the 2xx of an INVITE until its ACK came, at the peers of the users, over the \
+         calls that ended in the measuring window.";
+    "disconnect_delay" ["s"].observations(&SIP_DISCONNECT_DELAY):
         "Time from sending a BYE until its 2xx came (SDD of RFC 6076), over the calls that ended in the \
-         measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_DISCONNECT_DELAY,
-};
-
-static SESSION_DURATION: Observed = Observed {
-    about: About::new(
-        "session_duration",
-        "s",
-        Flow,
+         measuring window.";
+    "session_duration" ["s"].observations(&SIP_SESSION_DURATION):
         "Time from the 2xx of the INVITE until the BYE (SDT of RFC 6076), over the calls that ended in the \
-         measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_SESSION_DURATION,
-};
-
-static REDIRECT_DELAY: Observed = Observed {
-    about: About::new(
-        "redirect_delay",
-        "s",
-        Flow,
+         measuring window.";
+    "redirect_delay" ["s"].observations(&SIP_REDIRECT_DELAY):
         "Time from sending an INVITE until its 3xx came, over the calls that were to be sent elsewhere and \
-         were, in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_REDIRECT_DELAY,
-};
-
-static TOTAL_CALL_DELAY: Observed = Observed {
-    about: About::new(
-        "total_call_delay",
-        "s",
-        Flow,
-        "Time from sending an INVITE until the 2xx of its BYE came, less the time from the answer to the BYE, \
-         over the calls that ended in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_TOTAL_CALL_DELAY,
-};
-
-static INVITE_DELAY: Observed = Observed {
-    about: About::new(
-        "invite_delay",
-        "s",
-        Flow,
+         were, in the measuring window.";
+    "total_call_delay" ["s"].observations(&SIP_TOTAL_CALL_DELAY):
+        "Time from sending an INVITE until the 2xx of its BYE came, less the time from the answer to the \
+         BYE, over the calls that ended in the measuring window.";
+    "invite_delay" ["s"].observations(&SIP_INVITE_DELAY):
         "Time from sending an INVITE until its final response came, whatever that was, over the calls that \
-         ended in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_INVITE_DELAY,
-};
-
-static CANCEL_DELAY: Observed = Observed {
-    about: About::new(
-        "cancel_delay",
-        "s",
-        Flow,
-        "Time from sending a CANCEL until the final response of its INVITE came, over the calls taken back in \
-         the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_CANCEL_DELAY,
-};
-
-static OPTIONS_DELAY: Observed = Observed {
-    about: About::new(
-        "options_delay",
-        "s",
-        Flow,
-        "Time from sending an OPTIONS until its 2xx came, over those answered in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_OPTIONS_DELAY,
-};
-
-static MESSAGE_DELAY: Observed = Observed {
-    about: About::new(
-        "message_delay",
-        "s",
-        Flow,
-        "Time from sending a MESSAGE until its 2xx came, over those answered in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_MESSAGE_DELAY,
-};
-
-static LOOKUP_DELAY: Observed = Observed {
-    about: About::new(
-        "lookup_delay",
-        "s",
-        Flow,
-        "Time from the first question to the DNS until all its answers said where the server is (RFC 3263), over the \
-         attempts that looked for it, found it and ended in the measuring window. It is in no other delay.",
-    )
-    .observed(),
-    quantity: &SIP_LOOKUP_DELAY,
-};
-
-static PRACK_DELAY: Observed = Observed {
-    about: About::new(
-        "prack_delay",
-        "s",
-        Flow,
-        "Time from sending a PRACK until its 2xx came, over the calls of `prack` that ended in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_PRACK_DELAY,
-};
-
-static REINVITE_DELAY: Observed = Observed {
-    about: About::new(
-        "reinvite_delay",
-        "s",
-        Flow,
-        "Time from sending the INVITE that puts a call on hold until its 2xx came, over the calls that ended in the \
-         measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_REINVITE_DELAY,
-};
-
-static SUBSCRIPTION_DELAY: Observed = Observed {
-    about: About::new(
-        "subscription_delay",
-        "s",
-        Flow,
-        "Time from sending the first SUBSCRIBE until its 2xx came, over the subscriptions that ended in the measuring \
-         window.",
-    )
-    .observed(),
-    quantity: &SIP_SUBSCRIPTION_DELAY,
-};
-
-static NOTIFICATION_DELAY: Observed = Observed {
-    about: About::new(
-        "notification_delay",
-        "s",
-        Flow,
-        "Time from sending the first SUBSCRIBE until the first NOTIFY came, over the subscriptions that ended in the \
-         measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_NOTIFICATION_DELAY,
-};
-
-static FAIL_OVER_DELAY: Observed = Observed {
-    about: About::new(
-        "fail_over_delay",
-        "s",
-        Flow,
-        "Time from sending a request for the first time until the first response but 100 of the server that took \
-         over, over what ended in the measuring window and another server had failed to do.",
-    )
-    .observed(),
-    quantity: &SIP_FAIL_OVER_DELAY,
-};
-
-static ATTEMPT_SUCCESS: Share = Share {
-    about: About::new(
-        "attempt_success",
-        "1",
-        Flow,
-        "Share of the users' attempts that went as they should, of those that came to an end in the measuring \
-         window; what is open when the run ends counts neither way.",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_SUCCEEDED],
-    whole: &[&SIP_SUCCEEDED, &SIP_FAILED],
-    nothing: "no attempt came to an end",
-};
-
-static ATTEMPTS_SERVED: Share = Share {
-    about: About::new(
-        "attempts_served",
-        "1",
-        Flow,
-        "Share of the users' attempts that went as they should in the measuring window, of those that were begun in \
-         it: what is open when it ends was not served.",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_SUCCEEDED],
-    whole: &[&SIP_BEGUN],
-    nothing: "no attempt was begun",
-};
-
-static REGISTRATION_SUCCESS: Share = Share {
-    about: About::new(
-        "registration_success",
-        "1",
-        Flow,
-        "Share of registrations that succeeded, of those that came to an end in the measuring window.",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_REGISTERED],
-    whole: &[&SIP_REGISTRATIONS],
-    nothing: "no registration came to an end",
-};
-
-static CALL_SUCCESS: Share = Share {
-    about: About::new(
-        "call_success",
-        "1",
-        Flow,
-        "Share of calls that were answered, held and hung up as they should, of those that came to an end in \
-         the measuring window.",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_CALLS_COMPLETED],
-    whole: &[&SIP_CALLS],
-    nothing: "no call came to an end",
-};
-
-static REDIRECT_SUCCESS: Share = Share {
-    about: About::new(
-        "redirect_success",
-        "1",
-        Flow,
+         ended in the measuring window.";
+    "cancel_delay" ["s"].observations(&SIP_CANCEL_DELAY):
+        "Time from sending a CANCEL until the final response of its INVITE came, over the calls taken back \
+         in the measuring window.";
+    "options_delay" ["s"].observations(&SIP_OPTIONS_DELAY):
+        "Time from sending an OPTIONS until its 2xx came, over those answered in the measuring window.";
+    "message_delay" ["s"].observations(&SIP_MESSAGE_DELAY):
+        "Time from sending a MESSAGE until its 2xx came, over those answered in the measuring window.";
+    "lookup_delay" ["s"].observations(&SIP_LOOKUP_DELAY):
+        "Time from the first question to the DNS until all its answers said where the server is (RFC \
+         3263), over the attempts that looked for it, found it and ended in the measuring window. It is in \
+         no other delay.";
+    "prack_delay" ["s"].observations(&SIP_PRACK_DELAY):
+        "Time from sending a PRACK until its 2xx came, over the calls of `prack` that ended in the \
+         measuring window.";
+    "reinvite_delay" ["s"].observations(&SIP_REINVITE_DELAY):
+        "Time from sending the INVITE that puts a call on hold until its 2xx came, over the calls that \
+         ended in the measuring window.";
+    "subscription_delay" ["s"].observations(&SIP_SUBSCRIPTION_DELAY):
+        "Time from sending the first SUBSCRIBE until its 2xx came, over the subscriptions that ended in \
+         the measuring window.";
+    "notification_delay" ["s"].observations(&SIP_NOTIFICATION_DELAY):
+        "Time from sending the first SUBSCRIBE until the first NOTIFY came, over the subscriptions that \
+         ended in the measuring window.";
+    "fail_over_delay" ["s"].observations(&SIP_FAIL_OVER_DELAY):
+        "Time from sending a request for the first time until the first response but 100 of the server \
+         that took over, over what ended in the measuring window and another server had failed to do.";
+    "attempt_success" ["1"]
+        .share_of(&[&SIP_SUCCEEDED], &[&SIP_SUCCEEDED, &SIP_FAILED], "no attempt came to an end"):
+        "Share of the users' attempts that went as they should, of those that came to an end in the \
+         measuring window; what is open when the run ends counts neither way.";
+    "attempts_served" ["1"].share_of(&[&SIP_SUCCEEDED], &[&SIP_BEGUN], "no attempt was begun"):
+        "Share of the users' attempts that went as they should in the measuring window, of those that were \
+         begun in it: what is open when it ends was not served.";
+    "registration_success" ["1"]
+        .share_of(&[&SIP_REGISTERED], &[&SIP_REGISTRATIONS], "no registration came to an end"):
+        "Share of registrations that succeeded, of those that came to an end in the measuring window.";
+    "call_success" ["1"].share_of(&[&SIP_CALLS_COMPLETED], &[&SIP_CALLS], "no call came to an end"):
+        "Share of calls that were answered, held and hung up as they should, of those that came to an end \
+         in the measuring window.";
+    "redirect_success" ["1"].share_of(&[&SIP_REDIRECTED], &[&SIP_REDIRECTS], "no call came to an end"):
         "Share of calls that were sent elsewhere, of those that were to be and came to an end in the \
-         measuring window.",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_REDIRECTED],
-    whole: &[&SIP_REDIRECTS],
-    nothing: "no call came to an end",
-};
-
-static ISA: Share = Share {
-    about: About::new(
-        "ineffective_session_attempts",
-        "1",
-        Flow,
+         measuring window.";
+    "ineffective_session_attempts" ["1"]
+        .share_of(&[&SIP_SESSIONS_INEFFECTIVE], &[&SIP_SESSIONS], "no call came to an end"):
         "Share of calls that ended with 408, 500, 503 or 504, that nobody answered, or whose connection \
-         broke, of those that came to an end in the measuring window (ISA of RFC 6076).",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_SESSIONS_INEFFECTIVE],
-    whole: &[&SIP_SESSIONS],
-    nothing: "no call came to an end",
-};
-
-static SCR: Share = Share {
-    about: About::new(
-        "session_completion_ratio",
-        "1",
-        Flow,
-        "Share of calls that were answered and whose BYE was, of those that came to an end in the measuring \
-         window (SCR of RFC 6076).",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_SESSIONS_COMPLETED],
-    whole: &[&SIP_SESSIONS],
-    nothing: "no call came to an end",
-};
-
-static IRA: Share = Share {
-    about: About::new(
-        "ineffective_registration_attempts",
-        "1",
-        Flow,
+         broke, of those that came to an end in the measuring window (ISA of RFC 6076).";
+    "session_completion_ratio" ["1"]
+        .share_of(&[&SIP_SESSIONS_COMPLETED], &[&SIP_SESSIONS], "no call came to an end"):
+        "Share of calls that were answered and whose BYE was, of those that came to an end in the \
+         measuring window (SCR of RFC 6076).";
+    "ineffective_registration_attempts" ["1"]
+        .share_of(&[&SIP_REGISTRATIONS_INEFFECTIVE], &[&SIP_REGISTRATIONS], "no registration came to an end"):
         "Share of registrations that were refused but for a challenge, that nobody answered, or whose \
-         connection broke, of those that came to an end in the measuring window (IRA of RFC 6076).",
-    )
-    .share()
-    .pooled(),
-    part: &[&SIP_REGISTRATIONS_INEFFECTIVE],
-    whole: &[&SIP_REGISTRATIONS],
-    nothing: "no registration came to an end",
-};
-
-static ATTEMPTS_PER_SECOND: Rate = Rate {
-    about: About::new(
-        "attempts_per_second",
-        "1/s",
-        Flow,
-        "Attempts of users that went as they should in the measuring window, per second of that part of it in \
-         which the flow begins some.",
-    ),
-    quantity: &SIP_SUCCEEDED,
-    times: 1.0,
-    over: Over::Active,
-};
-
-static REGISTRATIONS_PER_SECOND: Rate = Rate {
-    about: About::new(
-        "registrations_per_second",
-        "1/s",
-        Flow,
+         connection broke, of those that came to an end in the measuring window (IRA of RFC 6076).";
+    "session_establishment_ratio" ["1"].share().pooled().establishment(&[]):
+        "Share of calls that were answered with 2xx, of those that came to an end in the measuring window \
+         and were not sent elsewhere (SER of RFC 6076).";
+    "session_establishment_effectiveness_ratio" ["1"].share().pooled()
+        .establishment(&[&SIP_SESSIONS_REFUSED]):
+        "The same, where calls that the user refused with 480, 486, 600 or 603 count as established, too \
+         (SEER of RFC 6076).";
+    "attempts_per_second" ["1/s"].active_rate(&SIP_SUCCEEDED, 1.0):
+        "Attempts of users that went as they should in the measuring window, per second of that part of it \
+         in which the flow begins some.";
+    "registrations_per_second" ["1/s"].active_rate(&SIP_REGISTERED, 1.0):
         "Registrations that succeeded in the measuring window, per second of that part of it in which the \
-         flow begins some.",
-    ),
-    quantity: &SIP_REGISTERED,
-    times: 1.0,
-    over: Over::Active,
-};
-
-static CALLS_PER_SECOND: Rate = Rate {
-    about: About::new(
-        "calls_per_second",
-        "1/s",
-        Flow,
-        "Calls that were answered, held and hung up in the measuring window, per second of that part of it in \
-         which the flow begins some.",
-    ),
-    quantity: &SIP_CALLS_COMPLETED,
-    times: 1.0,
-    over: Over::Active,
-};
-
-static REDIRECTS_PER_SECOND: Rate = Rate {
-    about: About::new(
-        "redirects_per_second",
-        "1/s",
-        Flow,
-        "Calls that were sent elsewhere in the measuring window, per second of that part of it in which the \
-         flow begins some.",
-    ),
-    quantity: &SIP_REDIRECTED,
-    times: 1.0,
-    over: Over::Active,
-};
-
-static OFFERED: Rate = Rate {
-    about: About::new(
-        "offered_attempts_per_second",
-        "1/s",
-        Flow,
+         flow begins some.";
+    "calls_per_second" ["1/s"].active_rate(&SIP_CALLS_COMPLETED, 1.0):
+        "Calls that were answered, held and hung up in the measuring window, per second of that part of it \
+         in which the flow begins some.";
+    "redirects_per_second" ["1/s"].active_rate(&SIP_REDIRECTED, 1.0):
+        "Calls that were sent elsewhere in the measuring window, per second of that part of it in which \
+         the flow begins some.";
+    "offered_attempts_per_second" ["1/s"].active_rate(&SIP_BEGUN, 1.0):
         "Attempts of users that were begun in the measuring window, per second of that part of it in which \
-         the flow begins some.",
-    ),
-    quantity: &SIP_BEGUN,
-    times: 1.0,
-    over: Over::Active,
-};
-
-static BUSY_HOUR: Rate = Rate {
-    about: About::new(
-        "busy_hour_attempts",
-        "1",
-        Flow,
-        "Attempts of users that went as they should, in an hour of the part of the measuring window in which \
-         the flow begins some (BHCA).",
-    ),
-    quantity: &SIP_SUCCEEDED,
-    times: 3600.0,
-    over: Over::Active,
-};
-
-static ATTEMPTS: Total = Total {
-    about: About::new(
-        "attempts_begun",
-        "1",
-        Flow,
-        "Attempts of users that were begun in the measuring window.",
-    ),
-    quantity: &SIP_BEGUN,
-};
-
-static FAILURES: Total = Total {
-    about: About::new(
-        "attempts_failed",
-        "1",
-        Flow,
-        "Attempts of users that came to an end in the measuring window, and not as they should.",
-    ),
-    quantity: &SIP_FAILED,
-};
-
-static UNLOCATED: Total = Total {
-    about: About::new(
-        "attempts_unlocated",
-        "1",
-        Flow,
-        "Attempts of users that found no server in the DNS in the measuring window: they count neither as failed nor as \
-         having gone as they should, for no server was asked.",
-    ),
-    quantity: &SIP_UNLOCATED,
-};
-
-static REORDERED: Total = Total {
-    about: About::new(
-        "responses_reordered",
-        "1",
-        Flow,
+         the flow begins some.";
+    "busy_hour_attempts" ["1"].active_rate(&SIP_SUCCEEDED, 3600.0):
+        "Attempts of users that went as they should, in an hour of the part of the measuring window in \
+         which the flow begins some (BHCA).";
+    "attempts_begun" ["1"].total(&SIP_BEGUN):
+        "Attempts of users that were begun in the measuring window.";
+    "attempts_failed" ["1"].total(&SIP_FAILED):
+        "Attempts of users that came to an end in the measuring window, and not as they should.";
+    "attempts_unlocated" ["1"].total(&SIP_UNLOCATED):
+        "Attempts of users that found no server in the DNS in the measuring window: they count neither as \
+         failed nor as having gone as they should, for no server was asked.";
+    "responses_reordered" ["1"].total(&SIP_REORDERED):
         "Provisional responses that came behind those sent after them, in what came to an end in the \
-         measuring window: tolerated.",
-    ),
-    quantity: &SIP_REORDERED,
-};
+         measuring window: tolerated.";
+    "retransmissions_per_attempt" ["1"].pooled()
+        .computed(
+            |_| [&SIP_REQUESTS_AGAIN, &SIP_SUCCEEDED, &SIP_FAILED].map(Need::Total).to_vec(),
+            retransmissions_per_attempt,
+        ):
+        "Requests that users retransmitted because no answer arrived in time, for each attempt that ended \
+         in the measuring window.";
+    "response_time_1" ["s"].observations(&SIP_RESPONSE_TIME_1):
+        "The first response time that the flow's own scenario measures (SIPp's rtd), in the order in which \
+         the scenario names them, over those that came to an end in the measuring window.";
+    "response_time_2" ["s"].observations(&SIP_RESPONSE_TIME_2):
+        "The second response time that the flow's own scenario measures (SIPp's rtd), in the order in \
+         which the scenario names them, over those that came to an end in the measuring window.";
+    "response_time_3" ["s"].observations(&SIP_RESPONSE_TIME_3):
+        "The third response time that the flow's own scenario measures (SIPp's rtd), in the order in which \
+         the scenario names them, over those that came to an end in the measuring window.";
+    "scenario_time" ["s"].observations(&SIP_SCENARIO_TIME):
+        "Time from the first step of a call of the flow's own scenario to its last, over the calls that \
+         came to an end as they should in the measuring window.";
+    "conformance_run" ["1"].test_purposes(&SIP_CONFORMANCE_RUN):
+        "Test purposes of basic calls or registrations that the server of the flow was tested with before \
+         the first user began.";
+    "conformance_failed" ["1"].test_purposes(&SIP_CONFORMANCE_FAILED):
+        "Those of them that the server failed. Above 0, the flow's figures are those of a server that \
+         breaks rules.";
+}
 
 /// Established sessions as a share of all but the redirected ones.
 struct Establishment {
@@ -544,30 +172,15 @@ struct Establishment {
     also: &'static [&'static Quantity],
 }
 
-static ESTABLISHMENT: Establishment = Establishment {
-        about: About::new(
-            "session_establishment_ratio",
-            "1",
-            Flow,
-            "Share of calls that were answered with 2xx, of those that came to an end in the measuring window and were not \
-             sent elsewhere (SER of RFC 6076).",
-        )
-        .share()
-        .pooled(),
-        also: &[],
-    };
+impl About {
+    const fn establishment(self, also: &'static [&'static Quantity]) -> Establishment {
+        Establishment { about: self, also }
+    }
 
-static EFFECTIVENESS: Establishment = Establishment {
-        about: About::new(
-            "session_establishment_effectiveness_ratio",
-            "1",
-            Flow,
-            "The same, where calls that the user refused with 480, 486, 600 or 603 count as established, too (SEER of RFC 6076).",
-        )
-        .share()
-        .pooled(),
-        also: &[&SIP_SESSIONS_REFUSED],
-    };
+    const fn test_purposes(self, quantity: &'static Quantity) -> TestPurposes {
+        TestPurposes { about: self, quantity }
+    }
+}
 
 impl Metric for Establishment {
     fn about(&self) -> &About {
@@ -590,82 +203,13 @@ impl Metric for Establishment {
 }
 
 /// Retransmissions of an attempt's requests.
-struct RetransmissionsPerAttempt;
-
-static AGAIN: About = About::new(
-    "retransmissions_per_attempt",
-    "1",
-    Flow,
-    "Requests that users retransmitted because no answer arrived in time, for each attempt that ended in the measuring \
-     window.",
-)
-.pooled();
-
-impl Metric for RetransmissionsPerAttempt {
-    fn about(&self) -> &About {
-        &AGAIN
+fn retransmissions_per_attempt(view: &View<'_>) -> MeasuredValue {
+    let ended = view.total(&SIP_SUCCEEDED) + view.total(&SIP_FAILED);
+    if ended > 0.0 {
+        return (view.total(&SIP_REQUESTS_AGAIN) / ended).into();
     }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        [&SIP_REQUESTS_AGAIN, &SIP_SUCCEEDED, &SIP_FAILED].map(Need::Total).to_vec()
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let ended = view.total(&SIP_SUCCEEDED) + view.total(&SIP_FAILED);
-        if ended > 0.0 {
-            return (view.total(&SIP_REQUESTS_AGAIN) / ended).into();
-        }
-        MeasuredValue::not("no attempt came to an end")
-    }
+    MeasuredValue::not("no attempt came to an end")
 }
-
-static RESPONSE_TIME_1: Observed = Observed {
-    about: About::new(
-        "response_time_1",
-        "s",
-        Flow,
-        "The first response time that the flow's own scenario measures (SIPp's rtd), in the order in which the scenario names \
-         them, over those that came to an end in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_RESPONSE_TIME_1,
-};
-
-static RESPONSE_TIME_2: Observed = Observed {
-    about: About::new(
-        "response_time_2",
-        "s",
-        Flow,
-        "The second response time that the flow's own scenario measures (SIPp's rtd), in the order in which the scenario names \
-         them, over those that came to an end in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_RESPONSE_TIME_2,
-};
-
-static RESPONSE_TIME_3: Observed = Observed {
-    about: About::new(
-        "response_time_3",
-        "s",
-        Flow,
-        "The third response time that the flow's own scenario measures (SIPp's rtd), in the order in which the scenario names \
-         them, over those that came to an end in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_RESPONSE_TIME_3,
-};
-
-static SCENARIO_TIME: Observed = Observed {
-    about: About::new(
-        "scenario_time",
-        "s",
-        Flow,
-        "Time from the first step of a call of the flow's own scenario to its last, over the calls that came to an end as they \
-         should in the measuring window.",
-    )
-    .observed(),
-    quantity: &SIP_SCENARIO_TIME,
-};
 
 /// A counter of the test of the server's rules, which runs before the load; independent of the measuring
 /// window.
@@ -673,26 +217,6 @@ struct TestPurposes {
     about: About,
     quantity: &'static Quantity,
 }
-
-static CONFORMANCE_RUN: TestPurposes = TestPurposes {
-    about: About::new(
-        "conformance_run",
-        "1",
-        Flow,
-        "Test purposes of basic calls or registrations that the server of the flow was tested with before the first user began.",
-    ),
-    quantity: &SIP_CONFORMANCE_RUN,
-};
-
-static CONFORMANCE_FAILED: TestPurposes = TestPurposes {
-    about: About::new(
-        "conformance_failed",
-        "1",
-        Flow,
-        "Those of them that the server failed. Above 0, the flow's figures are those of a server that breaks rules.",
-    ),
-    quantity: &SIP_CONFORMANCE_FAILED,
-};
 
 impl Metric for TestPurposes {
     fn about(&self) -> &About {
