@@ -176,7 +176,8 @@ mod tests {
 
     fn origin(facts: &[(&str, &str)]) -> RunOrigin {
         let fact = |what: &str, value: &str| match what.strip_prefix(FACTOR) {
-use netrig_experiment::{Level, Point, TypedLevel};
+            Some(_) => OriginFact::Level(Level::new(value)),
+            None => OriginFact::Text(value.to_owned()),
         };
         RunOrigin(facts.iter().map(|(what, value)| ((*what).to_owned(), fact(what, value))).collect())
     }

@@ -53,7 +53,7 @@ pub struct LoadRequest {
 }
 
 impl LoadRequest {
-    /// The scenario, or the mix of scenarios, as text: `call`, `busy=30 %,call=70 %`.
+    /// The scenario, or the mix of scenarios, as text: `call`, `call=70 %,busy=30 %`.
     pub fn scenario(&self) -> String {
         ["scenario", "mix"].map(|key| self.load.words(key).concat()).concat()
     }
@@ -347,6 +347,6 @@ mod tests {
              hold = { lognormal = { mean = \"90 s\", sigma = 1 } }",
         );
         assert_eq!(own.load, file.unwrap());
-        assert_eq!(own.scenario(), "busy=30 %,call=70 %");
+        assert_eq!(own.scenario(), "call=70 %,busy=30 %");
     }
 }
