@@ -1,7 +1,7 @@
 //! The answers of an HTTP/1.1 server of objects: a head and a number of fill octets. The owner of the connection writes
 //! them.
 
-use super::message::{HttpError, HttpRequest, HttpResponse, LONGEST_HEAD};
+use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse, LONGEST_HEAD};
 
 /// Path of objects: `/object/1000000` has that many octets.
 const OBJECTS: &str = "/object/";
@@ -92,9 +92,9 @@ fn answer(
 
 #[cfg(test)]
 mod tests {
+    use netrig_host::http::message::BodyFraming;
     use proptest::prelude::*;
 
-    use super::super::message::BodyFraming;
     use super::*;
 
     const OBJECTS: Objects = Objects { longest: 1_000_000 };

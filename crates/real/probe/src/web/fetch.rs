@@ -9,11 +9,10 @@ use netrig_core::Duration;
 use serde::Serialize;
 
 use super::super::error::ProbeError;
-use super::super::wire::InterruptibleStream;
-use super::body::HttpBody;
-use super::message::{HttpError, HttpRequest, HttpResponse};
 use super::url::Url;
-use netrig_host::{monotonic_nanos, shown};
+use netrig_host::http::body::HttpBody;
+use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse};
+use netrig_host::{InterruptibleStream, monotonic_nanos, shown};
 
 /// Octets of one read.
 const READ: usize = 256 << 10;

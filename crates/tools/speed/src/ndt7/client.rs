@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use data_encoding::BASE64;
 use netrig_core::{Duration, Instant, Stream};
-use netrig_probe::web::message::{HttpError, HttpResponse};
+use netrig_host::http::message::{HttpError, HttpResponse};
 
 use super::frame::{self, CloseCode, FrameError, FrameItem, FrameReader, Opcode};
 use super::handshake::accept_key;

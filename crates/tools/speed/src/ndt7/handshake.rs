@@ -1,8 +1,8 @@
 //! The request that opens a WebSocket (RFC 6455 section 4) for ndt7.
 
 use data_encoding::BASE64;
+use netrig_host::http::message::{HttpRequest, HttpResponse};
 use netrig_host::shown;
-use netrig_probe::web::message::{HttpRequest, HttpResponse};
 use sha1::{Digest as _, Sha1};
 
 use super::{Ndt7Test, SUBPROTOCOL};

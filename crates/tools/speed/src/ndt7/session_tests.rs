@@ -1,7 +1,7 @@
 //! Both ends of a test, connected in memory, and the reaction of a server to invalid bytes.
 
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_probe::web::message::{HttpError, HttpRequest};
+use netrig_host::http::message::{HttpError, HttpRequest};
 use proptest::prelude::*;
 
 use super::frame::{CloseCode, Opcode, close, message};

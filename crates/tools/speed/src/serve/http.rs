@@ -7,8 +7,8 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_bulk::{Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
 use netrig_core::Duration;
+use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse};
 use netrig_probe::web::answer::{ObjectResponse, Objects};
-use netrig_probe::web::message::{HttpError, HttpRequest, HttpResponse};
 
 use super::ndt7;
 use super::response::{say, turn_away};

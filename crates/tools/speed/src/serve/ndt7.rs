@@ -8,7 +8,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_bulk::{Bucket, hold_to, pacing};
 use netrig_core::Duration;
 use netrig_host::TcpInfo as Kernel;
-use netrig_probe::web::message::HttpRequest;
+use netrig_host::http::message::HttpRequest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::response::{say, turn_away};

@@ -4,7 +4,7 @@ use std::io;
 use std::net::TcpStream;
 use std::time::Instant as StdInstant;
 
-use netrig_probe::web::message::HttpResponse;
+use netrig_host::http::message::HttpResponse;
 
 use crate::admission::AdmissionRefusal;
 use crate::talk::{PATIENCE, write_until};

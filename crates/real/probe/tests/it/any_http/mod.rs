@@ -1,10 +1,10 @@
 //! The property for any octets from an HTTP server or client. `fuzz/` searches counterexamples, and the test `corpora`
 //! replays the corpus.
 
+use netrig_host::http::body::HttpBody;
+use netrig_host::http::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
 use netrig_probe::web::Url;
 use netrig_probe::web::answer::Objects;
-use netrig_probe::web::body::HttpBody;
-use netrig_probe::web::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
 
 /// Maximum size of an object, octets.
 const LONGEST: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 //! `fuzz/` searches a counterexample of, and that the test `corpora` replays.
 
 use netrig_core::{Instant, Seeds};
-use netrig_probe::web::message::{HttpRequest, LONGEST_HEAD};
+use netrig_host::http::message::{HttpRequest, LONGEST_HEAD};
 use netrig_speed::ndt7::frame::{FrameError, FrameItem, FrameReader, LONGEST_TEXT};
 use netrig_speed::ndt7::{ClientSession, ConnectionInfo, Measurement, Ndt7Test, ServerSession, Upgrade};
 

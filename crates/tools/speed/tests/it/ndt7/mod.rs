@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_probe::web::message::HttpResponse;
+use netrig_host::http::message::HttpResponse;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::ndt7::{ClientEvent, ClientSession, LoadMessage, Measurement, Ndt7Test};
 use netrig_speed::serve::{ClientProtocol, ServerOrder};

@@ -13,17 +13,17 @@ use rustix::io::Errno;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Waits briefly until a socket is readable.
-pub(super) fn readable(socket: impl AsFd) -> io::Result<bool> {
+pub fn readable(socket: impl AsFd) -> io::Result<bool> {
     ready(socket, PollFlags::IN, LOOK_EVERY)
 }
 
 /// Waits briefly until a socket is writable.
-pub(super) fn writable(socket: impl AsFd) -> io::Result<bool> {
+pub fn writable(socket: impl AsFd) -> io::Result<bool> {
     ready(socket, PollFlags::OUT, LOOK_EVERY)
 }
 
 /// Whether data or the end of the stream can be read at once.
-pub(super) fn is_readable(socket: &impl AsFd) -> bool {
+pub fn is_readable(socket: &impl AsFd) -> bool {
     ready(socket, PollFlags::IN, Duration::ZERO).unwrap_or(false)
 }
 
@@ -39,7 +39,7 @@ fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<boo
 
 /// A connection that checks a stop flag while it waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InterruptibleStream<'a> {
+pub struct InterruptibleStream<'a> {
     stream: &'a TcpStream,
     stop: &'a AtomicBool,
     /// Time-out of a single wait.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use netrig_host::shown;
+use crate::shown;
 
 /// Maximum octets of a head.
 pub const LONGEST_HEAD: usize = 16 << 10;
