@@ -1,13 +1,15 @@
-//! A connection whose waits always end: with success, a time-out, or the end of the far end.
+//! A connection whose waits always end: with success, a time-out, or the end of the program.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+
+use crate::transient_error::is_transient;
 
 /// Maximum duration of one wait for a socket, after which the stop flag is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -37,14 +39,25 @@ fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<boo
     }
 }
 
-/// A connection that checks a stop flag while it waits.
+/// Sends a last message without waiting for the peer, and closes the sending side. Errors are ignored.
+pub fn dismiss(mut socket: &TcpStream, message: &[u8]) {
+    if socket.set_nonblocking(true).is_ok() {
+        // Unread octets would make the kernel reset the connection before the message is delivered.
+        let _ = socket.read(&mut [0; 1 << 13]);
+        let _ = socket.write(message);
+        let _ = socket.shutdown(Shutdown::Write);
+    }
+}
+
+/// A connection in non-blocking mode whose waits have deadlines.
 #[derive(Clone, Copy, Debug)]
 pub struct InterruptibleStream<'a> {
     stream: &'a TcpStream,
-    stop: &'a AtomicBool,
+    /// It is checked during each wait.
+    stop: Option<&'a AtomicBool>,
     /// Time-out of a single wait.
     pub patience: Duration,
-    /// Deadline of all waits, if there is one.
+    /// Deadline of all reads and writes, if there is one. It also holds for a peer that never lets them wait.
     pub until: Option<Instant>,
 }
 
@@ -52,7 +65,12 @@ impl<'a> InterruptibleStream<'a> {
     /// Wraps a connection and puts it into non-blocking mode.
     pub fn new(stream: &'a TcpStream, stop: &'a AtomicBool, patience: Duration) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, stop, patience, until: None })
+        Ok(Self { stream, stop: Some(stop), patience, until: None })
+    }
+
+    /// Wraps a connection that is already in non-blocking mode.
+    pub const fn until(stream: &'a TcpStream, until: Instant) -> Self {
+        Self { stream, stop: None, patience: Duration::MAX, until: Some(until) }
     }
 
     /// Repeats an operation until it does not block.
@@ -61,20 +79,22 @@ impl<'a> InterruptibleStream<'a> {
         what: PollFlags,
         mut attempt: impl FnMut(&'a TcpStream) -> io::Result<T>,
     ) -> io::Result<T> {
-        let deadline = Instant::now() + self.patience;
-        let deadline = self.until.map_or(deadline, |until| until.min(deadline));
+        let of_this_wait = Instant::now().checked_add(self.patience);
+        let deadline = of_this_wait.into_iter().chain(self.until).min();
+        let longest = if self.stop.is_some() { LOOK_EVERY } else { Duration::MAX };
         loop {
-            match attempt(self.stream) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done,
-            }
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("the far end is shutting down"));
-            }
-            if Instant::now() >= deadline {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            ready(self.stream, what, LOOK_EVERY)?;
+            match attempt(self.stream) {
+                Err(error) if is_transient(&error) => {}
+                done => return done,
+            }
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(io::Error::other("the far end is shutting down"));
+            }
+            ready(self.stream, what, left.map_or(longest, |left| left.min(longest)))?;
         }
     }
 }
@@ -88,6 +108,10 @@ impl Read for InterruptibleStream<'_> {
 impl Write for InterruptibleStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.when_ready(PollFlags::OUT, |mut stream| stream.write(bytes))
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.when_ready(PollFlags::OUT, |mut stream| stream.write_vectored(parts))
     }
 
     fn flush(&mut self) -> io::Result<()> {

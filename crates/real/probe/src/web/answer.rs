@@ -57,10 +57,10 @@ impl Objects {
         match (request.method.as_str(), length) {
             ("GET" | "HEAD", Some(length)) if length <= self.longest => {
                 let fill = if request.method == "GET" { length } else { 0 };
-                answer(200, "OK", length, &[("Content-Type", "application/octet-stream")], fill, closes)
+                answer(200, length, &[("Content-Type", "application/octet-stream")], fill, closes)
             }
-            ("GET" | "HEAD", _) => answer(404, "Not Found", 0, &[], 0, closes),
-            _ => answer(405, "Method Not Allowed", 0, &[("Allow", "GET, HEAD")], 0, closes),
+            ("GET" | "HEAD", _) => answer(404, 0, &[], 0, closes),
+            _ => answer(405, 0, &[("Allow", "GET, HEAD")], 0, closes),
         }
     }
 }
@@ -68,25 +68,15 @@ impl Objects {
 /// The answer to an invalid request: the connection cannot be used any further.
 fn refusal(error: &HttpError) -> ObjectResponse {
     let response = error.response();
-    ObjectResponse { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
+    ObjectResponse { status: response.status, head: response.closing(""), fill: 0, closes: true }
 }
 
-fn answer(
-    status: u16,
-    reason: &str,
-    length: u64,
-    fields: &[(&str, &str)],
-    fill: u64,
-    closes: bool,
-) -> ObjectResponse {
-    let mut all = vec![("Content-Length".to_owned(), length.to_string())];
+fn answer(status: u16, length: u64, fields: &[(&str, &str)], fill: u64, closes: bool) -> ObjectResponse {
+    let length = length.to_string();
     // Proxies must neither store nor transform the fill octets of a measurement.
-    all.push(("Cache-Control".into(), "no-store, no-transform".into()));
-    all.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    if closes {
-        all.push(("Connection".into(), "close".into()));
-    }
-    let head = HttpResponse { status, reason: reason.to_owned(), fields: all }.to_string().into_bytes();
+    let always = [("Content-Length", length.as_str()), ("Cache-Control", "no-store, no-transform")];
+    let close: &[_] = if closes { &[("Connection", "close")] } else { &[] };
+    let head = HttpResponse::new(status, &[&always, fields, close].concat()).to_string().into_bytes();
     ObjectResponse { status, head, fill, closes }
 }
 

@@ -90,18 +90,14 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
     let mut wire =
         InterruptibleStream::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
     wire.until = Some(StdInstant::now() + StdDuration::from(order.limit));
-    let request = HttpRequest {
-        method: "GET".into(),
-        target: order.url.path.clone(),
-        fields: [
-            ("Host", order.url.authority().as_str()),
-            ("User-Agent", "netrig"),
-            ("Accept-Encoding", "identity"),
-            ("Connection", "close"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into(),
-    };
+    let host = order.url.authority();
+    let fields = [
+        ("Host", host.as_str()),
+        ("User-Agent", "netrig"),
+        ("Accept-Encoding", "identity"),
+        ("Connection", "close"),
+    ];
+    let request = HttpRequest::get(&order.url.path, &fields);
     let mut fetch = Fetch { begin, connected, asked: monotonic_nanos(), ..Fetch::default() };
     let sent = wire.write_all(request.to_string().as_bytes());
     let end = match sent {
@@ -191,10 +187,7 @@ impl Fetch {
                     return Ok(FetchEnd::Complete);
                 }
             }
-            // If a server sends without a pause, no wait checks the limit.
-            if wire.until.is_some_and(|until| StdInstant::now() >= until) {
-                return Ok(FetchEnd::Limit);
-            }
+            // If a server sends without a pause, no wait checks the flag.
             if cancel.load(Ordering::Relaxed) {
                 return Ok(FetchEnd::Interrupted);
             }

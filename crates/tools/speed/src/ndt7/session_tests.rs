@@ -37,7 +37,7 @@ fn whole_test(test: Ndt7Test, piece: usize) {
     let upgrade = Upgrade::read(&head).unwrap();
     assert_eq!((upgrade.test, &upgrade.metadata[..]), (test, &[("client_name".into(), "netrig".into())][..]));
     let mut server = ServerSession::new(at(0), &upgrade, ConnectionInfo::default());
-    for bytes in upgrade.response().chunks(piece) {
+    for bytes in upgrade.response().to_string().as_bytes().chunks(piece) {
         client.handle_bytes(at(0), bytes);
     }
     let (mut measured, mut ended) = (Vec::new(), (None, None));
