@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use netrig_core::number::counted;
 use netrig_experiment::Results;
 use netrig_host::user_file;
 use serde_json::Value;
@@ -148,10 +149,9 @@ impl Coverage {
 
     /// `12 points and 120 runs of the whole experiment`.
     fn words(&self) -> String {
-        let counted = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let runs = counted(self.runs, "run");
+        let runs = counted(self.runs, "run", "runs");
         let made = match self.points {
-            Some(points) => format!("{} and {runs}", counted(points, "point")),
+            Some(points) => format!("{} and {runs}", counted(points, "point", "points")),
             None => runs,
         };
         match (self.is_part, self.substrates.is_empty()) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::{Unit, plain};
+use netrig_core::number::{Unit, plain, time};
 use netrig_probe::{Measure, ProbeReport, Stamps};
 
 /// All that a report says.
@@ -33,13 +33,12 @@ pub fn table(report: &ProbeReport) -> String {
     report.notes.iter().for_each(|note| line(note));
     line(&stamps(report.stamps));
     let source = report.source;
-    let seconds = |value: f64| quantity(value, &Unit::fitting("s", [value]));
     let rate = source.rate.map_or_else(String::new, |rate| format!(" at {} packets/s", plain(rate)));
     line(&format!(
         "sent{rate}, late by {} (p50), {} (p99), {} at most",
-        seconds(source.late_p50),
-        seconds(source.late_p99),
-        seconds(source.late_max)
+        time(source.late_p50),
+        time(source.late_p99),
+        time(source.late_max)
     ));
     text
 }

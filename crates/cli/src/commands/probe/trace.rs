@@ -13,7 +13,7 @@ use super::show::{quantity, stamps, written};
 use super::target;
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
-use netrig_core::number::Unit;
+use netrig_core::number::{Unit, rate};
 
 /// Ports that a trace asks: the one with which traceroute begins, and HTTP's.
 const UDP_PORT: u16 = 33434;
@@ -109,10 +109,7 @@ fn speed_of(measure: &Measure) -> String {
     match &measure.undefined {
         None => format!("link before: {value} {interval}"),
         Some(why) => {
-            let least = measure.low.map_or_else(String::new, |low| {
-                let unit = Unit::fitting("bit/s", [low]);
-                format!("{} or more: ", quantity(low, &unit))
-            });
+            let least = measure.low.map_or_else(String::new, |low| format!("{} or more: ", rate(low)));
             format!("link before: {least}{why}")
         }
     }

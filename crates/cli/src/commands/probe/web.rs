@@ -7,11 +7,10 @@ use netrig_probe::web::{Url, WebOrder, WebReport, web as carry_out};
 use super::arguments::Web;
 use super::ending::{exit_code, failure};
 use super::path_arguments::{Form, Target};
-use super::show::quantity;
 use super::target;
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
-use netrig_core::number::Unit;
+use netrig_core::number::{rate, time};
 
 pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     let url: Url = arguments.url.parse().map_err(Failure::request)?;
@@ -35,20 +34,18 @@ fn tell(report: &WebReport, form: Form) -> Result<ExitCode, Failure> {
 
 fn table(report: &WebReport) -> String {
     let mut text = format!("web {} at {}\n\n", report.url, report.address);
-    let seconds = |seconds: f64| quantity(seconds, &Unit::fitting("s", [seconds]));
     let mut line = |name: &str, value: Option<String>| {
         text += &format!("{name:<26}{}\n", value.unwrap_or_else(|| "undefined".into()));
     };
-    line("connection", Some(seconds(report.connect_s)));
-    line("first octet", report.first_byte_s.map(seconds));
-    line("in all", Some(seconds(report.total_s)));
+    line("connection", Some(time(report.connect_s)));
+    line("first octet", report.first_byte_s.map(time));
+    line("in all", Some(time(report.total_s)));
     line(
         "octets",
         Some(format!("{}{}", report.bytes, if report.complete { "" } else { ", not to the end" })),
     );
-    let rate = |rate: Option<f64>| rate.map(|rate| quantity(rate, &Unit::fitting("bit/s", [rate])));
-    line("rate", rate(report.rate));
-    line("rate after 1 s", rate(report.rate_after_first_second));
+    line("rate", report.rate.map(rate));
+    line("rate after 1 s", report.rate_after_first_second.map(rate));
     text += &format!("\n{}\n", report.found);
     report.notes.iter().for_each(|note| text += &format!("{note}\n"));
     text

@@ -256,7 +256,7 @@ impl Line {
             MeasureProgress::Arrived { way, at_s, bytes } => {
                 let (at, had) = std::mem::replace(&mut self.before, (at_s, bytes));
                 let rate = bytes.saturating_sub(had) as f64 * 8.0 / (at_s - at).max(1e-3);
-                format!("{} {at_s:4.1} s  {}", show::way(way), show::rate(rate))
+                format!("{} {at_s:4.1} s  {}", show::way(way), netrig_core::number::rate(rate))
             }
         };
         if self.is_live {

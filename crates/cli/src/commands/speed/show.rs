@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::{Unit, plain};
+use netrig_core::number::{counted, measured_share, rate, time};
 use netrig_speed::measure::{LineCapacity, PhaseReport, SpeedReport};
 use netrig_speed::meter::{Delays, OneWay, Throughput, TooShort};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Datagrams};
@@ -55,10 +55,10 @@ fn by(phase: &PhaseReport) -> String {
     let both = if phase.carrier.way() == Some(DataDirection::Both) { " that carry both ways" } else { "" };
     let what = match &phase.carrier {
         Carrier::Idle => "nothing".to_owned(),
-        Carrier::Tcp { streams: 1, .. } => "1 connection".to_owned(),
-        Carrier::Tcp { streams, .. } => format!("{streams} connections"),
-        Carrier::Sctp { streams: 1, .. } => "1 association of SCTP over UDP".to_owned(),
-        Carrier::Sctp { streams, .. } => format!("{streams} associations of SCTP over UDP"),
+        Carrier::Tcp { streams, .. } => counted((*streams).into(), "connection", "connections"),
+        Carrier::Sctp { streams, .. } => {
+            format!("{} of SCTP over UDP", counted((*streams).into(), "association", "associations"))
+        }
         Carrier::Udp { size, load: DatagramLoad::Told, .. } => {
             return format!("what the line carries of datagrams of {size} B");
         }
@@ -74,19 +74,19 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         (None, None) => vec!["next to nothing arrived".to_owned()],
     };
     if let Some(told) = &phase.connections {
-        lines.extend(told.sent_again.map(|share| format!("sent again  {:.3} %", share * 100.0)));
+        lines.extend(told.sent_again.map(|share| format!("sent again  {}", measured_share(share))));
         lines.extend(told.window_limited.zip(told.buffer_limited).map(|(window, buffer)| {
             format!(
-                "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
-                window * 100.0,
-                buffer * 100.0
+                "held back   by the receive window {}, by the send buffer {} of the time",
+                measured_share(window),
+                measured_share(buffer)
             )
         }));
     }
     if let Some(told) = &phase.transfer {
         let ratio = told.transfer_time_ratio.map(|ratio| format!("transfer time ratio {ratio:.2}, "));
-        let delay = told.buffer_delay.map(|delay| format!(", buffer delay {:.0} %", delay * 100.0));
-        let efficiency = format!("efficiency {:.2} %", told.efficiency * 100.0);
+        let delay = told.buffer_delay.map(|delay| format!(", buffer delay {}", measured_share(delay)));
+        let efficiency = format!("efficiency {}", measured_share(told.efficiency));
         let words = [ratio.unwrap_or_default(), efficiency, delay.unwrap_or_default()].concat();
         lines.push(format!("RFC 6349    {words}"));
         lines.extend(told.fault().map(|fault| format!("            {fault}")));
@@ -101,11 +101,11 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         format!("clock       the receiver's was set, by up to {set:.3} s: delays of that moment are not told")
     }));
     lines.extend(phase.added_delay.map(|told| {
-        let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
+        let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(time);
         format!("added delay {mean} (mean), {least} at least, {most} at most, above the shortest datagram's")
     }));
     lines.extend(phase.loaded.map(|told| {
-        let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(|value| seconds(Some(value)));
+        let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(time);
         format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
     }));
     lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
@@ -137,9 +137,9 @@ fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String>
     }
     let steady = if throughput.steady { "" } else { "; not steady: measure for longer" };
     lines.push(format!(
-        "instability {:.1} %, longest stall {:.1} s{steady}",
-        throughput.instability * 100.0,
-        throughput.longest_stall_s
+        "instability {}, longest stall {}{steady}",
+        measured_share(throughput.instability),
+        time(throughput.longest_stall_s)
     ));
     lines
 }
@@ -161,9 +161,9 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
     }
     if let (true, Some(beneath)) = (found.saturated, found.loss_beneath) {
         lines.push(format!(
-            "lost        {:.3} % a little above it, {:.3} % of {} a little below",
-            found.loss_above * 100.0,
-            beneath * 100.0,
+            "lost        {} a little above it, {} of {} a little below",
+            measured_share(found.loss_above),
+            measured_share(beneath),
             found.sent_beneath
         ));
     }
@@ -171,24 +171,24 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
 }
 
 fn lost(sent: &Datagrams, came: &Datagrams) -> String {
-    let share = 100.0 * came.lost as f64 / (sent.sent.max(1)) as f64;
+    let share = measured_share(came.lost as f64 / (sent.sent.max(1)) as f64);
     // iperf3's servers tell how many, and not how they lie.
-    let periods = came
-        .loss_periods
-        .map(|told| format!(" in {} periods, {} at most in a row", told.periods, told.longest));
+    let periods = came.loss_periods.map(|told| {
+        format!(" in {}, {} at most in a row", counted(told.periods, "period", "periods"), told.longest)
+    });
     // Nor, of what they receive, what came late or twice.
     let order = came.reordered.zip(came.duplicated);
     let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
-    let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", seconds(Some(jitter))));
+    let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", time(jitter)));
     let more = [periods, order, jitter].map(Option::unwrap_or_default).concat();
-    format!("lost        {} of {} ({share:.3} %){more}", came.lost, sent.sent)
+    format!("lost        {} of {} ({share}){more}", came.lost, sent.sent)
 }
 
 /// Both directions in a line.
 fn one_way(told: Option<&OneWay>) -> Option<String> {
     let told = told?;
     let bound = if told.bound_s > 0.0 {
-        format!("; each may be wrong by {}", seconds(Some(told.bound_s)))
+        format!("; each may be wrong by {}", time(told.bound_s))
     } else {
         String::new()
     };
@@ -226,26 +226,20 @@ fn responsiveness(told: &Responsiveness) -> Vec<String> {
 fn too_short(told: &TooShort) -> String {
     let why = match (told.unacknowledged, told.round_trip_s) {
         (0, Some(round_trip_s)) => {
-            format!("a round trip under load took up to {}", seconds(Some(round_trip_s)))
+            format!("a round trip under load took up to {}", time(round_trip_s))
         }
         (some, _) => format!("no data was acknowledged of {some} of {} connections", told.connections),
     };
     format!(
         "too short   in {} {why}: this tells how connections begin, not what they do under load; take --time {}s",
-        seconds(Some(told.lasted_s)),
+        time(told.lasted_s),
         told.enough_s
     )
 }
 
 /// A time in the unit that suits it; that of a lost packet has no end.
 fn seconds(value: Option<f64>) -> String {
-    match value {
-        Some(value) => {
-            let unit = Unit::fitting("s", [value]);
-            format!("{} {}", plain(unit.convert(value)), unit.name())
-        }
-        None => "lost".to_owned(),
-    }
+    value.map_or_else(|| "lost".to_owned(), time)
 }
 
 /// Round trips in a line.
@@ -259,17 +253,6 @@ fn delays(told: &Delays) -> String {
         told.lost,
         told.sent
     )
-}
-
-/// Bits per second in the unit that suits it.
-pub fn rate(bits_per_s: f64) -> String {
-    let (size, unit) = match bits_per_s {
-        rate if rate >= 1e9 => (1e9, "Gbit/s"),
-        rate if rate >= 1e6 => (1e6, "Mbit/s"),
-        rate if rate >= 1e3 => (1e3, "kbit/s"),
-        _ => (1.0, "bit/s"),
-    };
-    format!("{:.2} {unit}", bits_per_s / size)
 }
 
 /// Which way, in a word.
@@ -291,14 +274,14 @@ mod tests {
     fn of_datagrams_no_more_is_said_than_was_counted() {
         let sent = Datagrams { sent: 200, ..Datagrams::default() };
         let there = Datagrams { received: 199, lost: 1, jitter_s: Some(0.000_25), ..Datagrams::default() };
-        assert_eq!(lost(&sent, &there), "lost        1 of 200 (0.500 %); jitter 250 µs");
+        assert_eq!(lost(&sent, &there), "lost        1 of 200 (0.5 %); jitter 250 µs");
         let loss_periods = Some(LossPeriods { lost: 1, periods: 1, longest: 1, noticeable: 0 });
         let order = (Some(2), Some(0));
         let here =
             Datagrams { loss_periods, reordered: order.0, duplicated: order.1, jitter_s: None, ..there };
         assert_eq!(
             lost(&sent, &here),
-            "lost        1 of 200 (0.500 %) in 1 periods, 1 at most in a row; 2 reordered, 0 twice"
+            "lost        1 of 200 (0.5 %) in 1 period, 1 at most in a row; 2 reordered, 0 twice"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_core::Duration;
+use netrig_core::{Duration, number};
 use serde::Serialize;
 
 use super::super::error::ProbeError;
@@ -248,16 +248,9 @@ fn found(report: &WebReport, end: &FetchEnd) -> String {
     };
     let answer = format!("the server answers {status} {}", report.reason);
     let answer = answer.trim_end();
-    let received = report.rate.map_or_else(
-        || format!("{} B arrived", report.bytes),
-        |rate| {
-            format!(
-                "{} B arrived at {:.3} Mbit/s, from the request to the last octet",
-                report.bytes,
-                rate / 1e6
-            )
-        },
-    );
+    let at =
+        report.rate.map(|rate| format!(" at {}, from the request to the last octet", number::rate(rate)));
+    let received = format!("{} B arrived{}", report.bytes, at.unwrap_or_default());
     match end {
         _ if report.location.is_some() => {
             let place = report.location.as_deref().unwrap_or_default();

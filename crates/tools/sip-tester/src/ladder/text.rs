@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Ladder, LadderRow};
+use netrig_core::number::counted;
 
 /// How times are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,8 +132,7 @@ impl Ladder {
 
     /// How many messages are hidden, in words.
     pub(super) fn hidden_words(&self) -> String {
-        let messages = if self.hidden == 1 { "message is" } else { "messages are" };
-        format!("{} {messages} hidden", self.hidden)
+        format!("{} hidden", counted(self.hidden as u64, "message is", "messages are"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What transfers, calls and video of a path have in common: the far end, and what is said of a stream.
 
 use netrig_core::Duration;
+use netrig_core::number::time;
 use netrig_probe::control::PORT;
 use netrig_probe::receiver::Remote;
 use netrig_probe::{DelayBasis, MediaStreamReport};
@@ -35,12 +36,8 @@ pub fn fault(stream: &MediaStreamReport, bearable: Duration) -> Option<String> {
     if let Some(step) = stream.stepped {
         return Some(format!("the wall clock of the far end was stepped by {} s", step.as_secs_f64()));
     }
-    let late = || {
-        format!(
-            "packets left up to {:.1} ms late: this machine is too busy",
-            stream.latest.as_secs_f64() * 1e3
-        )
-    };
+    let late =
+        || format!("packets left up to {} late: this machine is too busy", time(stream.latest.as_secs_f64()));
     (stream.latest > bearable).then(late)
 }
 
@@ -49,8 +46,8 @@ pub fn measured_by(delay: DelayBasis) -> String {
     match delay {
         DelayBasis::OneClock => "one clock at both ends".to_owned(),
         DelayBasis::Assumed { within_s } => format!(
-            "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {:.1} ms at most",
-            within_s * 1e3
+            "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {} at most",
+            time(within_s)
         ),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use netrig_core::number::{rate, time};
 use netrig_host::socket::TcpOptions;
 use netrig_probe::transfer::{FILE_BYTES, FtpOrder, FtpReport, TcpOrder, TcpReport, TcpSample, ftp, tcp};
 use netrig_traffic::FtpDirection;
@@ -97,13 +98,13 @@ fn ftp_json(report: &FtpReport) -> Value {
 fn ftp_text(report: &FtpReport) -> String {
     format!(
         "{} B by FTP; the server says: {}\n\
-         data transfer   {:.3} s, {:.0} B/s of the file\n\
-         whole session   {:.3} s, log-in and farewell included\n",
+         data transfer   {}, {:.0} B/s of the file\n\
+         whole session   {}, log-in and farewell included\n",
         report.bytes,
         report.greeting,
-        report.transfer_s,
+        time(report.transfer_s),
         report.bytes as f64 / report.transfer_s,
-        report.session_s,
+        time(report.session_s),
     )
 }
 
@@ -133,15 +134,15 @@ fn tcp_json(report: &TcpReport) -> Value {
 
 fn tcp_text(report: &TcpReport) -> String {
     let mut text = format!(
-        "{} B by TCP ({}) in {:.3} s: {:.0} B/s of application bytes\n\
-         baseline round trip      {:.3} ms\n\
+        "{} B by TCP ({}) in {}: {:.0} B/s of application bytes\n\
+         baseline round trip      {}\n\
          path MTU                 {} B, {} B of them the file's\n\
          buffers                  {} B to send from, a window of {} B at the far end\n",
         report.bytes,
         report.congestion,
-        report.transfer_s,
+        time(report.transfer_s),
         report.bytes as f64 / report.transfer_s,
-        report.round_trip.as_secs_f64() * 1e3,
+        time(report.round_trip.as_secs_f64()),
         report.path_mtu,
         report.segment,
         report.send_buffer,
@@ -149,8 +150,8 @@ fn tcp_text(report: &TcpReport) -> String {
     );
     if let Some(path) = &report.path {
         text += &format!(
-            "bottleneck, as given     {:.3} Mbit/s of IP packets\nbandwidth-delay product  {:.0} B\n",
-            path.bottleneck_bits_per_s / 1e6,
+            "bottleneck, as given     {} of IP packets\nbandwidth-delay product  {:.0} B\n",
+            rate(path.bottleneck_bits_per_s),
             path.bandwidth_delay_bytes(),
         );
     }

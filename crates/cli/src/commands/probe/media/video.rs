@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use netrig_core::number::rate;
 use netrig_core::{Dscp, Duration};
 use netrig_host::user_file;
 use netrig_probe::MediaStreamReport;
@@ -131,10 +132,10 @@ const fn word(state: PictureState) -> &'static str {
 
 fn as_text(clip: &Clip, viewings: &[Viewing]) -> String {
     let mut text = format!(
-        "{} pictures in {} packets, {:.0} kbit/s of RTP\n\n{:<8}{:>12}{:>14}{:>12}{:>12}{:>10}{:>8}\n",
+        "{} pictures in {} packets, {} of RTP\n\n{:<8}{:>12}{:>14}{:>12}{:>12}{:>10}{:>8}\n",
         clip.pictures().len(),
         clip.packets().len(),
-        clip.bytes() as f64 * 8.0 / clip.seconds() / 1e3,
+        rate(clip.bytes() as f64 * 8.0 / clip.seconds()),
         "dscp",
         "missing",
         "intact",

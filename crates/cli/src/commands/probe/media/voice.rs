@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use netrig_core::Duration;
+use netrig_core::number::time;
 use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::{VoiceOrder, call};
@@ -87,12 +88,12 @@ fn as_text(stream: &MediaStreamReport, quality: &CallQuality) -> String {
     format!(
         "rating R              {:.1} of 93.2 (ITU-T G.107)\n\
          mean opinion score    {:.2} of 4.5\n\
-         delay, mouth to ear   {:.1} ms by {}\n\
+         delay, mouth to ear   {} by {}\n\
          missing at play-out   {} of {} packets, {} of them too late\n\
          burst ratio           {:.2}\n",
         quality.rating,
         quality.opinion,
-        quality.delay_s * 1e3,
+        time(quality.delay_s),
         measured_by(stream.delay),
         percent(quality.missing),
         stream.sent,

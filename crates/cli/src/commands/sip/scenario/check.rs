@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
+use netrig_core::number::counted;
 use netrig_core::text::wrapped;
 use netrig_host::user_file;
 use netrig_sip_tester::ladder;
@@ -172,8 +173,7 @@ fn written(script: &CallScript, out: Option<&Path>) -> Result<ExitCode, Failure>
 }
 
 fn report(script: &CallScript, warnings: &[ScenarioWarning], width: usize) -> String {
-    let count = script.steps.len();
-    let steps = if count == 1 { "1 step" } else { &format!("{count} steps") };
+    let steps = counted(script.steps.len() as u64, "step", "steps");
     let mut text = format!("{:?}: {steps}\n", script.name);
     for (step, number) in script.steps.iter().zip(1..) {
         let line = format!("{number:>4}  line {:<5} {}", step.line, step.words());

@@ -2,7 +2,7 @@
 
 use netrig_speed::tune::{RateFrom, SettingFinding, SettingVerdict, Tuning};
 
-use super::super::show::rate;
+use netrig_core::number::{rate, time};
 
 /// All that was found: first what was known of the path, then each setting, what is to be mended at the end.
 pub(super) fn table(tuning: &Tuning) -> String {
@@ -45,10 +45,9 @@ pub(super) fn table(tuning: &Tuning) -> String {
 fn heading(tuning: &Tuning) -> String {
     let to = tuning.host.map_or_else(|| "no path named".to_owned(), |host| format!("the path to {host}"));
     let by = tuning.interface.as_ref().map_or_else(String::new, |name| format!(" by {name}"));
-    let round_trip = tuning.round_trip_s.map_or_else(
-        || "round trip not known".to_owned(),
-        |seconds| format!("round trip {:.3} ms", seconds * 1e3),
-    );
+    let round_trip = tuning
+        .round_trip_s
+        .map_or_else(|| "round trip not known".to_owned(), |seconds| format!("round trip {}", time(seconds)));
     let rate = tuning.rate_bits_per_s.map_or_else(
         || "rate not known: --rate, or --measure".to_owned(),
         |bits_per_s| {
