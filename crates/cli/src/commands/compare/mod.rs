@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use netrig_core::Fraction;
 use netrig_core::number::Unit;
+use netrig_core::text::AlignedTable;
 use netrig_experiment::{Agreement, Design, Point, PointRuns, Results, constant_level, differing_constants};
 use netrig_runner::{StoredResults, recorded};
 use netrig_store::Store;
@@ -211,15 +212,13 @@ fn differences(first: &Origin, second: &Origin) -> String {
     } else {
         out += "what was different when they were made:";
         let written = |fact: &Option<Fact>| fact.as_ref().map_or_else(|| "–".to_owned(), Fact::to_string);
-        let rows = changes
-            .iter()
-            .map(|Change { what, first, second }| [what.clone(), written(first), written(second)]);
-        let rows = Vec::from_iter(rows);
-        let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let (before, value) = (widest(0), widest(1));
-        for [what, first, second] in &rows {
-            out += &format!("\n  {what:<before$}  {first:<value$}  {second}");
+        let mut table = AlignedTable::list("lll");
+        for Change { what, first, second } in &changes {
+            table.row([format!("  {what}"), written(first), written(second)]);
         }
+        out.push('\n');
+        table.write(&mut out);
+        out.pop();
     }
     let common = first.common(second);
     if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }

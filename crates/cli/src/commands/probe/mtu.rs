@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use netrig_core::Size;
+use netrig_core::text::AlignedTable;
 use netrig_probe::control::PORT;
 use netrig_probe::path_mtu::{MtuResponder, PathMtuOrder, PathMtuReport, path_mtu};
 
@@ -52,25 +53,27 @@ fn table(report: &PathMtuReport) -> String {
     if report.interrupted {
         text += "  interrupted: what was known until then\n";
     }
-    text += "\npacket           sent  answered  told too long\n";
+    let mut sizes = AlignedTable::aligned("lrrr", ["packet", "sent", "answered", "told too long"]);
     for size in &report.sizes {
-        let (packet, tried) = (format!("{} B", size.size), size.tried);
-        text += &format!("{packet:<12}  {:>7}  {:>8}  {:>13}\n", tried.sent, tried.answered, tried.told);
+        let tried = [size.tried.sent, size.tried.answered, size.tried.told].map(|count| count.to_string());
+        sizes.row([format!("{} B", size.size)].into_iter().chain(tried));
     }
+    sizes.write(&mut text);
     if let Some(segments) = &report.segments {
-        text += "\nTCP segments     announced  received there\n";
-        let row = |who: &str, announced: Option<u32>, received: Option<(u32, bool)>| {
+        let mut table = AlignedTable::aligned("lrr", ["TCP segments", "announced", "received there"]);
+        let mut row = |who: &str, announced: Option<u32>, received: Option<(u32, bool)>| {
             let announced = announced.map_or_else(|| "?".into(), |bytes| format!("{bytes} B"));
             let received = match received {
                 None => "?".into(),
                 Some((bytes, true)) => format!("{bytes} B"),
                 Some((bytes, false)) => format!("{bytes} B or more"),
             };
-            format!("{who:<15}  {announced:>9}  {received:>14}\n")
+            table.row([who.to_owned(), announced, received]);
         };
         let (near, far) = (segments.near, segments.far);
-        text += &row("this end", Some(near.announced), far.map(|far| (far.received, far.exactly)));
-        text += &row("the far end", far.map(|far| far.announced), Some((near.received, near.exactly)));
+        row("this end", Some(near.announced), far.map(|far| (far.received, far.exactly)));
+        row("the far end", far.map(|far| far.announced), Some((near.received, near.exactly)));
+        table.write(&mut text);
     }
     text += &format!("\n{}\n", report.found);
     report.notes.iter().for_each(|note| text += &format!("{note}\n"));

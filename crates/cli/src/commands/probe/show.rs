@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::{Unit, plain, time};
+use netrig_core::number::{Unit, percent, plain, time};
+use netrig_core::text::AlignedTable;
 use netrig_probe::{Measure, ProbeReport, Stamps};
 
 /// All that a report says.
@@ -17,18 +18,21 @@ pub fn table(report: &ProbeReport) -> String {
     if report.interrupted {
         line("  interrupted: what had been measured until then");
     }
+    let mut table = AlignedTable::list("lrlr");
     for section in report.sections.iter().filter(|section| !section.measures.is_empty()) {
-        line("");
-        let percent = format!("{:.0} %", report.confidence * 100.0);
-        line(&row(&section.name.replace('_', " "), "value", &format!("{percent} interval"), "n"));
+        table.row([String::new()]);
+        let interval = format!("{} interval", percent(report.confidence));
+        table.row([section.name.replace('_', " "), "value".into(), interval, "n".into()]);
         for measure in &section.measures {
             let (value, interval) = written(measure);
-            line(&row(&measure.name.replace('_', " "), &value, &interval, &measure.n.to_string()));
+            table.row([measure.name.replace('_', " "), value, interval, measure.n.to_string()]);
             if let Some(why) = &measure.undefined {
-                line(&format!("    {why}"));
+                table.row([format!("    {why}")]);
             }
         }
     }
+    table.write(&mut text);
+    let mut line = |words: &str| writeln!(text, "{words}").unwrap_or_default();
     line("");
     report.notes.iter().for_each(|note| line(note));
     line(&stamps(report.stamps));
@@ -49,18 +53,6 @@ pub fn stamps(stamps: Stamps) -> String {
         "stamps of the kernel: {} of {} packets sent, {} of {} received",
         stamps.sent_by_kernel, stamps.sent, stamps.received_by_kernel, stamps.received
     )
-}
-
-fn row(name: &str, value: &str, interval: &str, n: &str) -> String {
-    // Widths in characters: units and thousands have some of several bytes.
-    let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()));
-    let row = format!(
-        "{name}{}{}{value}  {interval}{}{n}",
-        pad(name, 26),
-        pad(value, 12),
-        pad(interval, (28 - n.len().min(8)).max(1) + 1),
-    );
-    row.trim_end().to_owned()
 }
 
 /// A measure's value and its interval, in a unit that suits the value.

@@ -11,6 +11,7 @@ use super::target;
 use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
 use netrig_core::number::{rate, time};
+use netrig_core::text::AlignedTable;
 
 pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     let url: Url = arguments.url.parse().map_err(Failure::request)?;
@@ -34,8 +35,9 @@ fn tell(report: &WebReport, form: Form) -> Result<ExitCode, Failure> {
 
 fn table(report: &WebReport) -> String {
     let mut text = format!("web {} at {}\n\n", report.url, report.address);
+    let mut table = AlignedTable::list("ll");
     let mut line = |name: &str, value: Option<String>| {
-        text += &format!("{name:<26}{}\n", value.unwrap_or_else(|| "undefined".into()));
+        table.row([name.to_owned(), value.unwrap_or_else(|| "undefined".into())]);
     };
     line("connection", Some(time(report.connect_s)));
     line("first octet", report.first_byte_s.map(time));
@@ -46,6 +48,7 @@ fn table(report: &WebReport) -> String {
     );
     line("rate", report.rate.map(rate));
     line("rate after 1 s", report.rate_after_first_second.map(rate));
+    table.write(&mut text);
     text += &format!("\n{}\n", report.found);
     report.notes.iter().for_each(|note| text += &format!("{note}\n"));
     text

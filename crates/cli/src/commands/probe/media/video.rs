@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netrig_core::number::rate;
+use netrig_core::text::AlignedTable;
 use netrig_core::{Dscp, Duration};
 use netrig_host::user_file;
 use netrig_probe::MediaStreamReport;
@@ -132,18 +133,13 @@ const fn word(state: PictureState) -> &'static str {
 
 fn as_text(clip: &Clip, viewings: &[Viewing]) -> String {
     let mut text = format!(
-        "{} pictures in {} packets, {} of RTP\n\n{:<8}{:>12}{:>14}{:>12}{:>12}{:>10}{:>8}\n",
+        "{} pictures in {} packets, {} of RTP\n",
         clip.pictures().len(),
         clip.packets().len(),
         rate(clip.bytes() as f64 * 8.0 / clip.seconds()),
-        "dscp",
-        "missing",
-        "intact",
-        "impaired",
-        "frozen",
-        "PSNR (dB)",
-        "SSIM"
     );
+    let headings = ["dscp", "missing", "intact", "impaired", "frozen", "PSNR (dB)", "SSIM"];
+    let mut table = AlignedTable::aligned("lrrrrrr", headings);
     for viewing in viewings {
         let [missing, intact] = [1.0 - share(&viewing.came), share(&clip.intact(&viewing.came))].map(percent);
         let [impaired, frozen, psnr, ssim] = match &viewing.watched {
@@ -157,13 +153,13 @@ fn as_text(clip: &Clip, viewings: &[Viewing]) -> String {
             ],
             None => [const { String::new() }; 4].map(|_| "-".to_owned()),
         };
-        let dscp = viewing.dscp.to_string();
-        text += &format!("{dscp:<8}{missing:>12}{intact:>14}{impaired:>12}{frozen:>12}{psnr:>10}{ssim:>8}\n");
+        table.row([viewing.dscp.to_string(), missing, intact, impaired, frozen, psnr, ssim]);
         let said = viewing.stream.icmp_errors.sentences();
-        said.iter().for_each(|sentence| text += &format!("{sentence}\n"));
+        said.into_iter().for_each(|sentence| table.row([sentence]));
         if let Some(fault) = &viewing.fault {
-            text += &format!("invalid: {fault}\n");
+            table.row([format!("invalid: {fault}")]);
         }
     }
+    table.write(&mut text);
     text
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::text::wrapped;
+use netrig_core::text::{AlignedTable, wrapped};
 use netrig_sip_tester::conformance::{
     BackgroundReport, ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel,
     TestPurpose,
@@ -46,14 +46,13 @@ pub fn report(document: &ConformanceDocument, width: usize) -> String {
     if let Some(load) = &document.background {
         text += &beside(load, width);
     }
-    let _ = writeln!(text, "\n{:<14} selected   run  PASS  FAIL  INCONC", "group");
+    let headings = ["group", "selected", "run", "PASS", "FAIL", "INCONC"];
+    let mut table = AlignedTable::aligned("lrrrrr", headings);
     for (name, counts) in document.groups() {
-        let _ = writeln!(
-            text,
-            "{name:<14} {:>8} {:>5} {:>5} {:>5} {:>7}",
-            counts.selected, counts.run, counts.pass, counts.fail, counts.inconc
-        );
+        let all = [counts.selected, counts.run, counts.pass, counts.fail, counts.inconc];
+        table.row([name.to_string()].into_iter().chain(all.map(|count| count.to_string())));
     }
+    table.write(&mut text);
     let mut failed = document.with_verdict(PurposeVerdict::Fail).peekable();
     if failed.peek().is_some() {
         text.push_str("\nFAIL\n");

@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::counted;
-use netrig_core::number::{percent, plain};
-use netrig_core::text::wrapped;
+use netrig_core::number::{counted, micros, percent, plain, time};
+use netrig_core::text::{AlignedTable, truncated, wrapped};
 use netrig_sip_net::load::DelayRow;
 use netrig_sip_tester::media::{MediaReport, MediaShare};
 use netrig_sip_tester::scenario::{ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow};
 
-use netrig_core::number::micros;
-use netrig_core::text::AlignedTable;
 use netrig_sip_tester::keep::{kept, written};
 use netrig_sip_tester::load_text::tester;
 
@@ -103,20 +100,13 @@ fn steps(document: &ScenarioDocument, width: usize, text: &mut String) {
     const NUMBERS: usize = 48;
     const WORDS: std::ops::RangeInclusive<usize> = 30..=60;
     let room = width.saturating_sub(NUMBERS).clamp(*WORDS.start(), *WORDS.end());
-    let _ = writeln!(
-        text,
-        "\nstep  {:<room$}  {:>9}{:>8}{:>11}{:>12}",
-        "", "messages", "again", "timed out", "unexpected"
-    );
+    let headings = ["step", "", "messages", "again", "timed out", "unexpected"];
+    let mut table = AlignedTable::aligned("rlrrrr", headings);
     for StepRow { step, what, done, again, timeouts, unexpected, .. } in &document.steps {
-        let mut words: String = what.chars().take(room).collect();
-        if what.chars().count() > room {
-            words.pop();
-            words.push('…');
-        }
-        let _ =
-            writeln!(text, "{step:>4}  {words:<room$}  {done:>9}{again:>8}{timeouts:>11}{unexpected:>12}");
+        let counts = [done, again, timeouts, unexpected].map(|count| count.to_string());
+        table.row([step.to_string(), truncated(what, room)].into_iter().chain(counts));
     }
+    table.write(text);
 }
 
 fn delays(document: &ScenarioDocument, text: &mut String) {
@@ -136,7 +126,7 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
         _ => write(mean.value),
     };
     let share = |mean: &MediaShare| written(mean, &percent);
-    let span = |mean: &MediaShare| written(mean, &|span| micros(span.max(0.0) * 1e6));
+    let span = |mean: &MediaShare| written(mean, &|span| time(span.max(0.0)));
     let score = |mean: &MediaShare| written(mean, &|score| format!("{score:.2}"));
     let _ = writeln!(text, "\nvoice, {} in {}", voice.codec, counted(voice.calls, "call", "calls"));
     let rows = [
@@ -147,9 +137,11 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
         ("round trip (RTCP)", voice.round_trip_s.as_ref().map(span)),
         ("MOS (ITU-T G.107)", voice.mos.as_ref().map(score)),
     ];
+    let mut table = AlignedTable::list("ll");
     for (name, value) in rows {
-        let _ = writeln!(text, "  {name:<26}{}", value.unwrap_or_else(|| "–".to_owned()));
+        table.row([format!("  {name}"), value.unwrap_or_else(|| "–".to_owned())]);
     }
+    table.write(text);
     if voice.mos.is_some() && voice.round_trip_s.is_none() {
         let note =
             "  no report came back that tells the round trip: the score is without the network's delay";

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use netrig_core::text::AlignedTable;
 use netrig_sip_net::server::Tally;
 use netrig_sip_net::tap::KeptMessages;
 use serde::Serialize;
@@ -31,16 +32,17 @@ pub const fn document<'a>(
 /// A table of messages, and a line for each thing that went wrong.
 pub fn table(tally: &Tally) -> String {
     let mut text = String::new();
-    let mut line = |words: String| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
-    let row = |name: &str, came: &str, left: &str| format!("{name:<12}{came:>12}{left:>12}");
-    line(row("", "received", "sent"));
+    let mut table = AlignedTable::list("lrr");
+    table.row(["", "received", "sent"].map(str::to_owned));
     for (came, left) in
         [(&tally.received.requests, &tally.sent.requests), (&tally.received.responses, &tally.sent.responses)]
     {
         for (name, came, left) in joined(came, left) {
-            line(row(name, &came.to_string(), &left.to_string()));
+            table.row([name.to_owned(), came.to_string(), left.to_string()]);
         }
     }
+    table.write(&mut text);
+    let mut line = |words: String| writeln!(text, "{words}").unwrap_or_default();
     line(String::new());
     let connections = &tally.connections;
     line(format!(
@@ -82,9 +84,9 @@ mod tests {
         tally.received.requests.insert("INVITE", 12);
         tally.sent.responses.insert("1xx", 12);
         tally.unreadable.count("x");
-        let expected = "                received        sent\n\
-                        INVITE                12           0\n\
-                        1xx                    0          12\n\n\
+        let expected = "        received  sent\n\
+                        INVITE        12     0\n\
+                        1xx            0    12\n\n\
                         connections: 0 accepted, 0 refused, 0 opened\n\
                         datagrams that the sockets had no room for: 2\n\
                         messages that are no SIP: 1, x\n";

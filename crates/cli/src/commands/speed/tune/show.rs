@@ -3,25 +3,18 @@
 use netrig_speed::tune::{RateFrom, SettingFinding, SettingVerdict, Tuning};
 
 use netrig_core::number::{rate, time};
+use netrig_core::text::AlignedTable;
 
 /// All that was found: first what was known of the path, then each setting, what is to be mended at the end.
 pub(super) fn table(tuning: &Tuning) -> String {
     let mut text = heading(tuning);
-    let widest = |of: fn(&SettingFinding) -> &str| {
-        tuning.settings.iter().map(|finding| of(finding).chars().count()).max().unwrap_or(0)
-    };
-    let (name, now) = (widest(|finding| &finding.name), widest(|finding| now(finding)));
-    text += &format!("\n{:<name$}  {:<now$}  {:<9}  needs\n", "setting", "now", "verdict");
+    let mut table = AlignedTable::aligned("llll", ["setting", "now", "verdict", "needs"]);
     for finding in &tuning.settings {
-        let needs = finding.needs.as_deref().unwrap_or_default();
-        let row = format!(
-            "{:<name$}  {:<now$}  {:<9}  {needs}",
-            finding.name,
-            self::now(finding),
-            verdict(finding.verdict)
-        );
-        text += &format!("{}\n", row.trim_end());
+        let [now, needs] =
+            [finding.now.as_deref().unwrap_or("?"), finding.needs.as_deref().unwrap_or_default()];
+        table.row([&finding.name, now, verdict(finding.verdict), needs].map(str::to_owned));
     }
+    table.write(&mut text);
     text += &format!("\n{}\n", tuning.found);
     for finding in tuning.settings.iter().filter(|finding| finding.mend.is_some()) {
         let mend = finding.mend.as_deref().unwrap_or_default();
@@ -61,10 +54,6 @@ fn heading(tuning: &Tuning) -> String {
     );
     let window = tuning.window_bytes.map_or_else(String::new, |bytes| format!("; window {bytes} B"));
     format!("{to}{by}: {round_trip}; {rate}{window}\n")
-}
-
-fn now(finding: &SettingFinding) -> &str {
-    finding.now.as_deref().unwrap_or("?")
 }
 
 const fn verdict(verdict: SettingVerdict) -> &'static str {
