@@ -10,6 +10,7 @@ mod keeping;
 pub mod load;
 mod metrics_arguments;
 mod rate;
+mod reach;
 mod scenario;
 mod serve;
 mod show;

@@ -11,18 +11,16 @@ mod script;
 use std::process::ExitCode;
 
 use netrig_core::Seeds;
-use netrig_host::is_public;
-use netrig_host::{HostAddress, random, tls};
+use netrig_host::{HostAddress, random};
 use netrig_sip::manual::{ManualClient, ManualClientConfig, MessageChange};
 use netrig_sip::transaction::Timing;
-use netrig_sip::{Host, SipUri, Uri};
-use netrig_sip_net::{Line, LineTls, Transport, server_name};
+use netrig_sip::{SipUri, Uri};
+use netrig_sip_net::Line;
 use serde::Serialize;
 
 use self::conversation::{Conversation, Ended};
 use self::ladder::{Entry, Ladder};
-use super::subject::{may_test, name_of, target};
-use crate::commands::probe::{Target, resolve};
+use super::subject::target;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::until_interrupted;
 use netrig_sip_tester::screen::terminal;
@@ -101,37 +99,9 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
 
 /// The socket to the server, which may be tested.
 fn line(typed: &Call) -> Result<Line, Failure> {
-    let (transport, host) = target(&typed.target)?;
-    let address =
-        resolve(&Target { target: host.to_owned(), ipv4: false, ipv6: false }, transport.default_port())?;
-    let may_test = may_test(typed.i_may_test.as_deref(), host)?;
-    if is_public(address.ip()) && !may_test {
-        return Err(Failure::request(format!(
-            "{} is a public address: if you may test it, say so with --i-may-test HOST",
-            address.ip()
-        )));
-    }
-    if typed.authorities.is_some() && transport != Transport::Tls {
-        return Err(Failure::request(format!(
-            "--authorities is of calls over TLS, not over {}",
-            transport.name()
-        )));
-    }
-    let tls =
-        (transport == Transport::Tls).then(|| in_tls(typed, &name_of(host, address.ip()))).transpose()?;
-    let opened = Line::open(transport, address, typed.local, tls);
+    let (transport, address, tls) = typed.reach.server(&typed.target)?;
+    let opened = Line::open(transport, address, typed.reach.local, tls);
     opened.map_err(|error| Failure::failed(format!("there is no way to {}: {error}", typed.target)))
-}
-
-fn in_tls(typed: &Call, name: &Host) -> Result<LineTls, Failure> {
-    let trust = match &typed.authorities {
-        Some(file) => tls::Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => tls::Trust::Anyone,
-    };
-    let client = tls::client(&trust, None).map_err(Failure::request)?;
-    let name =
-        server_name(name).ok_or_else(|| Failure::request(format!("no certificate can be for `{name}`")))?;
-    Ok((client, name))
 }
 
 /// A host as messages name it: the interface of an address of a link means something to this host only (RFC 4007 section 6).

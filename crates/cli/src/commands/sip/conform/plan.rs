@@ -3,19 +3,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use netrig_host::is_public;
-use netrig_host::{random, tls, user_file};
+use netrig_host::{random, user_file};
 use netrig_sip::{Host, Uri};
-use netrig_sip_net::{EndAddress, LineTls, Transport, server_name};
+use netrig_sip_net::EndAddress;
 use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
     TestUser, TestedRole, TesterNames, USERS_OF_A_CASE,
 };
 
 use super::arguments::{Conform, SetName};
-use crate::commands::probe::{Target, resolve};
 use crate::commands::sip::serve::users::user_list;
-use crate::commands::sip::subject::{may_test, name_of, target};
 use crate::failure::Failure;
 
 /// The purposes that were asked for.
@@ -38,24 +35,11 @@ pub fn typed_target(typed: &Conform) -> Result<&str, Failure> {
 
 /// The plan.
 pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<ConformancePlan, Failure> {
-    let (transport, host) = target(typed_target(typed)?)?;
-    let server =
-        resolve(&Target { target: host.to_owned(), ipv4: false, ipv6: false }, transport.default_port())?;
-    if is_public(server.ip()) && !may_test(typed.i_may_test.as_deref(), host)? {
-        return Err(Failure::request(format!(
-            "{} is a public address: if you may test it, say so with --i-may-test HOST",
-            server.ip()
-        )));
-    }
-    if typed.authorities.is_some() && transport != Transport::Tls {
-        return Err(Failure::request(format!("--authorities is of TLS, not of {}", transport.name())));
-    }
+    let (transport, server, tls) = typed.reach.server(typed_target(typed)?)?;
     if typed.patience.is_zero() || typed.silence.is_zero() {
         return Err(Failure::request("--patience and --silence must be above zero"));
     }
-    let tls =
-        (transport == Transport::Tls).then(|| in_tls(typed, &name_of(host, server.ip()))).transpose()?;
-    let address = EndAddress::towards(server, transport, typed.local, tls);
+    let address = EndAddress::towards(server, transport, typed.reach.local, tls);
     let address =
         address.map_err(|error| Failure::failed(format!("there is no way to {server}: {error}")))?;
     let (domain, domain_port) = match &typed.users.domain {
@@ -157,15 +141,4 @@ fn users(typed: &Conform, needed: usize) -> Result<Vec<TestUser>, Failure> {
     let named =
         |number: usize| TestUser { name: format!("{start}{number:0zeros$}"), password: common.clone() };
     Ok((0..needed).map(named).collect())
-}
-
-fn in_tls(typed: &Conform, name: &Host) -> Result<LineTls, Failure> {
-    let trust = match &typed.authorities {
-        Some(file) => tls::Trust::Authorities(tls::authorities(file).map_err(Failure::request)?),
-        None => tls::Trust::Anyone,
-    };
-    let client = tls::client(&trust, None).map_err(Failure::request)?;
-    let name =
-        server_name(name).ok_or_else(|| Failure::request(format!("no certificate can be for `{name}`")))?;
-    Ok((client, name))
 }

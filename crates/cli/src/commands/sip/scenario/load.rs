@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::{Duration, SpanDistribution};
-use netrig_host::is_public;
 use netrig_host::tls::{self, Identity};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Arrivals, Gaps, Pace};
@@ -23,6 +22,7 @@ use crate::build::BUILD;
 use crate::commands::probe::host as typed_host;
 use crate::commands::sip::keeping::evidence;
 use crate::commands::sip::load::{Load, pace};
+use crate::commands::sip::reach::permit;
 use crate::commands::sip::subject::{self, ConnectionsName};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
@@ -78,13 +78,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     let (tester, call) = (&typed.subject.tester, &typed.subject.call);
     let (transport, host) = subject::target(&typed.subject.target)?;
     let server = subject::address(host, transport)?;
-    let may_test = subject::may_test(tester.i_may_test.as_deref(), host)?;
-    if is_public(server.ip()) && !may_test {
-        return Err(Failure::request(format!(
-            "{} is a public address: if you may test it, say so with --i-may-test HOST",
-            server.ip()
-        )));
-    }
+    let may_test = permit(server.ip(), host, tester.i_may_test.as_deref())?;
     let tls = subject::client_tls(&typed.subject.connections, transport, host, server.ip())?;
     let local = match tester.local {
         Some(local) => local,
