@@ -102,7 +102,7 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
         let kind = [("Content-Type", CONTENT_TYPE)];
         return Ok(say(&socket, &HttpResponse::new(200, &kind).closing(&page))?);
     }
-    let answer = Objects { longest: shared.limits.bytes }.answer_to(&last(request));
+    let answer = Objects { longest: shared.limits.bytes }.answer(&request);
     if answer.fill == 0 {
         return Ok(say(&socket, &answer.head)?);
     }
@@ -110,13 +110,6 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
         Ok(slot) => give(socket, &answer, slot, shared),
         Err(refusal) => Ok(turn_away(&socket, refusal)?),
     }
-}
-
-/// The request with `Connection: close`.
-fn last(mut request: HttpRequest) -> HttpRequest {
-    request.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
-    request.fields.push(("Connection".to_owned(), "close".to_owned()));
-    request
 }
 
 /// Sends an object within the budget of the slot.
