@@ -29,7 +29,7 @@ pub fn truncated(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();
     }
-    line.chars().take(width - 1).chain(['…']).collect()
+    line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// A table as lines of text. Two spaces separate its columns.
