@@ -118,3 +118,30 @@ impl Write for InterruptibleStream<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_also_holds_for_a_peer_that_never_lets_a_read_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (own, _) = listener.accept().unwrap();
+        own.set_nonblocking(true).unwrap();
+        peer.write_all(b"ab").unwrap();
+        let mut byte = [0];
+        let until = |until| InterruptibleStream::until(&own, until);
+        let later = Instant::now() + Duration::from_secs(60);
+        assert_eq!((until(later).read(&mut byte).unwrap(), byte), (1, *b"a"));
+        assert_eq!(until(Instant::now()).read(&mut byte).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!((until(later).read(&mut byte).unwrap(), byte), (1, *b"b"));
+        let soon = Instant::now() + Duration::from_millis(10);
+        assert_eq!(until(soon).read(&mut byte).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let stop = AtomicBool::new(true);
+        let mut stopped = InterruptibleStream::new(&own, &stop, Duration::from_secs(60)).unwrap();
+        assert_eq!(stopped.read(&mut byte).unwrap_err().kind(), io::ErrorKind::Other);
+    }
+}
