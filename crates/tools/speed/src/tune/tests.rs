@@ -91,7 +91,7 @@ fn buffers_hold_the_window_of_the_path_and_their_bookkeeping() {
         assert_eq!(told(&[], path(1000, 100), name), (TooSmall, Some(mend.to_owned())));
     }
     // With three quarters of the buffer as its window, as with a quarter.
-    for (scale, needs) in [("2", "666 KB at most"), ("-2", "2 MB at most")] {
+    for (scale, needs) in [("2", "666.7 KB at most"), ("-2", "2 MB at most")] {
         let rmem = finding(
             &Tuning::of(&host(&[("net.ipv4.tcp_adv_win_scale", scale)]), path(100, 40)),
             "net.ipv4.tcp_rmem",
