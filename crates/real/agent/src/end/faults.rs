@@ -1,6 +1,7 @@
 //! Why a run is invalid, judged by one end of a flow.
 
 use netrig_core::Duration;
+use netrig_core::number::counted;
 
 use super::EndReport;
 use crate::SocketPassage;
@@ -32,8 +33,8 @@ pub(super) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
         if switches == 0 {
             why
         } else {
-            let times = if switches == 1 { "time" } else { "times" };
-            format!("{why} (the kernel preempted its thread {switches} {times})")
+            let times = counted(switches, "time", "times");
+            format!("{why} (the kernel preempted its thread {times})")
         }
     });
     let unsent = report.passed.filter(|passed| passed.unsent > 0).map(

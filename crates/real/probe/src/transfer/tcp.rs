@@ -13,11 +13,10 @@ use super::metrics::{Framework, TcpPath};
 use super::verdict::{TransferObservation, TransferWatch};
 use crate::ProbeError;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
-use crate::wire::writable;
 use netrig_bulk::Effort;
 use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::TcpOptions;
-use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
+use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, writable};
 
 /// Time-out of a connection attempt, ns.
 const CONNECT_PATIENCE: u64 = 10_000_000_000;

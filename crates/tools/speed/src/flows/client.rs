@@ -8,7 +8,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_bulk::datagram_socket;
 use netrig_core::Duration;
 use netrig_host::socket::Buffers;
-use netrig_host::{Clock, HostAddress, random};
+use netrig_host::{Clock, HostAddress, is_transient, random};
 
 use super::found::start;
 use super::{Flows, FlowsOrder, StreamSocket, TestFindings, TestStream};
@@ -16,7 +16,7 @@ use crate::iperf3::{
     ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
     TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
-use crate::talk::{PATIENCE, is_nothing};
+use crate::talk::PATIENCE;
 
 /// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -169,7 +169,7 @@ impl<'a> ClientTest<'a> {
             match self.control.read(&mut buffer) {
                 Ok(0) => self.session.handle_close(),
                 Ok(len) => self.session.handle_bytes(self.clock.now(), &buffer[..len]),
-                Err(error) if is_nothing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(_) => self.session.handle_close(),
             }
             if let Some(flows) = &self.flows {
@@ -253,7 +253,7 @@ fn knock(socket: &UdpSocket) -> io::Result<()> {
         match socket.recv(&mut words) {
             Ok(len) if datagram::is_reply(&words[..len]) => return Ok(()),
             Ok(_) => {}
-            Err(error) if is_nothing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_bulk::{connect, datagram_socket};
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::{Buffers, TcpOptions};
-use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, random, shown_up_to};
+use netrig_host::{HostAddress, TcpCounts, TcpInfo, is_transient, monotonic_nanos, random, shown_up_to};
 use netrig_probe::control::boot;
 use netrig_probe::stamp::HmacKey;
 use rustls::ClientConfig;
@@ -24,7 +24,7 @@ use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
     MeasurementPhase, PREAMBLE_LEN, PhaseError, Preamble, clock_mark,
 };
-use crate::talk::{ControlConnection, PATIENCE, is_nothing};
+use crate::talk::{ControlConnection, PATIENCE};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -542,7 +542,7 @@ fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
         match socket.recv(&mut bytes) {
             Ok(len) if Preamble::decode(&bytes[..len]) == Some(*preamble) => return Ok(()),
             Ok(_) => {}
-            Err(error) if is_nothing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(error) => return Err(error),
         }
     }
