@@ -209,7 +209,7 @@ impl fmt::Display for CauseFound {
                 let times = counted(*count, "time", "times");
                 write!(f, "the whole machine stalled {times}, for up to {}", time(*longest_s))?;
                 if *repeated > 0 {
-                    let steps = counted(*repeated as u64, "invalid step was", "invalid steps were");
+                    let steps = counted(*repeated, "invalid step was", "invalid steps were");
                     write!(f, "; {steps} repeated")?;
                 }
             }
