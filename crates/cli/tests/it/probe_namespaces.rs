@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
 use crate::common::namespace::{Namespace, can};
-use crate::common::write_secret;
+use crate::common::{words, write_secret};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
@@ -298,17 +298,7 @@ fn an_outage_is_one_loss_period() {
     leave(100);
     // The carrier stays: a class of packets vanishes on the way there.
     far.ip(&["route", "add", "blackhole", "10.0.0.1/32"]);
-    near.ip(&[
-        "neighbour",
-        "replace",
-        "10.0.0.2",
-        "lladdr",
-        "02:00:00:00:00:99",
-        "dev",
-        "eth",
-        "nud",
-        "permanent",
-    ]);
+    near.ip(&words("neighbour replace 10.0.0.2 lladdr 02:00:00:00:00:99 dev eth nud permanent"));
     leave(50);
     near.ip(&["neighbour", "delete", "10.0.0.2", "dev", "eth"]);
     far.ip(&["route", "delete", "blackhole", "10.0.0.1/32"]);
@@ -403,18 +393,8 @@ impl Capture {
         interrupt(&self.child, Signal::INT);
         self.child.wait().expect("it ends");
         let mut command = Command::new("tshark");
-        command.args([
-            "-n",
-            "-d",
-            "udp.port==862,twamp.test",
-            "-Y",
-            "udp.port==862",
-            "-T",
-            "fields",
-            "-E",
-            "separator=|",
-            "-r",
-        ]);
+        command
+            .args("-n -d udp.port==862,twamp.test -Y udp.port==862 -T fields -E separator=| -r".split(' '));
         command.arg(&self.file).args(fields.iter().flat_map(|field| ["-e", field]));
         let out = command.output().expect("tshark starts");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -439,16 +419,7 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
     let namespace = Namespace::new();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let mut far_end = namespace.command(env!("CARGO_BIN_EXE_netrig"));
-    far_end.args([
-        "probe",
-        "reflect",
-        "--json",
-        "--listen",
-        "127.0.0.1",
-        "--control-port",
-        "0",
-        "--stateful",
-    ]);
+    far_end.args("probe reflect --json --listen 127.0.0.1 --control-port 0 --stateful".split(' '));
     let far_end = FarEnd::wait_for(far_end);
     let capture = Capture::start(&namespace, folder.path());
     let probe = ["probe", "stamp", "127.0.0.1", "--dscp", "ef", "--answer-dscp", "af11"];
@@ -539,18 +510,7 @@ fn a_third_party_reflector_answers() {
             [&["-i", "-S", "127.0.0.1", "-o", "862", "--stateful-reflector"][..], &theirs].concat();
         let _reflector = StampSuite::start(&namespace, &arguments);
         wait_for_port(&namespace, 862);
-        let probe = [
-            "probe",
-            "stamp",
-            "127.0.0.1",
-            "--stateful",
-            "--dscp",
-            "cs3",
-            "--answer-dscp",
-            "af11",
-            "--size",
-            "300B",
-        ];
+        let probe = words("probe stamp 127.0.0.1 --stateful --dscp cs3 --answer-dscp af11 --size 300B");
         let told = document(&namespace.netrig(&[&probe[..], &ours, &QUICK].concat()));
         assert_eq!(value(&told, "round_trip", "lost"), 0.0, "{ours:?}");
         assert_eq!(value(&told, "by_direction", "loss_there"), 0.0);
@@ -579,21 +539,7 @@ fn a_third_party_sender_is_answered() {
         let far_end = FarEnd::wait_for(far_end);
         let theirs: Vec<_> =
             theirs.iter().map(|word| if *word == "hex" { hex.as_str() } else { word }).collect();
-        let sender = [
-            "-r",
-            "127.0.0.1",
-            "-p",
-            "862",
-            "-c",
-            "20",
-            "-d",
-            "5",
-            "--cos",
-            "--dscp",
-            "46",
-            "--output-format",
-            "json",
-        ];
+        let sender = words("-r 127.0.0.1 -p 862 -c 20 -d 5 --cos --dscp 46 --output-format json");
         let output =
             namespace.command("stamp-suite").args(sender).args(&theirs).output().expect("stamp-suite starts");
         let said = String::from_utf8_lossy(&output.stdout);

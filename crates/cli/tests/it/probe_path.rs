@@ -13,11 +13,6 @@ use crate::common::path_lab::PathLab;
 
 /// 50 ms there and back, in packets shorter than Ethernet's.
 const PATH: &str = r#"
-format = 1
-name = "path"
-duration = "1 s"
-[replications]
-count = 1
 [node.near]
 [node.far]
 [link.line]
@@ -26,16 +21,6 @@ rate = "20 Mbit/s"
 delay = "25 ms"
 mtu = "1400 B"
 queue = { kind = "fifo", packets = 200 }
-[transport.udp]
-kind = "udp"
-[flow.nothing]
-from = "near"
-to = "far"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
-[response.goodput]
-of = "flow.nothing"
-metric = "goodput"
 "#;
 
 /// A kernel that gives its sockets 16 KB to send from fills a twentieth of the path: that is not the path's doing, and the

@@ -20,11 +20,6 @@ use crate::common::write_secret;
 
 /// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle carries 1400 B.
 const WAY: &str = r#"
-format = 1
-name = "way"
-duration = "1 s"
-[replications]
-count = 1
 [node.near]
 [node.one]
 [node.two]
@@ -45,25 +40,10 @@ between = ["two", "far"]
 rate = "40 Mbit/s"
 delay = "2 ms"
 queue = { kind = "fifo", packets = 200 }
-[transport.udp]
-kind = "udp"
-[flow.nothing]
-from = "near"
-to = "far"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
-[response.goodput]
-of = "flow.nothing"
-metric = "goodput"
 "#;
 
 /// near – one, from where a and b lead to far.
 const FORK: &str = r#"
-format = 1
-name = "fork"
-duration = "1 s"
-[replications]
-count = 1
 [node.near]
 [node.one]
 [node.a]
@@ -94,16 +74,6 @@ between = ["b", "far"]
 rate = "100 Mbit/s"
 delay = "1 ms"
 queue = { kind = "fifo", packets = 200 }
-[transport.udp]
-kind = "udp"
-[flow.nothing]
-from = "near"
-to = "far"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
-[response.goodput]
-of = "flow.nothing"
-metric = "goodput"
 "#;
 
 /// Addresses of hops as they are seen from near, and of the far end, of both versions of IP.

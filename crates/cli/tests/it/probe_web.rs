@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use netrig_host::http::message::HttpRequest;
 use netrig_probe::web::answer::Objects;
 use serde_json::Value;
 
@@ -52,7 +53,8 @@ fn says(words: &'static str) -> SocketAddr {
 /// A server of objects, as the meter's answers: paced, in so many pieces.
 fn objects(pieces: u64, pause: Duration) -> SocketAddr {
     server(move |mut stream, heard| {
-        let (answer, _) = Objects { longest: 1 << 30 }.answer(&heard).expect("a request");
+        let (request, _) = HttpRequest::read(&heard).expect("a request").expect("a whole one");
+        let answer = Objects { longest: 1 << 30 }.answer(&request);
         stream.write_all(&answer.head).expect("it is heard");
         for piece in 0..pieces {
             std::thread::sleep(pause);

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::common::far_end::FarEnd;
 use crate::common::sip_server::SipServer;
+use crate::common::words;
 
 const MIB: u64 = 1 << 20;
 
@@ -53,16 +54,9 @@ fn write_until_stuck(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize
 /// refuses once that is full.
 #[test]
 fn contacts_take_no_more_than_their_bound() {
-    let server = SipServer::start(&[
-        "registrar",
-        "--listen",
-        "tcp:127.0.0.1:0",
-        "--max-users",
-        "2000",
-        "--domain",
-        "example.com",
-        "--json",
-    ]);
+    let server = SipServer::start(&words(
+        "registrar --listen tcp:127.0.0.1:0 --max-users 2000 --domain example.com --json",
+    ));
     let before = server.most_memory();
     let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
     let (mut statuses, mut answer) = (BTreeSet::new(), vec![0; 1 << 17]);

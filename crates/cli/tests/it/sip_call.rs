@@ -19,6 +19,7 @@ use crate::common::free_port::free_port;
 use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::terminal::Terminal;
+use crate::common::words;
 
 const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
 
@@ -57,15 +58,9 @@ fn assert_course(told: &Value, expected: &[&str]) {
 
 #[test]
 fn a_call_goes_its_course_over_each_transport() {
-    let server = SipServer::start(&[
-        "uas",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--listen",
-        "tcp:127.0.0.1:0",
-        "--listen",
-        "tls:127.0.0.1:0",
-    ]);
+    let server = SipServer::start(&words(
+        "uas --listen udp:127.0.0.1:0 --listen tcp:127.0.0.1:0 --listen tls:127.0.0.1:0",
+    ));
     for transport in ["udp", "tcp", "tls"] {
         let target = format!("{transport}:{}", server.address(transport));
         let (code, told) = call(&[&target]);

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
-use crate::common::text;
+use crate::common::{text, words};
 
 fn conform(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -272,15 +272,7 @@ fn a_run_that_cannot_be_says_why() {
             "--dns-listen is of the role proxy",
         ),
         (
-            &[
-                "udp:127.0.0.1:9",
-                "--role",
-                "proxy",
-                "--dns-listen",
-                "127.0.0.1:0",
-                "--dns-domain",
-                "127.0.0.1",
-            ],
+            &words("udp:127.0.0.1:9 --role proxy --dns-listen 127.0.0.1:0 --dns-domain 127.0.0.1"),
             "--dns-domain `127.0.0.1` is no domain name",
         ),
     ] {

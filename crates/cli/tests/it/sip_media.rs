@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use crate::common::sip_server::SipServer;
-use crate::common::{netrig, text};
+use crate::common::{netrig, text, words};
 
 /// Packets of RTP in one direction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -162,16 +162,8 @@ fn interval(of: &Value) -> (f64, f64) {
 #[test]
 fn both_ends_know_what_a_relay_has_lost_of_their_voice() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&[
-        "scenario",
-        "--media",
-        "pcmu",
-        "--media-port",
-        "10000",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--json",
-    ]);
+    let server =
+        SipServer::start(&words("scenario --media pcmu --media-port 10000 --listen udp:127.0.0.1:0 --json"));
     let relay = MediaRelay::start(server.address("udp").parse().unwrap(), 0.02);
     let target = format!("udp:{}", relay.address);
     let load = [

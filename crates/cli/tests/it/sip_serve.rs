@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use crate::common::sip_server::SipServer;
+use crate::common::words;
 
 fn serve(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -168,17 +169,7 @@ fn a_certificate_may_be_given() {
     let file = |name: &str| folder.path().join(name).to_str().expect("a name").to_owned();
     let (certificate, key) = (file("certificate.pem"), file("key.pem"));
     let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-subj",
-            "/CN=localhost",
-        ])
+        .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost".split(' '))
         .args(["-keyout", &key, "-out", &certificate])
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
@@ -202,15 +193,7 @@ fn a_certificate_may_be_given() {
 
 #[test]
 fn a_flood_leaves_a_server_answering_and_its_memory_bounded() {
-    let limits = [
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--listen",
-        "tcp:127.0.0.1:0",
-        "--max-transactions",
-        "2000",
-        "--json",
-    ];
+    let limits = words("--listen udp:127.0.0.1:0 --listen tcp:127.0.0.1:0 --max-transactions 2000 --json");
     let server = SipServer::start(&[&["registrar"][..], &limits].concat());
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let long = format!("X: {}\r\n", "x".repeat(50_000));

@@ -26,11 +26,6 @@ use crate::common::path_lab::{PathLab, Unheard};
 
 /// near – 10 Mbit/s, 10 ms each way, 40 packets of queue – far.
 const LINE: &str = r#"
-format = 1
-name = "line"
-duration = "1 s"
-[replications]
-count = 1
 [node.near]
 [node.far]
 [link.line]
@@ -38,16 +33,6 @@ between = ["near", "far"]
 rate = "10 Mbit/s"
 delay = "10 ms"
 queue = { kind = "fifo", packets = 40 }
-[transport.udp]
-kind = "udp"
-[flow.nothing]
-from = "near"
-to = "far"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
-[response.goodput]
-of = "flow.nothing"
-metric = "goodput"
 "#;
 
 const FAR: &str = "10.0.0.2";

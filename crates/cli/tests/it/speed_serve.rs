@@ -56,12 +56,7 @@ impl Server {
     fn wait_until_idle(&self) {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
-            let mut stream = TcpStream::connect(&self.addresses[0]).unwrap();
-            stream
-                .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                .unwrap();
-            let mut told = String::new();
-            stream.read_to_string(&mut told).unwrap();
+            let told = fetched(TcpStream::connect(&self.addresses[0]).unwrap(), METRICS);
             assert!(told.contains("netrig_speed_measuring "), "{told}");
             if told.lines().any(|line| line == "netrig_speed_measuring 0") {
                 return;
@@ -222,10 +217,7 @@ fn a_server_tells_what_it_has_counted() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(b"who is there", &server.addresses[0]).unwrap();
         let metrics = |wanted: &str| {
-            let mut asks = TcpStream::connect(&server.addresses[0]).unwrap();
-            std::io::Write::write_all(&mut asks, b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-            let mut told = String::new();
-            asks.read_to_string(&mut told).unwrap();
+            let told = fetched(TcpStream::connect(&server.addresses[0]).unwrap(), METRICS);
             told.lines().any(|line| line == wanted)
         };
         while !metrics("netrig_speed_strays_total 1") {

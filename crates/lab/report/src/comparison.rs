@@ -1,6 +1,7 @@
 //! Results of two stores compared, as text.
 
 use netrig_core::number::Unit;
+use netrig_core::text::AlignedTable;
 use netrig_experiment::Agreement;
 use netrig_store::{OriginChange, OriginFact, RunOrigin};
 
@@ -16,15 +17,13 @@ pub fn differences(first: &RunOrigin, second: &RunOrigin) -> String {
         out += "what was different when they were made:";
         let written =
             |fact: &Option<OriginFact>| fact.as_ref().map_or_else(|| "–".to_owned(), OriginFact::to_string);
-        let rows = changes
-            .iter()
-            .map(|OriginChange { what, first, second }| [what.clone(), written(first), written(second)]);
-        let rows = Vec::from_iter(rows);
-        let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let (before, value) = (widest(0), widest(1));
-        for [what, first, second] in &rows {
-            out += &format!("\n  {what:<before$}  {first:<value$}  {second}");
+        let mut table = AlignedTable::list("lll");
+        for OriginChange { what, first, second } in &changes {
+            table.row([format!("  {what}"), written(first), written(second)]);
         }
+        out.push('\n');
+        table.write(&mut out);
+        out.pop();
     }
     let common = first.common(second);
     if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }

@@ -32,6 +32,7 @@ mod packet;
 mod packet_event;
 pub mod pcapng;
 mod prefix;
+pub mod prometheus;
 pub mod quantity;
 mod random;
 mod sample;

@@ -256,25 +256,40 @@ pub fn percent(share: f64) -> String {
     format!("{} %", as_given((share * 1e6).round() / 1e4))
 }
 
-/// A share as a percentage with two decimals: `95.00 %`.
-pub fn hundredths(share: f64) -> String {
-    format!("{:.2} %", 100.0 * share)
+/// A measured share as a percentage with four digits: `41.23 %`.
+pub fn measured_share(share: f64) -> String {
+    fitted("%", share * 100.0)
+}
+
+/// Bits per second in the unit that suits them: `9.6 Mbit/s`.
+pub fn rate(bits_per_s: f64) -> String {
+    fitted("bit/s", bits_per_s)
+}
+
+/// Bytes in the unit that suits them: `159.2 KB`.
+pub fn size(bytes: f64) -> String {
+    fitted("B", bytes)
+}
+
+/// A span of `seconds` in the unit that suits it: `40.4 ms`.
+pub fn time(seconds: f64) -> String {
+    fitted("s", seconds)
+}
+
+/// A span of `span` microseconds in the unit that suits it: `1.5 ms`.
+pub fn micros(span: f64) -> String {
+    time(span / 1e6)
+}
+
+/// `value` with four digits, in the unit of the same kind as `unit` that suits it.
+fn fitted(unit: &str, value: f64) -> String {
+    let unit = Unit::fitting(unit, [value]);
+    unit.behind(&plain(unit.convert(value)))
 }
 
 /// A count with its noun: `1 refresh`, `2 refreshes`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
-}
-
-/// A value in the unit that suits it: `1.5 ms` for 0.0015 s.
-pub fn fitted(value: f64, unit: &str) -> String {
-    let unit = Unit::fitting(unit, [value]);
-    unit.behind(&plain(unit.convert(value)))
-}
-
-/// A span of `span` microseconds in the unit that suits it: `1.5 ms`.
-pub fn micros(span: f64) -> String {
-    fitted(span / 1e6, "s")
 }
 
 /// A p-value: `p = 0.012`, `p < 0.001`. A value of exactly 0 means that no chance was involved, so there was nothing to test.
@@ -403,6 +418,17 @@ mod tests {
             [p_value(0.0), p_value(0.0004), p_value(0.0123), p_value(0.5)],
             ["no chance", "p < 0.001", "p = 0.012", "p = 0.50"]
         );
+    }
+
+    #[test]
+    fn a_quantity_has_three_digits_and_the_unit_that_suits_it() {
+        assert_eq!(
+            [9.6e6, 12_345.0, 999.0, 4.2e11].map(rate),
+            ["9.6 Mbit/s", "12.35 kbit/s", "999 bit/s", "420 Gbit/s"]
+        );
+        assert_eq!([1000.0, 159_200.0, 12.0].map(size), ["1 KB", "159.2 KB", "12 B"]);
+        assert_eq!([2e-5, 0.0404, 1.5].map(time), ["20 µs", "40.4 ms", "1.5 s"]);
+        assert_eq!([0.0, 0.001, 0.055, 0.412_34].map(measured_share), ["0 %", "0.1 %", "5.5 %", "41.23 %"]);
     }
 
     #[test]

@@ -29,46 +29,79 @@ pub fn truncated(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();
     }
-    line.chars().take(width - 1).chain(['…']).collect()
+    line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A table as lines of text. The first and the last column are aligned to the left, the others to the right.
+/// A table as lines of text. Two spaces separate its columns.
 pub struct AlignedTable {
+    /// A letter for each column: `l` aligns it to the left, `r` to the right.
+    alignment: String,
+    has_headings: bool,
     rows: Vec<Vec<String>>,
 }
 
 impl AlignedTable {
-    /// A table without rows.
+    /// A table without rows. The first and the last column are aligned to the left, the others to the right.
     pub fn new<const N: usize>(headings: [&str; N]) -> Self {
-        Self { rows: vec![headings.map(str::to_owned).to_vec()] }
+        Self::aligned(&format!("l{}l", "r".repeat(N - 2)), headings)
     }
 
-    /// Adds a row.
+    /// A table without rows, with a letter for the alignment of each column: `l` or `r`.
+    pub fn aligned<const N: usize>(alignment: &str, headings: [&str; N]) -> Self {
+        let mut table = Self { has_headings: true, ..Self::list(alignment) };
+        table.row(headings.map(str::to_owned));
+        table
+    }
+
+    /// A table without headings, with a letter for the alignment of each column.
+    pub fn list(alignment: &str) -> Self {
+        Self { alignment: alignment.to_owned(), has_headings: false, rows: Vec::new() }
+    }
+
+    /// Adds a row. A row of one cell is a line of text within the table, of any width.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Appends an empty line and the table to `text`; nothing if the table has no rows.
+    /// Appends the table to `text`, behind an empty line if it has headings; nothing if the table has no rows.
     pub fn write(&self, text: &mut String) {
-        if self.rows.len() < 2 {
-            return;
+        if self.has_headings {
+            if self.rows.len() < 2 {
+                return;
+            }
+            text.push('\n');
         }
-        text.push('\n');
-        let mut widths: Vec<usize> = Vec::new();
-        for row in &self.rows {
-            widths.resize(widths.len().max(row.len()), 0);
+        let mut widths = vec![0; self.alignment.len()];
+        for row in self.rows.iter().filter(|row| row.len() > 1) {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = cell.chars().count().max(*width);
             }
         }
         for row in &self.rows {
             let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let fill = " ".repeat(widths[column] - cell.chars().count());
-                let is_left = column == 0 || column + 1 == row.len();
-                let _ = if is_left { write!(line, "{cell}{fill}  ") } else { write!(line, "{fill}{cell}  ") };
+            for ((cell, width), alignment) in row.iter().zip(&widths).zip(self.alignment.chars()) {
+                let fill = " ".repeat(width.saturating_sub(cell.chars().count()));
+                let [before, behind] = if alignment == 'l' { ["", &fill] } else { [fill.as_str(), ""] };
+                let _ = write!(line, "{before}{cell}{behind}  ");
             }
             let _ = writeln!(text, "{}", line.trim_end());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_lines_within_a_table_have_any_width() {
+        let mut table = AlignedTable::aligned("rll", ["n", "size", "why"]);
+        for row in [&["12", "1 µs", "short"][..], &["a line of text"], &["3", "20 ms", ""]] {
+            table.row(row.iter().map(|cell| (*cell).to_owned()));
+        }
+        let mut text = String::new();
+        table.write(&mut text);
+        AlignedTable::new(["a", "b"]).write(&mut text);
+        assert_eq!(text, "\n n  size   why\n12  1 µs   short\na line of text\n 3  20 ms\n");
     }
 }

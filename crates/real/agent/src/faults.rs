@@ -1,6 +1,7 @@
 //! Why a run is invalid, judged by one end of a flow.
 
 use netrig_core::Duration;
+use netrig_core::number::counted;
 
 use crate::order::{CarrierOptions, EndOrder};
 use crate::report::{EndReport, SctpReport, SocketPassage};
@@ -31,8 +32,8 @@ pub(crate) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
         if switches == 0 {
             why
         } else {
-            let times = if switches == 1 { "time" } else { "times" };
-            format!("{why} (the kernel preempted its thread {switches} {times})")
+            let times = counted(switches, "time", "times");
+            format!("{why} (the kernel preempted its thread {times})")
         }
     });
     let unsent = report.passed.filter(|passed| passed.unsent > 0).map(

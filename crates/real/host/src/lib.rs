@@ -1,7 +1,7 @@
 //! Base of all crates that run on a real machine: clocks, precise sending, sockets with the kernel's time stamps, netlink, TLS,
-//! frames on a byte stream, thread scheduling, and system calls.
+//! HTTP/1.1, frames on a byte stream, thread scheduling, and system calls.
 //!
-//! This crate contains no application protocol and does not decide which data is sent. Only [`sys`] has unsafe code.
+//! This crate does not decide which data is sent. Only [`sys`] has unsafe code.
 //!
 //! Start from [`Clock`], [`Pacer`], [`Outbox`] and [`socket`].
 #![deny(unsafe_code)]
@@ -24,6 +24,8 @@ mod descriptors;
 mod entropy;
 pub mod frames;
 mod host_address;
+pub mod http;
+mod interruptible_stream;
 mod interruptions;
 mod lateness;
 mod memory;
@@ -61,6 +63,7 @@ pub use datagram_format::DatagramFormat;
 pub use descriptors::{DescriptorShortage, allowed_descriptors, connections_within};
 pub use entropy::random;
 pub use host_address::{HostAddress, HostAddressError, is_public};
+pub use interruptible_stream::{InterruptibleStream, dismiss, is_readable, readable, writable};
 pub use interruptions::{InterruptionCounts, Interruptions};
 pub use lateness::Lateness;
 pub use memory::{MemoryBudget, MemoryExhausted, MemoryReservation};

@@ -28,15 +28,13 @@ use super::stamp::reflect::ReflectorSessions;
 use super::stamp::{ErrorEstimate, Format, HmacKey, Ingress, PacketError, Reflector, Unanswered};
 use super::stream::{StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
-use super::wire::{InterruptibleStream, is_readable};
-use netrig_host::MemoryBudget;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::socket::SocketError;
 use netrig_host::socket::{LONGEST_DATAGRAM, SocketBuilder, refused};
 use netrig_host::sys::KernelClock;
 use netrig_host::{
-    Clock, DescriptorShortage, HostAddress, SlotLimits, ThreadSlot, ThreadSlotError, ThreadSlots,
-    connections_within, realtime_nanos,
+    Clock, DescriptorShortage, HostAddress, InterruptibleStream, MemoryBudget, SlotLimits, ThreadSlot,
+    ThreadSlotError, ThreadSlots, connections_within, is_readable, realtime_nanos,
 };
 
 /// Probes that are served at the same time. Another probe is rejected as busy.

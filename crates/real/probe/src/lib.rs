@@ -54,7 +54,6 @@ mod two_way;
 pub mod video;
 pub mod voice;
 pub mod web;
-mod wire;
 
 pub use control::StreamDirection;
 pub use error::ProbeError;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::number::counted;
+use netrig_core::number::{counted, time};
 use netrig_core::{Duration, Instant};
 use serde_json::{Value, json};
 
@@ -43,8 +43,8 @@ impl DelayBasis {
         match self {
             Self::OneClock => "one clock at both ends".to_owned(),
             Self::Assumed { within_s } => format!(
-                "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {:.1} ms at most",
-                within_s * 1e3
+                "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {} at most",
+                time(within_s)
             ),
         }
     }
@@ -105,9 +105,8 @@ impl MediaStreamReport {
         if let Some(step) = self.stepped {
             return Some(format!("the wall clock of the far end was stepped by {} s", step.as_secs_f64()));
         }
-        let late_ms = self.latest.as_secs_f64() * 1e3;
-        (self.latest > bearable)
-            .then(|| format!("packets left up to {late_ms:.1} ms late: this machine is too busy"))
+        let late = time(self.latest.as_secs_f64());
+        (self.latest > bearable).then(|| format!("packets left up to {late} late: this machine is too busy"))
     }
 }
 

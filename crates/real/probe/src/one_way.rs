@@ -19,13 +19,11 @@ use super::stamp::HmacKey;
 use super::stream::{SentStream, StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
 use super::two_way::ProbePlan;
-use super::wire::is_readable;
 use super::{path_sections, seconds_between};
-use netrig_host::RealtimeOffset;
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::random;
 use netrig_host::socket::LONGEST_DATAGRAM;
-use netrig_host::{HostAddress, SourceReport};
+use netrig_host::{HostAddress, RealtimeOffset, SourceReport, is_readable};
 
 /// Maximum wait for arrivals after an interruption.
 const SHORT_WAIT: Duration = Duration::from_millis(200);

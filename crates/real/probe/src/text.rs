@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::{Unit, fitted, plain};
+use netrig_core::number::{Unit, percent, plain, rate, time};
+use netrig_core::text::AlignedTable;
 use serde_json::{Value, json};
 
 use crate::far_end::FarEndTally;
@@ -31,19 +32,19 @@ impl ProbeReport {
     /// The report as tables.
     pub fn text(&self) -> String {
         let mut text = heading(&format!("{} {}", self.probe, self.target), &self.faults, self.interrupted);
-        let mut line = |words: &str| writeln!(text, "{words}").unwrap_or_default();
+        let mut table = AlignedTable::list("lrlr");
         for section in self.sections.iter().filter(|section| !section.measures.is_empty()) {
-            let interval = format!("{:.0} % interval", self.confidence * 100.0);
-            line("");
-            line(&row(&section.name.replace('_', " "), "value", &interval, "n"));
+            let interval = format!("{} interval", percent(self.confidence));
+            table.row([String::new()]);
+            table.row([section.name.replace('_', " "), "value".into(), interval, "n".into()]);
             for measure in &section.measures {
                 let (value, interval) = measure.text();
-                line(&row(&measure.name.replace('_', " "), &value, &interval, &measure.n.to_string()));
-                if let Some(why) = &measure.undefined {
-                    line(&format!("    {why}"));
-                }
+                table.row([measure.name.replace('_', " "), value, interval, measure.n.to_string()]);
+                measure.undefined.iter().for_each(|why| table.row([format!("    {why}")]));
             }
         }
+        table.write(&mut text);
+        let mut line = |words: &str| writeln!(text, "{words}").unwrap_or_default();
         line("");
         self.notes.iter().for_each(|note| line(note));
         line(&self.stamps.text());
@@ -51,24 +52,12 @@ impl ProbeReport {
         let rate = source.rate.map_or_else(String::new, |rate| format!(" at {} packets/s", plain(rate)));
         line(&format!(
             "sent{rate}, late by {} (p50), {} (p99), {} at most",
-            fitted(source.late_p50, "s"),
-            fitted(source.late_p99, "s"),
-            fitted(source.late_max, "s")
+            time(source.late_p50),
+            time(source.late_p99),
+            time(source.late_max)
         ));
         text
     }
-}
-
-fn row(name: &str, value: &str, interval: &str, n: &str) -> String {
-    // Widths in characters: units and thousands have some of several bytes.
-    let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()));
-    let row = format!(
-        "{name}{}{}{value}  {interval}{}{n}",
-        pad(name, 26),
-        pad(value, 12),
-        pad(interval, (28 - n.len().min(8)).max(1) + 1),
-    );
-    row.trim_end().to_owned()
 }
 
 impl Stamps {
@@ -103,25 +92,28 @@ impl PathMtuReport {
     /// The report as tables.
     pub fn text(&self) -> String {
         let mut text = heading(&format!("mtu {}", self.target), &self.faults, self.interrupted);
-        text += "\npacket           sent  answered  told too long\n";
+        let mut sizes = AlignedTable::aligned("lrrr", ["packet", "sent", "answered", "told too long"]);
         for size in &self.sizes {
-            let (packet, tried) = (format!("{} B", size.size), size.tried);
-            text += &format!("{packet:<12}  {:>7}  {:>8}  {:>13}\n", tried.sent, tried.answered, tried.told);
+            let tried =
+                [size.tried.sent, size.tried.answered, size.tried.told].map(|count| count.to_string());
+            sizes.row([format!("{} B", size.size)].into_iter().chain(tried));
         }
+        sizes.write(&mut text);
         if let Some(segments) = &self.segments {
-            text += "\nTCP segments     announced  received there\n";
-            let row = |end: &str, announced: Option<u32>, received: Option<(u32, bool)>| {
+            let mut table = AlignedTable::aligned("lrr", ["TCP segments", "announced", "received there"]);
+            let mut row = |end: &str, announced: Option<u32>, received: Option<(u32, bool)>| {
                 let announced = announced.map_or_else(|| "?".into(), |bytes| format!("{bytes} B"));
                 let received = match received {
                     None => "?".into(),
                     Some((bytes, true)) => format!("{bytes} B"),
                     Some((bytes, false)) => format!("{bytes} B or more"),
                 };
-                format!("{end:<15}  {announced:>9}  {received:>14}\n")
+                table.row([end.to_owned(), announced, received]);
             };
             let (near, far) = (segments.near, segments.far);
-            text += &row("this end", Some(near.announced), far.map(|far| (far.received, far.exactly)));
-            text += &row("the far end", far.map(|far| far.announced), Some((near.received, near.exactly)));
+            row("this end", Some(near.announced), far.map(|far| (far.received, far.exactly)));
+            row("the far end", far.map(|far| far.announced), Some((near.received, near.exactly)));
+            table.write(&mut text);
         }
         text + &conclusion(&self.found, &self.notes)
     }
@@ -131,19 +123,20 @@ impl WebReport {
     /// The report as a table.
     pub fn text(&self) -> String {
         let end = if self.complete { "" } else { ", not to the end" };
-        let rate = |rate: Option<f64>| rate.map(|rate| fitted(rate, "bit/s"));
         let rows = [
-            ("connection", Some(fitted(self.connect_s, "s"))),
-            ("first octet", self.first_byte_s.map(|time| fitted(time, "s"))),
-            ("in all", Some(fitted(self.total_s, "s"))),
+            ("connection", Some(time(self.connect_s))),
+            ("first octet", self.first_byte_s.map(time)),
+            ("in all", Some(time(self.total_s))),
             ("octets", Some(format!("{}{end}", self.bytes))),
-            ("rate", rate(self.rate)),
-            ("rate after 1 s", rate(self.rate_after_first_second)),
+            ("rate", self.rate.map(rate)),
+            ("rate after 1 s", self.rate_after_first_second.map(rate)),
         ];
         let mut text = format!("web {} at {}\n\n", self.url, self.address);
+        let mut table = AlignedTable::list("ll");
         for (name, value) in rows {
-            text += &format!("{name:<26}{}\n", value.as_deref().unwrap_or("undefined"));
+            table.row([name.to_owned(), value.unwrap_or_else(|| "undefined".into())]);
         }
+        table.write(&mut text);
         text + &conclusion(&self.found, &self.notes)
     }
 }
@@ -196,8 +189,7 @@ impl TraceHop {
         text = format!("{}\n", text.trim_end());
         if let Some(speed) = self.measures.iter().find(|measure| measure.name == "speed") {
             let (value, interval) = speed.text();
-            let least =
-                speed.low.map_or_else(String::new, |low| format!("{} or more: ", fitted(low, "bit/s")));
+            let least = speed.low.map_or_else(String::new, |low| format!("{} or more: ", rate(low)));
             let speed = match &speed.undefined {
                 None => format!("{value} {interval}"),
                 Some(why) => format!("{least}{why}"),

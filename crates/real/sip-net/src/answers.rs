@@ -10,7 +10,7 @@ use netrig_sip::header::Transport;
 use netrig_sip::load::in_messages;
 use netrig_sip::{Framed, Framer, Message};
 
-use netrig_host::HostAddress;
+use netrig_host::{HostAddress, InterruptibleStream};
 
 /// The longest response that is read, bytes.
 const LONGEST: usize = 65_535;
@@ -47,23 +47,26 @@ fn over_udp(to: SocketAddr, patience: Duration) -> io::Result<bool> {
     socket.send(&request("UDP", socket.local_addr()?, to))?;
     let until = Instant::now() + patience;
     let mut buffer = vec![0; LONGEST];
-    while let Some(left) = left_until(until) {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
         socket.set_read_timeout(Some(left))?;
         let length = socket.recv(&mut buffer)?;
         if is_final(&Bytes::copy_from_slice(&buffer[..length])) {
             return Ok(true);
         }
     }
-    Ok(false)
 }
 
 fn over_tcp(to: SocketAddr, patience: Duration) -> io::Result<bool> {
     let mut stream = TcpStream::connect_timeout(&to, patience)?;
     stream.write_all(&request("TCP", stream.local_addr()?, to))?;
-    let until = Instant::now() + CONNECTED;
+    stream.set_nonblocking(true)?;
+    let mut stream = InterruptibleStream::until(&stream, Instant::now() + CONNECTED);
     let (mut framer, mut buffer) = (Framer::new(LONGEST), vec![0; LONGEST]);
-    while let Some(left) = left_until(until) {
-        stream.set_read_timeout(Some(left))?;
+    loop {
         let length = stream.read(&mut buffer)?;
         if length == 0 {
             return Ok(false);
@@ -75,12 +78,6 @@ fn over_tcp(to: SocketAddr, patience: Duration) -> io::Result<bool> {
             }
         }
     }
-    Ok(false)
-}
-
-/// The time that is left, unless it is zero: a socket refuses a time-out of zero.
-fn left_until(until: Instant) -> Option<Duration> {
-    Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
 fn is_final(message: &Bytes) -> bool {

@@ -29,7 +29,6 @@ pub mod measure;
 pub mod meter;
 pub mod ndt7;
 pub mod protocol;
-mod quantities;
 pub mod responsiveness;
 pub mod search;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it serves clients, over sockets")]

@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use netrig_host::TcpInfo;
 use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
+use netrig_host::{InterruptibleStream, TcpInfo};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::protocol::greeting::{Binding, EXPORTER};
 /// Time limit of the handshake and of an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Shortest socket timeout: the kernel counts in ticks.
+/// Shortest wait for the peer.
 const AT_LEAST: Duration = Duration::from_millis(1);
 
 /// Size of a read, bytes: a TLS record (RFC 8446 section 5.2).
@@ -58,7 +58,7 @@ impl ControlConnection {
     }
 
     fn shake_hands(socket: TcpStream, mut tls: Connection, longest: usize) -> io::Result<Self> {
-        socket.set_nonblocking(false)?;
+        socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         let until = Instant::now() + PATIENCE;
         loop {
@@ -67,9 +67,7 @@ impl ControlConnection {
                 let inbox = Vec::new();
                 return Ok(Self { socket, tls, longest, inbox, greeted_until: until, said_until: until });
             }
-            // The deadline holds for all bytes together.
-            socket.set_read_timeout(Some(left(until)?))?;
-            if unbroken(|| tls.read_tls(&mut &socket)).map_err(late)? == 0 {
+            if tls.read_tls(&mut InterruptibleStream::until(&socket, until))? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if let Err(error) = tls.process_new_packets() {
@@ -118,20 +116,15 @@ impl ControlConnection {
     /// # Errors
     /// If the connection fails or is closed, or a frame is malformed.
     pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, FrameError> {
-        let until = Instant::now() + patience;
-        let mut has_looked = false;
+        let until = Instant::now() + patience.max(AT_LEAST);
         loop {
             if let Some(frame) = self.take_frame()? {
                 return read_frame(&mut &frame[..]);
             }
-            if has_looked && Instant::now() >= until {
-                return Ok(None);
-            }
-            has_looked = true;
             match self.read_until(until) {
                 Ok(0) => return Err(FrameError::Stream(io::ErrorKind::UnexpectedEof.into())),
                 Ok(_) => {}
-                Err(error) if is_timeout(&error) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -152,9 +145,9 @@ impl ControlConnection {
         Ok(Some(std::mem::replace(&mut self.inbox, rest)))
     }
 
-    /// Reads into the inbox until the deadline, at least once. Returns the number of bytes, zero at the end of the stream.
+    /// Reads into the inbox until the deadline. Returns the number of bytes, zero at the end of the stream.
     fn read_until(&mut self, until: Instant) -> io::Result<usize> {
-        let (mut buffer, mut has_looked) = ([0; RECORD], false);
+        let mut buffer = [0; RECORD];
         loop {
             match self.tls.reader().read(&mut buffer) {
                 Ok(count) => {
@@ -164,14 +157,7 @@ impl ControlConnection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            let patience = match left(until) {
-                Ok(left) => left,
-                Err(_) if !has_looked => AT_LEAST,
-                Err(error) => return Err(error),
-            };
-            has_looked = true;
-            self.socket.set_read_timeout(Some(patience))?;
-            if unbroken(|| self.tls.read_tls(&mut self.socket))? == 0 {
+            if self.tls.read_tls(&mut InterruptibleStream::until(&self.socket, until))? == 0 {
                 return Ok(0);
             }
             self.tls.process_new_packets().map_err(io::Error::other)?;
@@ -190,43 +176,11 @@ impl ControlConnection {
 }
 
 /// Writes all pending TLS records.
-fn transmit(tls: &mut Connection, mut socket: &TcpStream, until: Instant) -> io::Result<()> {
+fn transmit(tls: &mut Connection, socket: &TcpStream, until: Instant) -> io::Result<()> {
     while tls.wants_write() {
-        socket.set_write_timeout(Some(left(until)?))?;
-        unbroken(|| tls.write_tls(&mut socket)).map_err(late)?;
+        tls.write_tls(&mut InterruptibleStream::until(socket, until))?;
     }
     Ok(())
-}
-
-/// Writes all bytes before a deadline, however slowly the peer reads.
-///
-/// # Errors
-/// If it takes longer, or the connection fails.
-pub fn write_until(mut socket: &TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
-    while !bytes.is_empty() {
-        socket.set_write_timeout(Some(left(until)?))?;
-        match unbroken(|| socket.write(bytes)).map_err(late)? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            count => bytes = &bytes[count..],
-        }
-    }
-    Ok(())
-}
-
-/// Time until a deadline. An error if it has passed, because a socket timeout of zero would be infinite.
-fn left(until: Instant) -> io::Result<Duration> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left.max(AT_LEAST)) }
-}
-
-/// A socket timeout is reported as `WouldBlock`; this makes it `TimedOut`.
-fn late(error: io::Error) -> io::Error {
-    if is_timeout(&error) { io::ErrorKind::TimedOut.into() } else { error }
-}
-
-/// Whether the error of a read only means that no data has arrived.
-pub fn is_nothing(error: &io::Error) -> bool {
-    is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
 }
 
 /// Asks for datagrams: repeats a request every `again` until the answer comes, and at most for [`PATIENCE`].
@@ -245,25 +199,11 @@ pub fn knock(
         match socket.recv(&mut bytes) {
             Ok(len) if is_answer(&bytes[..len]) => return Ok(()),
             Ok(_) => {}
-            Err(error) if is_nothing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Err(io::ErrorKind::TimedOut.into())
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// Repeats a call while a signal interrupts it. Cancellation is checked elsewhere.
-fn unbroken<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    }
 }
 
 impl Read for ControlConnection {

@@ -8,11 +8,11 @@ mod environment;
 mod keeping;
 pub mod load;
 mod metrics_arguments;
+mod reach;
 mod refusal;
 mod scenario;
 mod serve;
 mod show;
-mod tested;
 mod typed;
 mod watching;
 

@@ -53,6 +53,11 @@ pub fn connect_from(address: &str, to: &str) -> std::io::Result<std::net::TcpStr
     Ok(made.into())
 }
 
+/// The words of a command line, which a space separates.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// What it printed.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

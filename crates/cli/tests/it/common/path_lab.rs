@@ -12,6 +12,27 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::machine::can;
 
+/// What an experiment says before its nodes.
+const HEAD: &str = r#"
+duration = "1 s"
+[replications]
+count = 1
+"#;
+
+/// An experiment has a flow. A path that only stands does not start it.
+const FLOW: &str = r#"
+[transport.udp]
+kind = "udp"
+[flow.nothing]
+from = "near"
+to = "far"
+transport = "udp"
+application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
+[response.goodput]
+of = "flow.nothing"
+metric = "goodput"
+"#;
+
 /// Wants nothing.
 pub struct Unheard;
 
@@ -26,9 +47,11 @@ pub struct PathLab<S: Sink + Send + 'static> {
 }
 
 impl PathLab<Unheard> {
-    /// Builds the path. `None` if the machine cannot hold it; the reason goes to standard error.
-    pub fn build_if_possible(name: &str, text: &str) -> Option<Self> {
-        can(&["ip", "sysctl"]).then(|| Self::build(name, text, Unheard))
+    /// Builds the path of these nodes and links, from `near` to `far`. `None` if the machine cannot hold it; the reason goes to
+    /// standard error.
+    pub fn build_if_possible(name: &str, links: &str) -> Option<Self> {
+        let text = format!("format = 1\nname = \"{name}\"\n{HEAD}{links}{FLOW}");
+        can(&["ip", "sysctl"]).then(|| Self::build(name, &text, Unheard))
     }
 }
 

@@ -12,9 +12,8 @@ use super::super::flow::packet::MARK;
 use super::super::pacing::watching;
 use super::super::segments::SegmentEnd;
 use super::super::socket::ProbeSocket;
-use super::super::wire::is_readable;
 use netrig_host::frames::write_frame;
-use netrig_host::{Clock, HostAddress};
+use netrig_host::{Clock, HostAddress, is_readable};
 
 /// Maximum duration of a search.
 const LONGEST: Duration = Duration::from_secs(600);

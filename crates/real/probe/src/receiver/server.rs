@@ -12,12 +12,11 @@ use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::ProbeError;
 use crate::control::LONGEST_WORD;
 use crate::socket::ProbeSocket;
-use crate::wire::{InterruptibleStream, readable};
-use netrig_host::RealtimeOffset;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
-use netrig_host::{HostAddress, monotonic_nanos};
-use netrig_host::{MemoryBudget, MemoryReservation};
-use netrig_host::{is_connection_error, is_transient};
+use netrig_host::{
+    HostAddress, InterruptibleStream, MemoryBudget, MemoryReservation, RealtimeOffset, is_connection_error,
+    is_transient, monotonic_nanos, readable,
+};
 
 /// Maximum time between two requests of a probe.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);

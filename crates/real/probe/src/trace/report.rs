@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use netrig_core::number::{counted, rate};
 use netrig_stats::path::Delays;
 use serde::Serialize;
 
@@ -207,7 +208,7 @@ fn parting(course: &TraceCourse, ttl: u8) -> Option<&'static str> {
 /// The result as a sentence.
 fn found(order: &TraceOrder, course: &TraceCourse, hops: &[TraceHop]) -> String {
     let target = HostAddress::from(order.target);
-    let hop = |ttl: u8| if ttl == 1 { "1 hop".to_owned() } else { format!("{ttl} hops") };
+    let hop = |ttl: u8| counted(ttl.into(), "hop", "hops");
     let by =
         |hop: Option<&TraceHop>| hop.and_then(|hop| hop.addresses.first()).map(|by| by.address.to_string());
     let mut text = match (course.end(), hops.last()) {
@@ -239,8 +240,7 @@ fn found(order: &TraceOrder, course: &TraceCourse, hops: &[TraceHop]) -> String 
     };
     let slowest = hops.iter().filter_map(|hop| Some((hop.ttl, measure(hop)?)));
     if let Some((ttl, speed)) = slowest.min_by(|a, b| a.1.total_cmp(&b.1)) {
-        text +=
-            &format!("; the slowest measurable link is the one to hop {ttl}, with {:.3} Mbit/s", speed / 1e6);
+        text += &format!("; the slowest measurable link is the one to hop {ttl}, with {}", rate(speed));
     }
     text
 }

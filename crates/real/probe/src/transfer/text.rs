@@ -1,6 +1,6 @@
 //! Reports of transfers as text and as documents.
 
-use netrig_core::number::hundredths;
+use netrig_core::number::{measured_share, rate, time};
 use serde_json::{Value, json};
 
 use super::{FtpReport, TcpReport, TcpSample};
@@ -19,11 +19,13 @@ impl FtpReport {
     /// The report in lines.
     pub fn text(&self) -> String {
         let Self { greeting, bytes, transfer_s, session_s, .. } = self;
-        let rate = *bytes as f64 / transfer_s;
         format!(
             "{bytes} B by FTP; the server says: {greeting}\n\
-             data transfer   {transfer_s:.3} s, {rate:.0} B/s of the file\n\
-             whole session   {session_s:.3} s, log-in and farewell included\n{}",
+             data transfer   {}, {:.0} B/s of the file\n\
+             whole session   {}, log-in and farewell included\n{}",
+            time(*transfer_s),
+            *bytes as f64 / transfer_s,
+            time(*session_s),
             invalid(&self.faults())
         )
     }
@@ -57,15 +59,15 @@ impl TcpReport {
     /// The report in lines.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{} B by TCP ({}) in {:.3} s: {:.0} B/s of application bytes\n\
-             baseline round trip      {:.3} ms\n\
+            "{} B by TCP ({}) in {}: {:.0} B/s of application bytes\n\
+             baseline round trip      {}\n\
              path MTU                 {} B, {} B of them the file's\n\
              buffers                  {} B to send from, a window of {} B at the far end\n",
             self.bytes,
             self.congestion,
-            self.transfer_s,
+            time(self.transfer_s),
             self.bytes as f64 / self.transfer_s,
-            self.round_trip.as_secs_f64() * 1e3,
+            time(self.round_trip.as_secs_f64()),
             self.path_mtu,
             self.segment,
             self.send_buffer,
@@ -73,8 +75,8 @@ impl TcpReport {
         );
         if let Some(path) = &self.path {
             text += &format!(
-                "bottleneck, as given     {:.3} Mbit/s of IP packets\nbandwidth-delay product  {:.0} B\n",
-                path.bottleneck_bits_per_s / 1e6,
+                "bottleneck, as given     {} of IP packets\nbandwidth-delay product  {:.0} B\n",
+                rate(path.bottleneck_bits_per_s),
                 path.bandwidth_delay_bytes(),
             );
         }
@@ -83,8 +85,8 @@ impl TcpReport {
             text += &format!(
                 "TCP transfer time ratio  {}\nTCP efficiency           {}\nbuffer delay             {}\n",
                 ratio.as_deref().unwrap_or("not known: give --bottleneck"),
-                hundredths(framework.efficiency),
-                framework.buffer_delay.map_or("not measured".to_owned(), hundredths),
+                measured_share(framework.efficiency),
+                framework.buffer_delay.map_or("not measured".to_owned(), measured_share),
             );
         }
         text + &format!(

@@ -80,32 +80,11 @@ pub fn has_ffmpeg() -> bool {
 pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<VideoFrame>>, ProbeError> {
     // Any share of damage is accepted and judged here. Parallel decoding threads conceal missing parts with whatever
     // the others have at that moment; with one thread, the same packets give the same frames.
-    let mut arguments = vec!["-max_error_rate", "1", "-threads", "1", "-f", "ivf", "-i", "pipe:0"];
+    let mut arguments = Vec::from_iter("-max_error_rate 1 -threads 1 -f ivf -i pipe:0".split(' '));
     // Two outputs of the same frames: their bytes, and their times.
-    arguments.extend([
-        "-map",
-        "0:v",
-        "-vsync",
-        "passthrough",
-        "-pix_fmt",
-        "yuv420p",
-        "-f",
-        "rawvideo",
-        "pipe:1",
-    ]);
-    arguments.extend([
-        "-map",
-        "0:v",
-        "-vsync",
-        "passthrough",
-        "-pix_fmt",
-        "yuv420p",
-        "-c:v",
-        "rawvideo",
-        "-f",
-        "framecrc",
-        "pipe:2",
-    ]);
+    for output in ["-f rawvideo pipe:1", "-c:v rawvideo -f framecrc pipe:2"] {
+        arguments.extend("-map 0:v -vsync passthrough -pix_fmt yuv420p".split(' ').chain(output.split(' ')));
+    }
     let (status, bytes, listing) = ffmpeg(&arguments, &container(pictures))?;
     let list = FrameList::read(&listing);
     // An empty output is not a failure if ffmpeg ended by itself.

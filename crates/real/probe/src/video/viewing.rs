@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::number::hundredths;
+use netrig_core::number::{measured_share, rate};
+use netrig_core::text::AlignedTable;
 use netrig_core::{Dscp, Duration};
 use netrig_traffic::Clip;
 use serde_json::{Value, json};
@@ -89,38 +90,37 @@ impl ClipViewing {
         })
     }
 
-    fn row(&self, clip: &Clip) -> String {
+    fn cells(&self, clip: &Clip) -> [String; 7] {
         let [missing, intact] =
-            [1.0 - share(&self.arrived), share(&clip.intact(&self.arrived))].map(hundredths);
+            [1.0 - share(&self.arrived), share(&clip.intact(&self.arrived))].map(measured_share);
         let [impaired, frozen, psnr, ssim] = match &self.watched {
             Some(watched) => [
-                hundredths(watched.share(PictureState::Impaired)),
-                hundredths(watched.share(PictureState::Frozen)),
+                measured_share(watched.share(PictureState::Impaired)),
+                measured_share(watched.share(PictureState::Frozen)),
                 finite(watched.psnr_db()).map_or("the same".to_owned(), |psnr| format!("{psnr:.1}")),
                 format!("{:.3}", watched.mean_ssim()),
             ],
             None => ["-"; 4].map(str::to_owned),
         };
-        let dscp = self.dscp.to_string();
-        format!("{dscp:<8}{missing:>12}{intact:>14}{impaired:>12}{frozen:>12}{psnr:>10}{ssim:>8}")
+        [self.dscp.to_string(), missing, intact, impaired, frozen, psnr, ssim]
     }
 }
 
 /// A table of viewings.
 pub fn viewings_text(clip: &Clip, viewings: &[ClipViewing]) -> String {
-    let mut lines = vec![
-        format!(
-            "{} pictures in {} packets, {:.0} kbit/s of RTP\n",
-            clip.pictures().len(),
-            clip.packets().len(),
-            clip.bytes() as f64 * 8.0 / clip.seconds() / 1e3
-        ),
-        "dscp         missing        intact    impaired      frozen PSNR (dB)    SSIM".to_owned(),
-    ];
+    let mut text = format!(
+        "{} pictures in {} packets, {} of RTP\n",
+        clip.pictures().len(),
+        clip.packets().len(),
+        rate(clip.bytes() as f64 * 8.0 / clip.seconds())
+    );
+    let headings = ["dscp", "missing", "intact", "impaired", "frozen", "PSNR (dB)", "SSIM"];
+    let mut table = AlignedTable::aligned("lrrrrrr", headings);
     for viewing in viewings {
-        lines.push(viewing.row(clip));
-        lines.extend(viewing.stream.icmp_errors.sentences());
-        lines.extend(viewing.fault.as_ref().map(|fault| format!("invalid: {fault}")));
+        table.row(viewing.cells(clip));
+        viewing.stream.icmp_errors.sentences().into_iter().for_each(|sentence| table.row([sentence]));
+        viewing.fault.iter().for_each(|fault| table.row([format!("invalid: {fault}")]));
     }
-    lines.join("\n")
+    table.write(&mut text);
+    text
 }

@@ -5,15 +5,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_core::Duration;
+use netrig_core::{Duration, number};
 use serde::Serialize;
 
 use super::super::error::ProbeError;
-use super::super::wire::InterruptibleStream;
-use super::body::HttpBody;
-use super::message::{HttpError, HttpRequest, HttpResponse};
 use super::url::Url;
-use netrig_host::{monotonic_nanos, shown};
+use netrig_host::http::body::HttpBody;
+use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse};
+use netrig_host::{InterruptibleStream, monotonic_nanos, shown};
 
 /// Octets of one read.
 const READ: usize = 256 << 10;
@@ -91,18 +90,14 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
     let mut wire =
         InterruptibleStream::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
     wire.until = Some(StdInstant::now() + StdDuration::from(order.limit));
-    let request = HttpRequest {
-        method: "GET".into(),
-        target: order.url.path.clone(),
-        fields: [
-            ("Host", order.url.authority().as_str()),
-            ("User-Agent", "netrig"),
-            ("Accept-Encoding", "identity"),
-            ("Connection", "close"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into(),
-    };
+    let host = order.url.authority();
+    let fields = [
+        ("Host", host.as_str()),
+        ("User-Agent", "netrig"),
+        ("Accept-Encoding", "identity"),
+        ("Connection", "close"),
+    ];
+    let request = HttpRequest::get(&order.url.path, &fields);
     let mut fetch = Fetch { begin, connected, asked: monotonic_nanos(), ..Fetch::default() };
     let sent = wire.write_all(request.to_string().as_bytes());
     let end = match sent {
@@ -192,10 +187,7 @@ impl Fetch {
                     return Ok(FetchEnd::Complete);
                 }
             }
-            // If a server sends without a pause, no wait checks the limit.
-            if wire.until.is_some_and(|until| StdInstant::now() >= until) {
-                return Ok(FetchEnd::Limit);
-            }
+            // If a server sends without a pause, no wait checks the flag.
             if cancel.load(Ordering::Relaxed) {
                 return Ok(FetchEnd::Interrupted);
             }
@@ -256,16 +248,9 @@ fn found(report: &WebReport, end: &FetchEnd) -> String {
     };
     let answer = format!("the server answers {status} {}", report.reason);
     let answer = answer.trim_end();
-    let received = report.rate.map_or_else(
-        || format!("{} B arrived", report.bytes),
-        |rate| {
-            format!(
-                "{} B arrived at {:.3} Mbit/s, from the request to the last octet",
-                report.bytes,
-                rate / 1e6
-            )
-        },
-    );
+    let at =
+        report.rate.map(|rate| format!(" at {}, from the request to the last octet", number::rate(rate)));
+    let received = format!("{} B arrived{}", report.bytes, at.unwrap_or_default());
     match end {
         _ if report.location.is_some() => {
             let place = report.location.as_deref().unwrap_or_default();

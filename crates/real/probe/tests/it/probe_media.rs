@@ -341,16 +341,7 @@ fn packets_for_ffmpeg() {
     std::fs::write(&description, text).unwrap();
     let written = folder.path().join("written.h264");
     let mut child = Command::new("ffmpeg")
-        .args([
-            "-nostdin",
-            "-v",
-            "error",
-            "-protocol_whitelist",
-            "file,udp,rtp",
-            "-analyzeduration",
-            "0",
-            "-i",
-        ])
+        .args("-nostdin -v error -protocol_whitelist file,udp,rtp -analyzeduration 0 -i".split(' '))
         .arg(&description)
         .args(["-c", "copy", "-frames:v", "75", "-f", "h264"])
         .arg(&written)

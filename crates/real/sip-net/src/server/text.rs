@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use netrig_core::text::AlignedTable;
 use serde::Serialize;
 
 use super::Tally;
@@ -35,16 +36,17 @@ impl Tally {
     /// A table of messages, and a line for each thing that went wrong.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let mut line = |words: String| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
-        let row = |name: &str, received: &str, sent: &str| format!("{name:<12}{received:>12}{sent:>12}");
-        line(row("", "received", "sent"));
+        let mut table = AlignedTable::list("lrr");
+        table.row(["", "received", "sent"].map(str::to_owned));
         for (received, sent) in
             [(&self.received.requests, &self.sent.requests), (&self.received.responses, &self.sent.responses)]
         {
             for (name, received, sent) in joined(received, sent) {
-                line(row(name, &received.to_string(), &sent.to_string()));
+                table.row([name.to_owned(), received.to_string(), sent.to_string()]);
             }
         }
+        table.write(&mut text);
+        let mut line = |words: String| writeln!(text, "{words}").unwrap_or_default();
         line(String::new());
         let connections = &self.connections;
         line(format!(
@@ -87,9 +89,9 @@ mod tests {
         tally.received.requests.insert("INVITE", 12);
         tally.sent.responses.insert("1xx", 12);
         tally.unreadable.count("x");
-        let expected = "                received        sent\n\
-                        INVITE                12           0\n\
-                        1xx                    0          12\n\n\
+        let expected = "        received  sent\n\
+                        INVITE        12     0\n\
+                        1xx            0    12\n\n\
                         connections: 0 accepted, 0 refused, 0 opened\n\
                         datagrams that the sockets had no room for: 2\n\
                         messages that are no SIP: 1, x\n";

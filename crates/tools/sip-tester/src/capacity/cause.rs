@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::decision::{StepOutcome, StepReason};
 use super::journal::{SearchJournal, StepRecord};
 use super::observation::ServerSeen;
+use netrig_core::number::{counted, time};
 
 /// The share of a step from which on a thread counts as using a whole processor. The same share of all processors that the server
 /// may use applies to its threads together.
@@ -173,10 +174,10 @@ impl fmt::Display for CauseFound {
                 write!(f, "the server's processor: its thread was busy for {} of the step", per_cent(share))?;
             }
             CapacityCause::AllProcessors { share, processors } => {
-                let s = plural(u64::from(*processors));
+                let processors = counted((*processors).into(), "processor", "processors");
                 write!(
                     f,
-                    "the server's processors: its threads used {} of the {processors} processor{s} on which they may run",
+                    "the server's processors: its threads used {} of the {processors} on which they may run",
                     per_cent(share)
                 )?;
             }
@@ -190,9 +191,8 @@ impl fmt::Display for CauseFound {
             CapacityCause::ReceiveBuffer { .. } => write!(f, "{}", self.drops())?,
             CapacityCause::ListenQueue { overflows } => write!(
                 f,
-                "the server's listening socket: its queue was full for {} connection{}",
-                grouped(*overflows),
-                plural(*overflows)
+                "the server's listening socket: its queue was full for {}",
+                counted(*overflows, "connection", "connections")
             )?,
             CapacityCause::Elsewhere { busy } => {
                 let sockets =
@@ -206,12 +206,11 @@ impl fmt::Display for CauseFound {
             }
             CapacityCause::Hidden { why } => write!(f, "unknown, because {why}")?,
             CapacityCause::Stalls { count, longest_s, repeated } => {
-                let (ms, times, s) = (longest_s * 1e3, grouped(*count), plural(*count));
-                write!(f, "the whole machine stalled {times} time{s}, for up to {ms:.0} ms")?;
-                match repeated {
-                    0 => {}
-                    1 => f.write_str("; 1 invalid step was repeated")?,
-                    _ => write!(f, "; {repeated} invalid steps were repeated")?,
+                let times = counted(*count, "time", "times");
+                write!(f, "the whole machine stalled {times}, for up to {}", time(*longest_s))?;
+                if *repeated > 0 {
+                    let steps = counted(*repeated, "invalid step was", "invalid steps were");
+                    write!(f, "; {steps} repeated")?;
                 }
             }
         }
@@ -227,28 +226,11 @@ impl fmt::Display for CauseFound {
 
 impl CauseFound {
     fn drops(&self) -> String {
-        let (count, s) = (grouped(self.dropped), plural(self.dropped));
+        let datagrams = counted(self.dropped, "datagram", "datagrams");
         let size = match self.receive_buffer {
             0 => String::new(),
-            size => format!("; its receive buffer is {} KiB", grouped(size.div_ceil(1024))),
+            size => format!("; its receive buffer is {} KiB", size.div_ceil(1024)),
         };
-        format!("the server's UDP socket dropped {count} datagram{s}{size}")
+        format!("the server's UDP socket dropped {datagrams}{size}")
     }
-}
-
-const fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "s" }
-}
-
-/// A number with commas between groups of three digits: `1,487`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

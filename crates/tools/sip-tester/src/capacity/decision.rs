@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use netrig_core::number::{counted, time};
 use netrig_sip::index::DelayStatistic;
 
 /// The outcome of a step at its rate.
@@ -154,7 +155,7 @@ impl fmt::Display for StepReason {
             Self::NotAll => f.write_str("not all succeeded"),
             Self::Threshold { delay, statistic, was_s, most_s } => {
                 let name = statistic.name();
-                write!(f, "{delay}: {name} {:.1} ms, at most {:.1} ms", was_s * 1e3, most_s * 1e3)
+                write!(f, "{delay}: {name} {}, at most {}", time(*was_s), time(*most_s))
             }
             Self::Overdue { calls } => write!(f, "{calls} were overdue at the same time"),
             Self::Backlog { growth } => write!(f, "the backlog grew by {growth} in the second half"),
@@ -169,8 +170,8 @@ impl fmt::Display for StepReason {
                 }
             }
             Self::Stalled { count, longest_s } => {
-                let s = if *count == 1 { "" } else { "s" };
-                write!(f, "the machine stalled {count} time{s}, for up to {:.0} ms", longest_s * 1e3)
+                let times = counted(*count, "time", "times");
+                write!(f, "the machine stalled {times}, for up to {}", time(*longest_s))
             }
             Self::Tester(faults) => write!(f, "the tester was the limit: {}", faults.join("; ")),
             Self::CutShort => f.write_str("the step ended before a decision"),

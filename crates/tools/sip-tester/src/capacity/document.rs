@@ -7,6 +7,7 @@ use super::{
     Verdict, causes,
 };
 use crate::conformance::GateReport;
+use netrig_core::number::counted;
 use netrig_sip::load::Work;
 use netrig_sip_net::load::Offered;
 use netrig_sip_net::tap::KeptMessages;
@@ -66,9 +67,8 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
     if let Some(baseline) = baseline {
         let _ = writeln!(text, "  {}", baseline.sentence(unit));
     }
-    let steps = journal.steps().count();
-    let s = if steps == 1 { "" } else { "s" };
-    let _ = writeln!(text, "  {steps} step{s}, {} {unit}", journal.calls());
+    let steps = counted(journal.steps().count() as u64, "step", "steps");
+    let _ = writeln!(text, "  {steps}, {} {unit}", journal.calls());
     for line in messages.into_iter().flat_map(|kept| kept.lines()) {
         let _ = writeln!(text, "  {line}");
     }

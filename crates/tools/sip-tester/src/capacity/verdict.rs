@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use netrig_core::number::counted;
 use netrig_stats::fit::CredibleLevel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -167,8 +168,7 @@ impl Verdict {
                         "at least {passed} {unit}/s: the time limit was reached before a rate failed"
                     );
                 }
-                let s = if *steps == 1 { "" } else { "s" };
-                write!(f, "no result after {steps} step{s}")?;
+                write!(f, "no result after {}", counted(*steps as u64, "step", "steps"))?;
                 let mut say = |word, rate: &Option<f64>| match rate {
                     Some(rate) => write!(f, "; {rate} {unit}/s {word}"),
                     None => Ok(()),

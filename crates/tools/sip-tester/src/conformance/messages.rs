@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 use bytes::Bytes;
 use netrig_core::Instant;
@@ -9,6 +10,7 @@ use netrig_sip::header::{CSeq, Transport};
 use netrig_sip::{Message, Method, Name, Request, Response, Status};
 use netrig_sip_net::ArrivalPath;
 
+use super::outcome::{PurposeOutcome, ensure};
 use super::target::TestAgent;
 
 /// A message that a user agent received.
@@ -130,6 +132,22 @@ pub(super) fn line_of(response: &Response) -> String {
         let _ = write!(line, " {}", response.reason);
     }
     line
+}
+
+/// Fails unless the status of a response is in a range. `what` names what was answered.
+pub(super) fn ensure_status(response: &Response, codes: Range<u16>, what: &str) -> PurposeOutcome {
+    ensure!(codes.contains(&response.status.code()), "{what} was answered {}", line_of(response));
+    Ok(())
+}
+
+/// Fails unless a response has this status.
+pub(super) fn ensure_code(response: &Response, code: u16, what: &str) -> PurposeOutcome {
+    ensure_status(response, code..code + 1, what)
+}
+
+/// Fails unless a response is a 2xx.
+pub(super) fn ensure_success(response: &Response, what: &str) -> PurposeOutcome {
+    ensure_status(response, 200..300, what)
 }
 
 pub(super) fn first_line(bytes: &[u8]) -> String {

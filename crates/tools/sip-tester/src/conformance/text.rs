@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::text::wrapped;
+use netrig_core::text::{AlignedTable, wrapped};
 
 use super::{
     BackgroundReport, ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel,
@@ -50,14 +50,13 @@ impl ConformanceDocument {
         if let Some(load) = &self.background {
             text += &beside(load, width);
         }
-        let _ = writeln!(text, "\n{:<14} selected   run  PASS  FAIL  INCONC", "group");
+        let headings = ["group", "selected", "run", "PASS", "FAIL", "INCONC"];
+        let mut table = AlignedTable::aligned("lrrrrr", headings);
         for (name, counts) in self.groups() {
-            let _ = writeln!(
-                text,
-                "{name:<14} {:>8} {:>5} {:>5} {:>5} {:>7}",
-                counts.selected, counts.run, counts.pass, counts.fail, counts.inconc
-            );
+            let all = [counts.selected, counts.run, counts.pass, counts.fail, counts.inconc];
+            table.row([name.to_string()].into_iter().chain(all.map(|count| count.to_string())));
         }
+        table.write(&mut text);
         let mut failed = self.with_verdict(PurposeVerdict::Fail).peekable();
         if failed.peek().is_some() {
             text.push_str("\nFAIL\n");

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{Ladder, LadderRow};
+use netrig_core::number::counted;
+use netrig_core::text::truncated;
 
 /// How times are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +43,7 @@ impl Ladder {
             let line =
                 format!("{:>4} {:>13}  {}", row.number, self.time(row, before, times), self.arrow(row, gap));
             before = Some(row.at_ns);
-            let _ = writeln!(text, "{}", within(line.trim_end(), width));
+            let _ = writeln!(text, "{}", truncated(line.trim_end(), width));
         }
         self.footer(&mut text);
         text
@@ -82,7 +84,7 @@ impl Ladder {
             cells[left + 1] = '<';
         }
         let words = format!(" {} ", row.words());
-        for (place, letter) in within(&words, right - left - 4).chars().enumerate() {
+        for (place, letter) in truncated(&words, right - left - 4).chars().enumerate() {
             cells[left + 3 + place] = letter;
         }
         cells.into_iter().collect()
@@ -96,7 +98,7 @@ impl Ladder {
             let time = self.time(row, before, times);
             let line = format!("{:>4} {time:>13}  {from} -> {to}  {}", row.number, row.words());
             before = Some(row.at_ns);
-            let _ = writeln!(text, "{}", within(&line, width));
+            let _ = writeln!(text, "{}", truncated(&line, width));
         }
         self.footer(&mut text);
         text
@@ -131,17 +133,8 @@ impl Ladder {
 
     /// How many messages are hidden, in words.
     pub(super) fn hidden_words(&self) -> String {
-        let messages = if self.hidden == 1 { "message is" } else { "messages are" };
-        format!("{} {messages} hidden", self.hidden)
+        format!("{} hidden", counted(self.hidden as u64, "message is", "messages are"))
     }
-}
-
-/// A line of at most `width` characters: one that is longer ends with `…`.
-fn within(line: &str, width: usize) -> String {
-    if line.chars().count() <= width {
-        return line.to_owned();
-    }
-    line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 impl LadderRow {

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Scope};
 use std::time::{Duration, Instant};
 
-use netrig_host::{SlotLimits, SlotRefusal, ThreadSlot, ThreadSlotError, ThreadSlots};
+use netrig_core::prometheus::CONTENT_TYPE;
+use netrig_host::http::message::{HttpReceiveError, HttpRequest, HttpResponse};
+use netrig_host::{InterruptibleStream, SlotLimits, ThreadSlot, ThreadSlotError, ThreadSlots, dismiss};
 
 /// Pause between two attempts to accept a connection.
 const LOOK: Duration = Duration::from_millis(50);
@@ -20,14 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Connections at once. Scrapers are few, and a connection lasts for three times [`PATIENCE`] at most.
 const CONNECTIONS: usize = 32;
 
-/// After how long a client for which there is no slot may ask again, s.
+/// After how long a refused client may ask again, s.
 const RETRY_AFTER: u32 = 1;
-
-/// The longest request, bytes.
-const LONGEST: usize = 8 * 1024;
-
-/// What a client's content type says.
-const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The HTTP server. It ends when it is dropped.
 #[derive(Debug)]
@@ -108,145 +104,59 @@ fn begin<'scope>(
     match slots.enter(&stream, peer.ip()) {
         Ok(slot) => {
             let thread = std::thread::Builder::new().name("metrics".to_owned());
-            // A client that is gone or says nothing has no answer. Without a thread its connection is closed.
-            let _ = thread.spawn_scoped(scope, move || drop(answer(stream, &slot, || shared.page())));
+            // If the client is gone, it gets no answer. If no thread starts, the connection is closed.
+            let _ = thread.spawn_scoped(scope, move || drop(answer(&stream, &slot, shared)));
         }
-        Err(ThreadSlotError::Busy(why)) => say_busy(stream, why),
+        Err(ThreadSlotError::Busy(why)) => dismiss(&stream, &HttpResponse::busy(RETRY_AFTER, why)),
         // The system has no descriptor for it.
         Err(ThreadSlotError::Io(_)) => {}
     }
 }
 
-/// Tells a client that there is no slot for it, without waiting for it: one that does not listen need not know.
-fn say_busy(mut stream: TcpStream, why: SlotRefusal) {
-    if stream.set_nonblocking(true).is_ok() {
-        // What was read is no reason for the kernel to throw away the answer.
-        let _ = stream.read(&mut [0; LONGEST]);
-        let _ = stream.write(&response(BUSY, &format!("{why}\n"), None));
-        let _ = stream.shutdown(Shutdown::Write);
-    }
-}
-
-/// Reads one question, and answers it.
-fn answer(mut stream: TcpStream, slot: &ThreadSlot, page: impl FnOnce() -> Arc<str>) -> std::io::Result<()> {
-    stream.set_nonblocking(false)?;
-    let question = question(&mut stream, Instant::now() + PATIENCE)?;
-    let known = question.and_then(|question| match slot.prove() {
-        Ok(()) => Ok(question),
-        Err(_) => Err(BUSY),
-    });
-    let (status, body) = match &known {
-        Err(status) => (*status, None),
-        Ok(question) => asked(question),
+/// Reads one request, and answers it.
+fn answer(stream: &TcpStream, slot: &ThreadSlot, shared: &ServedPage) -> std::io::Result<()> {
+    stream.set_nonblocking(true)?;
+    let patient = || InterruptibleStream::until(stream, Instant::now() + PATIENCE);
+    let response = match HttpRequest::receive(&mut patient()) {
+        Ok((request, _)) => match slot.prove() {
+            Ok(()) => response(&request, || shared.page()),
+            Err(why) => HttpResponse::busy(RETRY_AFTER, why),
+        },
+        Err(HttpReceiveError::Http(error)) => refusal(error.response()),
+        Err(HttpReceiveError::Stream(error)) => match error.kind() {
+            ErrorKind::UnexpectedEof => refusal(HttpResponse::new(400, &[])),
+            ErrorKind::TimedOut => refusal(HttpResponse::new(408, &[])),
+            _ => return Err(error),
+        },
     };
-    let page = if status == OK { page() } else { format!("{status}\n").into() };
-    write_all(&mut stream, &response(status, &page, body), Instant::now() + PATIENCE)?;
+    patient().write_all(&response)?;
     stream.shutdown(Shutdown::Write)?;
-    // What the client still says is taken, or the kernel would take the answer back with it.
-    let end = Instant::now() + PATIENCE;
-    let mut rest = [0; 1024];
-    while matches!(read(&mut stream, &mut rest, end), Ok(1..)) {}
+    // If the client still sends, unread octets would make the kernel reset the connection before the answer is delivered.
+    let (mut rest, mut patient) = ([0; 1024], patient());
+    while matches!(patient.read(&mut rest), Ok(1..)) {}
     Ok(())
 }
 
-/// An answer as it is sent.
-fn response(status: &str, page: &str, body: Option<ResponseBody>) -> Vec<u8> {
-    let more = match status {
-        NOT_ALLOWED => "Allow: GET, HEAD\r\n".to_owned(),
-        BUSY => format!("Retry-After: {RETRY_AFTER}\r\n"),
-        _ => String::new(),
+/// The encoded response to a request.
+fn response(request: &HttpRequest, page: impl FnOnce() -> Arc<str>) -> Vec<u8> {
+    if !matches!(request.method.as_str(), "GET" | "HEAD") {
+        return refusal(HttpResponse::new(405, &[("Allow", "GET, HEAD")]));
+    }
+    let (response, body) = match request.path() {
+        "/metrics" => (HttpResponse::new(200, &[("Content-Type", CONTENT_TYPE)]), page()),
+        _ => (HttpResponse::new(404, &[]), "404 Not Found\n".into()),
     };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {FORMAT}\r\nContent-Length: {}\r\n{more}Connection: close\r\n\r\n",
-        page.len()
-    );
-    let body = if body == Some(ResponseBody::Left) { "" } else { page };
-    [head.as_bytes(), body.as_bytes()].concat()
-}
-
-const OK: &str = "200 OK";
-const NOT_ALLOWED: &str = "405 Method Not Allowed";
-const BUSY: &str = "503 Service Unavailable";
-
-/// Whether the response carries its body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ResponseBody {
-    Sent,
-    Left,
-}
-
-/// What is answered to a whole question (RFC 9112 section 3).
-fn asked(question: &[u8]) -> (&'static str, Option<ResponseBody>) {
-    const BAD: (&str, Option<ResponseBody>) = ("400 Bad Request", None);
-    let line = question.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let Ok(line) = std::str::from_utf8(line) else { return BAD };
-    let words: Vec<_> = line.trim_end_matches('\r').split(' ').collect();
-    let [method, target, "HTTP/1.1" | "HTTP/1.0"] = words[..] else { return BAD };
-    let body = match method {
-        "GET" => ResponseBody::Sent,
-        "HEAD" => ResponseBody::Left,
-        _ => return (NOT_ALLOWED, None),
-    };
-    match target.split('?').next() {
-        Some("/metrics") => (OK, Some(body)),
-        _ => ("404 Not Found", Some(body)),
+    let mut bytes = response.closing(&body);
+    if request.method == "HEAD" {
+        bytes.truncate(bytes.len() - body.len());
     }
+    bytes
 }
 
-/// What was asked, to the empty line behind it, or the status with which it is refused.
-fn question(stream: &mut TcpStream, end: Instant) -> std::io::Result<Result<Vec<u8>, &'static str>> {
-    let mut question = Vec::new();
-    let mut part = [0; 1024];
-    loop {
-        let length = match read(stream, &mut part, end) {
-            Ok(0) => return Ok(Err("400 Bad Request")),
-            Ok(length) => length,
-            Err(error) if error.kind() == ErrorKind::TimedOut => return Ok(Err("408 Request Timeout")),
-            Err(error) => return Err(error),
-        };
-        question.extend_from_slice(&part[..length]);
-        if question.windows(4).any(|end| end == b"\r\n\r\n") || question.windows(2).any(|end| end == b"\n\n")
-        {
-            return Ok(Ok(question));
-        }
-        if question.len() > LONGEST {
-            return Ok(Err("431 Request Header Fields Too Large"));
-        }
-    }
-}
-
-/// Reads some, by `end` at the latest.
-fn read(stream: &mut TcpStream, into: &mut [u8], end: Instant) -> std::io::Result<usize> {
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(into) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            read => return read,
-        }
-    }
-}
-
-/// Writes all, by `end` at the latest.
-fn write_all(stream: &mut TcpStream, bytes: &[u8], end: Instant) -> std::io::Result<()> {
-    let mut written = 0;
-    while written < bytes.len() {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        stream.set_write_timeout(Some(left))?;
-        match stream.write(&bytes[written..]) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => written += count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+/// A response whose body is its status.
+fn refusal(response: HttpResponse) -> Vec<u8> {
+    let status = format!("{} {}\n", response.status, response.reason);
+    response.closing(&status)
 }
 
 #[cfg(test)]
@@ -288,7 +198,7 @@ mod tests {
         assert_eq!(
             page,
             format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: {FORMAT}\r\nContent-Length: 4\r\nConnection: close\r\n\r\na 1\n"
+                "HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: 4\r\nConnection: close\r\n\r\na 1\n"
             )
         );
         answerer.show("a 22\n");

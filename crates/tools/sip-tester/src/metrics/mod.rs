@@ -3,19 +3,18 @@
 mod answerer;
 mod of_load;
 mod of_server;
-pub mod text;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
+use netrig_core::prometheus::MetricsPage;
 use netrig_host::HostAddress;
 
 use self::answerer::Answerer;
 
 pub use of_load::page as of_load;
 pub use of_server::page as of_server;
-pub use text::Page;
 
 /// The current page of metrics, and the HTTP server that serves it.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ impl Metrics {
     }
 
     /// Replaces the page.
-    pub fn show(&self, page: Page) {
+    pub fn show(&self, page: MetricsPage) {
         let text = page.into_text();
         if let Some(answerer) = &self.answerer {
             answerer.show(&text);

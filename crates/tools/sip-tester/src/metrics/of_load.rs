@@ -1,12 +1,19 @@
 //! What a load says of itself to Prometheus.
 
+use netrig_core::Duration;
+use netrig_core::prometheus::{MetricKind, MetricsPage};
+use netrig_sip::index::Histogram;
 use netrig_sip_net::load::{FailureKind, LoadOrder, OutcomeRow, SecondRow, SoFar};
 
-use super::text::{MetricKind, Page};
+/// Where the buckets of spans end, s: 1, 2 and 5 of each decade, and the thresholds between them.
+const ENDS: [f64; 20] = [
+    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 5.0, 10.0,
+    20.0, 50.0, 100.0,
+];
 
 /// A page on all that was measured until the end of a second.
-pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) -> Page {
-    let mut page = Page::default();
+pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) -> MetricsPage {
+    let mut page = MetricsPage::default();
     let labels = vec![("load", title), ("version", env!("CARGO_PKG_VERSION"))];
     page.family(("netrig_sip_load_info", "What is offered to whom", MetricKind::Gauge), [(labels, 1.0)]);
     outcomes(&mut page, so_far);
@@ -15,13 +22,13 @@ pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) 
     let labelled = spans.map(|(name, rfc6076, spans)| {
         (vec![("delay", name), ("rfc6076", rfc6076.unwrap_or_default())], spans)
     });
-    page.histograms(("netrig_sip_delay_seconds", "Delays as their index defines them"), labelled);
+    histograms(&mut page, ("netrig_sip_delay_seconds", "Delays as their index defines them"), labelled);
     thresholds(&mut page, so_far, order);
     tester(&mut page, row, so_far);
     page
 }
 
-fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
+fn outcomes(page: &mut MetricsPage, so_far: SoFar<'_>) {
     type Count = fn(&OutcomeRow) -> u64;
     let all: [(&str, &str, Count); 2] = [
         ("netrig_sip_begun_total", "Calls, registrations and questions that were begun", |row| row.begun),
@@ -51,7 +58,7 @@ fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
     );
 }
 
-fn now(page: &mut Page, row: &SecondRow) {
+fn now(page: &mut MetricsPage, row: &SecondRow) {
     let open = ("netrig_sip_open", "What is begun and not ended", MetricKind::Gauge);
     page.value(open, row.open as f64);
     let overdue = ("netrig_sip_overdue", "Of that, what has been for too long", MetricKind::Gauge);
@@ -63,7 +70,7 @@ fn now(page: &mut Page, row: &SecondRow) {
     }
 }
 
-fn thresholds(page: &mut Page, so_far: SoFar<'_>, order: &LoadOrder) {
+fn thresholds(page: &mut MetricsPage, so_far: SoFar<'_>, order: &LoadOrder) {
     let rows = so_far.judged(&order.plan.thresholds);
     let delays = || rows.iter().filter(|row| row.unit == "us");
     let bounds = delays()
@@ -82,7 +89,7 @@ fn thresholds(page: &mut Page, so_far: SoFar<'_>, order: &LoadOrder) {
 }
 
 /// The tester's own faults are never the server's.
-fn tester(page: &mut Page, row: &SecondRow, so_far: SoFar<'_>) {
+fn tester(page: &mut MetricsPage, row: &SecondRow, so_far: SoFar<'_>) {
     let tester = so_far.tester();
     let is_valid = f64::from(u8::from(row.faults.is_empty()));
     let valid =
@@ -114,7 +121,58 @@ fn tester(page: &mut Page, row: &SecondRow, so_far: SoFar<'_>) {
     let cpu = ("netrig_tester_cpu_seconds_total", "The tester's time on cores", MetricKind::Counter);
     page.value(cpu, tester.cpu);
     let late = ("netrig_tester_lateness_seconds", "How late began what was to begin");
-    page.histograms(late, [(Vec::new(), &tester.lateness)]);
+    histograms(page, late, [(Vec::new(), &tester.lateness)]);
     let own = ("netrig_tester_own_time_seconds", "From the arrival of a message until it was handled");
-    page.histograms(own, [(Vec::new(), &tester.own_time)]);
+    histograms(page, own, [(Vec::new(), &tester.own_time)]);
+}
+
+/// Adds histograms of spans, in seconds; nothing of those without a span.
+fn histograms<'a>(
+    page: &mut MetricsPage,
+    (name, help): (&str, &str),
+    all: impl IntoIterator<Item = (Vec<(&'a str, &'a str)>, &'a Histogram)>,
+) {
+    let mut all = all.into_iter().filter(|(_, spans)| spans.count() > 0).peekable();
+    if all.peek().is_some() {
+        page.heading((name, help, MetricKind::Histogram));
+    }
+    let [bucket, sum, count] = ["bucket", "sum", "count"].map(|part| format!("{name}_{part}"));
+    for (labels, spans) in all {
+        let ends = ENDS.map(|end| (end.to_string(), spans.above(Duration::from_secs_f64(end))));
+        for (end, above) in ends.into_iter().chain([("+Inf".to_owned(), 0)]) {
+            let labels = [&labels[..], &[("le", &end)]].concat();
+            page.line(&bucket, &labels, (spans.count() - above) as f64);
+        }
+        page.line(&sum, &labels, spans.sum());
+        page.line(&count, &labels, spans.count() as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_count_all_that_is_no_longer() {
+        let mut spans = Histogram::default();
+        [1, 3, 700, 200_000].into_iter().for_each(|ms| spans.record(Duration::from_millis(ms)));
+        let mut page = MetricsPage::default();
+        histograms(&mut page, ("d_seconds", "spans"), [(vec![("of", "x")], &spans)]);
+        histograms(&mut page, ("e_seconds", "none"), [(vec![], &Histogram::default())]);
+        let text = page.into_text();
+        for line in [
+            "# TYPE d_seconds histogram",
+            "d_seconds_bucket{of=\"x\",le=\"0.0005\"} 0",
+            "d_seconds_bucket{of=\"x\",le=\"0.002\"} 1",
+            "d_seconds_bucket{of=\"x\",le=\"0.5\"} 2",
+            "d_seconds_bucket{of=\"x\",le=\"1\"} 3",
+            "d_seconds_bucket{of=\"x\",le=\"100\"} 3",
+            "d_seconds_bucket{of=\"x\",le=\"+Inf\"} 4",
+            "d_seconds_sum{of=\"x\"} 200.704",
+            "d_seconds_count{of=\"x\"} 4",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+        assert!(!text.contains("e_seconds"));
+    }
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use netrig_core::prometheus::{MetricKind, MetricsPage};
 use netrig_sip_net::server::{Reasons, Tally};
 
-use super::text::{MetricKind, Page};
-
 /// A page on all that a server has done.
-pub fn page(server: &str, tally: &Tally) -> Page {
-    let mut page = Page::default();
+pub fn page(server: &str, tally: &Tally) -> MetricsPage {
+    let mut page = MetricsPage::default();
     let labels = vec![("server", server), ("version", env!("CARGO_PKG_VERSION"))];
     page.family(("netrig_sip_server_info", "Which server it is", MetricKind::Gauge), [(labels, 1.0)]);
     let (came, left) = (&tally.received, &tally.sent);

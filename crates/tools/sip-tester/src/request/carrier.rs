@@ -14,10 +14,7 @@ use super::error::RequestError;
 use super::tester::TesterSettings;
 
 /// The carrier of a load to a server with this address, which the user called `host`.
-///
-/// # Errors
-/// If a setting has no meaning over this transport, or a certificate is unusable.
-pub fn carrier(
+pub(super) fn carrier(
     settings: &TesterSettings,
     connections: Option<Connections>,
     transport: Transport,
@@ -64,7 +61,7 @@ fn load_tls(settings: &TesterSettings, host: &str, address: IpAddr) -> Result<Lo
 }
 
 /// The name that the certificate of a server must have: the name by which the user called it, or its address.
-pub fn certified_name(host: &str, address: IpAddr) -> Host {
+fn certified_name(host: &str, address: IpAddr) -> Host {
     if HostAddress::with_port(host, Some(0)).is_ok() {
         return Host::Address(address);
     }

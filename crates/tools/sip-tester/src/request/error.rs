@@ -39,7 +39,7 @@ pub enum RequestError {
     #[error("{0} is a public address: if you may test it, say so with `i_may_test`")]
     Public(IpAddr),
     /// The setting has no meaning over this transport.
-    #[error("`{setting}` is of loads over {needs}, not over {transport}")]
+    #[error("`{setting}` is for {needs}, not for {transport}")]
     WrongTransport {
         /// The key of the setting.
         setting: &'static str,

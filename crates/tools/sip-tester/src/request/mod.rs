@@ -9,8 +9,7 @@ mod order;
 mod server_text;
 mod tester;
 
-pub use carrier::{carrier, certified_name};
 pub use error::RequestError;
 pub use order::{LoadPeriod, LoadRequest, with_scenario};
-pub use server_text::{check_consent, may_test, server_address, split_server};
+pub use server_text::TestedServer;
 pub use tester::{LocalAddress, ResolverAddress, TesterSettings};

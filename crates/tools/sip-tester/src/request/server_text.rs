@@ -4,14 +4,47 @@ use std::net::SocketAddr;
 
 use netrig_host::{is_public, resolve_target};
 use netrig_sip::header::Transport;
+use netrig_sip::settings::Connections;
+use netrig_sip_net::LineTls;
+use netrig_sip_net::load::{Carrier, LoadTls};
 
+use super::carrier::carrier;
 use super::error::RequestError;
+use super::tester::TesterSettings;
+
+/// A server that the user may test, and how it is reached.
+pub struct TestedServer {
+    /// The transport.
+    pub transport: Transport,
+    /// The host as the user wrote it, with the port if it has one.
+    pub host: String,
+    /// The address.
+    pub address: SocketAddr,
+    /// Whether the user has said that this host may be tested.
+    pub may_test: bool,
+    /// The settings of TLS, if the server is reached over it.
+    pub tls: Option<LineTls>,
+}
+
+impl TestedServer {
+    /// The target of the settings, which is not looked up by the rules of SIP.
+    ///
+    /// # Errors
+    /// If the target has no address or may not be tested, or if a setting has no meaning over its transport.
+    pub fn of(settings: &TesterSettings, connections: Option<Connections>) -> Result<Self, RequestError> {
+        let (transport, host) = split_server(&settings.target)?;
+        let address = server_address(host, transport)?;
+        let may_test = check_consent(address, host, settings.i_may_test.as_deref())?;
+        let tls = match carrier(settings, connections, transport, (host, address.ip()))? {
+            Carrier::Tls(_, LoadTls { client, name, .. }) => Some((client, name)),
+            Carrier::Udp | Carrier::Tcp(_) => None,
+        };
+        Ok(Self { transport, host: host.to_owned(), address, may_test, tls })
+    }
+}
 
 /// The transport of `udp:HOST:PORT`, and the rest.
-///
-/// # Errors
-/// If the text names no server with its transport.
-pub fn split_server(text: &str) -> Result<(Transport, &str), RequestError> {
+pub(super) fn split_server(text: &str) -> Result<(Transport, &str), RequestError> {
     match text.split_once(':') {
         Some(("udp", host)) => Ok((Transport::Udp, host)),
         Some(("tcp", host)) => Ok((Transport::Tcp, host)),
@@ -23,18 +56,12 @@ pub fn split_server(text: &str) -> Result<(Transport, &str), RequestError> {
 }
 
 /// The address of the host of a server.
-///
-/// # Errors
-/// If it has none.
-pub fn server_address(host: &str, transport: Transport) -> Result<SocketAddr, RequestError> {
+pub(super) fn server_address(host: &str, transport: Transport) -> Result<SocketAddr, RequestError> {
     Ok(resolve_target(host, None, transport.default_port())?)
 }
 
-/// Whether the user has said that this host may be tested.
-///
-/// # Errors
-/// If the user has named another host.
-pub fn may_test(named: Option<&str>, host: &str) -> Result<bool, RequestError> {
+/// Whether the user has said that this host may be tested. It is an error if the user has named another host.
+pub(super) fn may_test(named: Option<&str>, host: &str) -> Result<bool, RequestError> {
     match named {
         None => Ok(false),
         Some(named) if host == named || host.rsplit_once(':').is_some_and(|(host, _)| host == named) => {
@@ -45,10 +72,11 @@ pub fn may_test(named: Option<&str>, host: &str) -> Result<bool, RequestError> {
 }
 
 /// Whether the user has said that this server may be tested. A public address needs it.
-///
-/// # Errors
-/// If the address is public and the user has not, or has named another host.
-pub fn check_consent(server: SocketAddr, host: &str, named: Option<&str>) -> Result<bool, RequestError> {
+pub(super) fn check_consent(
+    server: SocketAddr,
+    host: &str,
+    named: Option<&str>,
+) -> Result<bool, RequestError> {
     let may_test = may_test(named, host)?;
     if is_public(server.ip()) && !may_test {
         return Err(RequestError::Public(server.ip()));

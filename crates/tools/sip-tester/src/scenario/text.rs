@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::{counted, micros, percent, plain};
-use netrig_core::text::{AlignedTable, wrapped};
+use netrig_core::number::{counted, micros, percent, plain, time};
+use netrig_core::text::{AlignedTable, truncated, wrapped};
 use netrig_sip_net::load::DelayRow;
 use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
@@ -103,20 +103,13 @@ fn steps(document: &ScenarioDocument, width: usize, text: &mut String) {
     const NUMBERS: usize = 48;
     const WORDS: std::ops::RangeInclusive<usize> = 30..=60;
     let room = width.saturating_sub(NUMBERS).clamp(*WORDS.start(), *WORDS.end());
-    let _ = writeln!(
-        text,
-        "\nstep  {:<room$}  {:>9}{:>8}{:>11}{:>12}",
-        "", "messages", "again", "timed out", "unexpected"
-    );
+    let headings = ["step", "", "messages", "again", "timed out", "unexpected"];
+    let mut table = AlignedTable::aligned("rlrrrr", headings);
     for StepRow { step, what, done, again, timeouts, unexpected, .. } in &document.steps {
-        let mut words: String = what.chars().take(room).collect();
-        if what.chars().count() > room {
-            words.pop();
-            words.push('…');
-        }
-        let _ =
-            writeln!(text, "{step:>4}  {words:<room$}  {done:>9}{again:>8}{timeouts:>11}{unexpected:>12}");
+        let counts = [done, again, timeouts, unexpected].map(|count| count.to_string());
+        table.row([step.to_string(), truncated(what, room)].into_iter().chain(counts));
     }
+    table.write(text);
 }
 
 fn delays(document: &ScenarioDocument, text: &mut String) {
@@ -136,7 +129,7 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
         _ => write(mean.value),
     };
     let share = |mean: &MediaShare| written(mean, &percent);
-    let span = |mean: &MediaShare| written(mean, &|span| micros(span.max(0.0) * 1e6));
+    let span = |mean: &MediaShare| written(mean, &|span| time(span.max(0.0)));
     let score = |mean: &MediaShare| written(mean, &|score| format!("{score:.2}"));
     let _ = writeln!(text, "\nvoice, {} in {}", voice.codec, counted(voice.calls, "call", "calls"));
     let rows = [
@@ -147,9 +140,11 @@ fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
         ("round trip (RTCP)", voice.round_trip_s.as_ref().map(span)),
         ("MOS (ITU-T G.107)", voice.mos.as_ref().map(score)),
     ];
+    let mut table = AlignedTable::list("ll");
     for (name, value) in rows {
-        let _ = writeln!(text, "  {name:<26}{}", value.unwrap_or_else(|| "–".to_owned()));
+        table.row([format!("  {name}"), value.unwrap_or_else(|| "–".to_owned())]);
     }
+    table.write(text);
     if voice.mos.is_some() && voice.round_trip_s.is_none() {
         let note = "  no RTCP report gave the round trip: the score is without the network's delay";
         line(text, note, width, 4);
@@ -236,8 +231,7 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
 impl CallScript {
     /// The steps, and what is doubtful in the scenario.
     pub fn text(&self, warnings: &[ScenarioWarning], width: usize) -> String {
-        let count = self.steps.len();
-        let steps = if count == 1 { "1 step" } else { &format!("{count} steps") };
+        let steps = counted(self.steps.len() as u64, "step", "steps");
         let mut text = format!("{:?}: {steps}\n", self.name);
         for (step, number) in self.steps.iter().zip(1..) {
             let line = format!("{number:>4}  line {:<5} {}", step.line, step.words());

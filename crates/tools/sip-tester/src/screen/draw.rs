@@ -1,6 +1,6 @@
 //! The screen as a pure function of its state.
 
-use netrig_core::number::{percent, plain};
+use netrig_core::number::{measured_share, micros, percent, plain, time};
 use netrig_sip_net::load::{DelayRow, SPEEDS, SecondRow, ThresholdRow};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,8 +9,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::state::ScreenState;
-use netrig_core::number::micros;
-
 use crate::load_text::{with_flag, words};
 
 /// Draws all of it. Nothing is said by its colour alone.
@@ -179,9 +177,9 @@ fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
         "open {} (overdue {})   1 % began later than {}   dropped {}   {} of {} cores",
         last.map_or(0, |second| second.open),
         last.map_or(0, |second| second.overdue),
-        micros(state.late.as_secs_f64() * 1e6),
+        time(state.late.as_secs_f64()),
         state.dropped,
-        percent((cpu * 1000.0).round() / 1000.0),
+        measured_share(cpu),
         state.threads
     );
     let health = match &state.fault {

@@ -2,7 +2,7 @@
 
 use super::limit::{LimitingFactor, MeasuredHost};
 use crate::protocol::DataDirection;
-use crate::quantities::{percent, rate, size, time};
+use netrig_core::number::{measured_share, rate, size, time};
 
 /// The kernel offers about half of a receive buffer as its window: the other half is for its own book-keeping.
 const BUFFER_OF_WINDOW: f64 = 2.0;
@@ -25,10 +25,10 @@ pub(super) fn sentence(limit: &LimitingFactor, way: DataDirection, at_once: bool
             format!("a policer, which passes {} and drops the excess", rate(*bits_per_s))
         }
         LimitingFactor::Loss { share, beneath: true, .. } => {
-            format!("loss on the path: {} of the packets are lost at any rate", percent(*share))
+            format!("loss on the path: {} of the packets are lost at any rate", measured_share(*share))
         }
         LimitingFactor::Loss { share, .. } => {
-            format!("loss on the path: {} of the packets are lost", percent(*share))
+            format!("loss on the path: {} of the packets are lost", measured_share(*share))
         }
         LimitingFactor::Window { end, bytes, round_trip_s, .. } => format!(
             "the receive window of {}: {} for each round trip of {}",
@@ -48,7 +48,7 @@ pub(super) fn sentence(limit: &LimitingFactor, way: DataDirection, at_once: bool
         }
         LimitingFactor::PacketSize { mtu, headers, .. } => format!(
             "short packets: the path carries {mtu} B at a time, and headers take {} of the line",
-            percent(*headers)
+            measured_share(*headers)
         ),
         LimitingFactor::BlackHole { .. } => {
             "a black hole: long packets are dropped on the path, short ones pass".to_owned()
@@ -81,8 +81,8 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
         }
         LimitingFactor::Policer { lost, reached, bits_per_s } => format!(
             "above that rate {} is lost without a queue; {} of it was reached",
-            percent(*lost),
-            percent(reached / bits_per_s)
+            measured_share(*lost),
+            measured_share(reached / bits_per_s)
         ),
         LimitingFactor::Loss { reached, adapts: true, .. } => {
             format!("congestion control takes it for congestion: {} arrived", rate(*reached))
@@ -104,7 +104,7 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
             )
         }
         LimitingFactor::Window { share, .. } => {
-            format!("the window limited the sender's kernel for {} of the time", percent(*share))
+            format!("the window limited the sender's kernel for {} of the time", measured_share(*share))
         }
         LimitingFactor::SendBuffer { bytes, share, underway: [underway, let_be], .. } if *share == 0.0 => {
             format!(
@@ -118,18 +118,18 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
             let holds = holding(*bytes);
             format!(
                 "the path had room and the buffer{holds} held no unsent data for {} of the time",
-                percent(*share)
+                measured_share(*share)
             )
         }
         LimitingFactor::Processor { ran, waited, softirq, .. } => format!(
             "the thread that carries the data ran for {} of the time and waited for a processor for {}; the busiest processor \
              handled packets for {}",
-            percent(*ran),
-            percent(*waited),
-            percent(*softirq)
+            measured_share(*ran),
+            measured_share(*waited),
+            measured_share(*softirq)
         ),
         LimitingFactor::Stolen { share, .. } => {
-            format!("{} of a processor's time was stolen", percent(*share))
+            format!("{} of a processor's time was stolen", measured_share(*share))
         }
         LimitingFactor::SocketBuffer { dropped, arrived, bytes, .. } => {
             let holds = holding(*bytes);
@@ -143,9 +143,9 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
             format!("{}{takes} retransmitted in vain while echoes were answered", size(*sent_again as f64))
         }
         LimitingFactor::Server { reached, bits_per_s } => {
-            format!("{} of that arrived", percent(reached / bits_per_s))
+            format!("{} of that arrived", measured_share(reached / bits_per_s))
         }
-        LimitingFactor::Offered { lost, .. } => format!("{} was lost", percent(*lost)),
+        LimitingFactor::Offered { lost, .. } => format!("{} was lost", measured_share(*lost)),
         LimitingFactor::Unfinished => "its time was over, or it was aborted".to_owned(),
         LimitingFactor::Unknown { .. } => "no counter of the two hosts and of the path stands out".to_owned(),
     }
@@ -154,7 +154,7 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
 fn line_proof(queue_s: f64, used: f64) -> String {
     let queue = (queue_s > 0.0).then(|| format!("packets wait {} in its queue", time(queue_s)));
     let part = (queue.is_none() || used <= 0.98)
-        .then(|| format!("{} of what it carries was reached", percent(used)));
+        .then(|| format!("{} of what it carries was reached", measured_share(used)));
     queue.into_iter().chain(part).collect::<Vec<_>>().join("; ")
 }
 
@@ -166,8 +166,8 @@ fn wifi_proof(bits_per_s: Option<f64>, signal_dbm: Option<i8>, [sent_again, fail
         "{}{}{} of the frames were retransmitted, {} given up",
         at.unwrap_or_default(),
         signal.unwrap_or_default(),
-        percent(sent_again),
-        percent(failed)
+        measured_share(sent_again),
+        measured_share(failed)
     )
 }
 

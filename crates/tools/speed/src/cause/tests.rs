@@ -510,7 +510,7 @@ fn a_server_that_lets_a_session_have_less_is_the_limit() {
     assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
     assert_eq!(
         verdict.sentence,
-        "the download is limited by the server, which limits a session to 20.0 Mbit/s of payload"
+        "the download is limited by the server, which limits a session to 20 Mbit/s of payload"
     );
     let verdict = of(200.0 * MBIT, vec![download(98.0 * MBIT), line().unwrap()]);
     assert!(matches!(verdict.limit, LimitingFactor::Line { .. }), "{verdict:?}");
@@ -602,7 +602,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
     let (limit, proof, advice_of) = paced(true);
     assert!(matches!(limit, LimitingFactor::SendBuffer { chosen: true, .. }), "{limit:?}");
     assert!(
-        proof.contains("congestion window was 60.0 KB") && advice_of.contains("--send-buffer"),
+        proof.contains("congestion window was 60 KB") && advice_of.contains("--send-buffer"),
         "{proof} {advice_of}"
     );
     assert!(matches!(paced(false).0, LimitingFactor::Unknown { .. }));

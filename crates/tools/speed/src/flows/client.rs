@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 use netrig_bulk::datagram_socket;
 use netrig_core::Duration;
 use netrig_host::socket::Buffers;
-use netrig_host::{Clock, HostAddress, random};
+use netrig_host::{Clock, HostAddress, is_transient, random};
 
 use super::found::start;
 use super::{Flows, FlowsOrder, StreamSocket, TestFindings, TestStream};
@@ -16,7 +16,7 @@ use crate::iperf3::{
     ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
     TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
-use crate::talk::{PATIENCE, is_nothing, knock};
+use crate::talk::{PATIENCE, knock};
 
 /// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -171,7 +171,7 @@ impl<'a> ClientTest<'a> {
             match self.control.read(&mut buffer) {
                 Ok(0) => self.session.handle_close(),
                 Ok(len) => self.session.handle_bytes(self.clock.now(), &buffer[..len]),
-                Err(error) if is_nothing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(_) => self.session.handle_close(),
             }
             if let Some(flows) = &self.flows {

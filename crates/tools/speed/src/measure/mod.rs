@@ -25,4 +25,3 @@ pub use progress::MeasureProgress;
 pub use quick::{QuickMeasurement, measure_quickly, quick_round_trip};
 pub use report::{LineCapacity, PhaseReport, SpeedReport};
 pub use searching::SearchTask;
-pub use text::rate;

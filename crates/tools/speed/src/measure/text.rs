@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use netrig_core::number::fitted;
+use netrig_core::number::{counted, measured_share, rate, time};
 
 use super::{LineCapacity, PhaseReport, SpeedReport};
 use crate::meter::{Delays, OneWay, Throughput, TooShort};
@@ -58,10 +58,10 @@ fn by(phase: &PhaseReport) -> String {
     let both = if phase.carrier.way() == Some(DataDirection::Both) { " that carry both ways" } else { "" };
     let what = match &phase.carrier {
         Carrier::Idle => "nothing".to_owned(),
-        Carrier::Tcp { streams: 1, .. } => "1 connection".to_owned(),
-        Carrier::Tcp { streams, .. } => format!("{streams} connections"),
-        Carrier::Sctp { streams: 1, .. } => "1 association of SCTP over UDP".to_owned(),
-        Carrier::Sctp { streams, .. } => format!("{streams} associations of SCTP over UDP"),
+        Carrier::Tcp { streams, .. } => counted((*streams).into(), "connection", "connections"),
+        Carrier::Sctp { streams, .. } => {
+            format!("{} of SCTP over UDP", counted((*streams).into(), "association", "associations"))
+        }
         Carrier::Udp { size, load: DatagramLoad::Told, .. } => {
             return format!("what the line carries of datagrams of {size} B");
         }
@@ -77,19 +77,19 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         (None, None) => vec!["next to nothing arrived".to_owned()],
     };
     if let Some(measured) = &phase.connections {
-        lines.extend(measured.sent_again.map(|share| format!("sent again  {:.3} %", share * 100.0)));
+        lines.extend(measured.sent_again.map(|share| format!("sent again  {}", measured_share(share))));
         lines.extend(measured.window_limited.zip(measured.buffer_limited).map(|(window, buffer)| {
             format!(
-                "held back   by the receive window {:.0} %, by the send buffer {:.0} % of the time",
-                window * 100.0,
-                buffer * 100.0
+                "held back   by the receive window {}, by the send buffer {} of the time",
+                measured_share(window),
+                measured_share(buffer)
             )
         }));
     }
     if let Some(measured) = &phase.transfer {
         let ratio = measured.transfer_time_ratio.map(|ratio| format!("transfer time ratio {ratio:.2}, "));
-        let delay = measured.buffer_delay.map(|delay| format!(", buffer delay {:.0} %", delay * 100.0));
-        let efficiency = format!("efficiency {:.2} %", measured.efficiency * 100.0);
+        let delay = measured.buffer_delay.map(|delay| format!(", buffer delay {}", measured_share(delay)));
+        let efficiency = format!("efficiency {}", measured_share(measured.efficiency));
         let words = [ratio.unwrap_or_default(), efficiency, delay.unwrap_or_default()].concat();
         lines.push(format!("RFC 6349    {words}"));
         lines.extend(measured.fault().map(|fault| format!("            {fault}")));
@@ -106,13 +106,11 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
         )
     }));
     lines.extend(phase.added_delay.map(|measured| {
-        let [least, mean, most] =
-            [measured.least_s, measured.mean_s, measured.most_s].map(|value| fitted(value, "s"));
+        let [least, mean, most] = [measured.least_s, measured.mean_s, measured.most_s].map(time);
         format!("added delay {mean} (mean), {least} at least, {most} at most, above the shortest datagram's")
     }));
     lines.extend(phase.loaded.map(|measured| {
-        let [p50, p95, p99] =
-            [measured.p50_s, measured.p95_s, measured.p99_s].map(|value| fitted(value, "s"));
+        let [p50, p95, p99] = [measured.p50_s, measured.p95_s, measured.p99_s].map(time);
         format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
     }));
     lines.extend(phase.delays.as_ref().map(|measured| format!("round trip  {}", delays(measured))));
@@ -144,9 +142,9 @@ fn throughput_lines(phase: &PhaseReport, throughput: &Throughput) -> Vec<String>
     }
     let steady = if throughput.steady { "" } else { "; not steady: measure for longer" };
     lines.push(format!(
-        "instability {:.1} %, longest stall {:.1} s{steady}",
-        throughput.instability * 100.0,
-        throughput.longest_stall_s
+        "instability {}, longest stall {}{steady}",
+        measured_share(throughput.instability),
+        time(throughput.longest_stall_s)
     ));
     lines
 }
@@ -168,9 +166,9 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
     }
     if let (true, Some(beneath)) = (found.saturated, found.loss_beneath) {
         lines.push(format!(
-            "lost        {:.3} % a little above it, {:.3} % of {} a little below",
-            found.loss_above * 100.0,
-            beneath * 100.0,
+            "lost        {} a little above it, {} of {} a little below",
+            measured_share(found.loss_above),
+            measured_share(beneath),
             found.sent_beneath
         ));
     }
@@ -178,24 +176,25 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
 }
 
 fn lost(sent: &Datagrams, received: &Datagrams) -> String {
-    let share = 100.0 * received.lost as f64 / (sent.sent.max(1)) as f64;
+    let share = measured_share(received.lost as f64 / (sent.sent.max(1)) as f64);
     // The servers of iperf3 report the number of lost datagrams and not their pattern.
-    let periods = received
-        .loss_periods
-        .map(|measured| format!(" in {} periods, {} at most in a row", measured.periods, measured.longest));
+    let periods = received.loss_periods.map(|measured| {
+        let periods = counted(measured.periods, "period", "periods");
+        format!(" in {periods}, {} at most in a row", measured.longest)
+    });
     // They do not report reordered and duplicated datagrams either.
     let order = received.reordered.zip(received.duplicated);
     let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
-    let jitter = received.jitter_s.map(|jitter| format!("; jitter {}", fitted(jitter, "s")));
+    let jitter = received.jitter_s.map(|jitter| format!("; jitter {}", time(jitter)));
     let more = [periods, order, jitter].map(Option::unwrap_or_default).concat();
-    format!("lost        {} of {} ({share:.3} %){more}", received.lost, sent.sent)
+    format!("lost        {} of {} ({share}){more}", received.lost, sent.sent)
 }
 
 /// One-way delays of both directions in a line.
 fn one_way(measured: Option<&OneWay>) -> Option<String> {
     let measured = measured?;
     let bound = if measured.bound_s > 0.0 {
-        format!("; each may be wrong by {}", fitted(measured.bound_s, "s"))
+        format!("; each may be wrong by {}", time(measured.bound_s))
     } else {
         String::new()
     };
@@ -233,20 +232,20 @@ fn responsiveness(measured: &Responsiveness) -> Vec<String> {
 fn too_short(measured: &TooShort) -> String {
     let why = match (measured.unacknowledged, measured.round_trip_s) {
         (0, Some(round_trip_s)) => {
-            format!("a round trip under load took up to {}", fitted(round_trip_s, "s"))
+            format!("a round trip under load took up to {}", time(round_trip_s))
         }
         (some, _) => format!("no data was acknowledged of {some} of {} connections", measured.connections),
     };
     format!(
         "too short   in {} {why}: the result shows how connections begin, and not how they behave under load; take --time {}s",
-        fitted(measured.lasted_s, "s"),
+        time(measured.lasted_s),
         measured.enough_s
     )
 }
 
 /// A time in the unit that suits it. A lost packet has none.
 fn seconds(value: Option<f64>) -> String {
-    value.map_or_else(|| "lost".to_owned(), |value| fitted(value, "s"))
+    value.map_or_else(|| "lost".to_owned(), time)
 }
 
 /// Round trips in a line.
@@ -260,17 +259,6 @@ fn delays(measured: &Delays) -> String {
         measured.lost,
         measured.sent
     )
-}
-
-/// Bits per second with two decimals, in the unit that suits them.
-pub fn rate(bits_per_s: f64) -> String {
-    let (size, unit) = match bits_per_s {
-        rate if rate >= 1e9 => (1e9, "Gbit/s"),
-        rate if rate >= 1e6 => (1e6, "Mbit/s"),
-        rate if rate >= 1e3 => (1e3, "kbit/s"),
-        _ => (1.0, "bit/s"),
-    };
-    format!("{:.2} {unit}", bits_per_s / size)
 }
 
 impl DataDirection {
@@ -294,14 +282,14 @@ mod tests {
     fn of_datagrams_no_more_is_said_than_was_counted() {
         let sent = Datagrams { sent: 200, ..Datagrams::default() };
         let there = Datagrams { received: 199, lost: 1, jitter_s: Some(0.000_25), ..Datagrams::default() };
-        assert_eq!(lost(&sent, &there), "lost        1 of 200 (0.500 %); jitter 250 µs");
+        assert_eq!(lost(&sent, &there), "lost        1 of 200 (0.5 %); jitter 250 µs");
         let loss_periods = Some(LossPeriods { lost: 1, periods: 1, longest: 1, noticeable: 0 });
         let order = (Some(2), Some(0));
         let here =
             Datagrams { loss_periods, reordered: order.0, duplicated: order.1, jitter_s: None, ..there };
         assert_eq!(
             lost(&sent, &here),
-            "lost        1 of 200 (0.500 %) in 1 periods, 1 at most in a row; 2 reordered, 0 twice"
+            "lost        1 of 200 (0.5 %) in 1 period, 1 at most in a row; 2 reordered, 0 twice"
         );
     }
 }

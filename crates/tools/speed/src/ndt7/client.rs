@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use data_encoding::BASE64;
 use netrig_core::{Duration, Instant, Stream};
-use netrig_probe::web::message::{HttpError, HttpResponse};
+use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse};
 
 use super::frame::{self, CloseCode, FrameError, FrameItem, FrameReader, Opcode};
 use super::handshake::accept_key;
@@ -90,13 +90,16 @@ impl ClientSession {
     pub fn new(now: Instant, test: Ndt7Test, host: &str, mut random: Stream) -> Self {
         let key: [u8; 16] = std::array::from_fn(|_| random.below(256) as u8);
         let key = BASE64.encode(&key);
-        let path = test.path();
-        let request = format!(
-            "GET {path}?client_name=netrig HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\
-             User-Agent: netrig/{}\r\n\r\n",
-            env!("CARGO_PKG_VERSION")
-        );
+        let fields = [
+            ("Host", host),
+            ("Upgrade", "websocket"),
+            ("Connection", "Upgrade"),
+            ("Sec-WebSocket-Key", &key),
+            ("Sec-WebSocket-Version", "13"),
+            ("Sec-WebSocket-Protocol", SUBPROTOCOL),
+            ("User-Agent", concat!("netrig/", env!("CARGO_PKG_VERSION"))),
+        ];
+        let request = HttpRequest::get(&format!("{}?client_name=netrig", test.path()), &fields);
         Self {
             test,
             random,
@@ -107,7 +110,7 @@ impl ClientSession {
             reader: FrameReader::of_client(),
             loading: Loading::new(),
             received: 0,
-            out: request.into_bytes(),
+            out: request.to_string().into_bytes(),
             events: VecDeque::new(),
             stage: ClientStage::Asking,
         }

@@ -1,8 +1,8 @@
 //! The request that opens a WebSocket (RFC 6455 section 4) for ndt7.
 
 use data_encoding::BASE64;
+use netrig_host::http::message::{HttpRequest, HttpResponse};
 use netrig_host::shown;
-use netrig_probe::web::message::{HttpRequest, HttpResponse};
 use sha1::{Digest as _, Sha1};
 
 use super::{Ndt7Test, SUBPROTOCOL};
@@ -61,14 +61,13 @@ impl UpgradeError {
     /// The response to the client.
     pub fn response(&self) -> HttpResponse {
         match self {
-            Self::Path(_) => HttpResponse::last(404, "Not Found", &[]),
-            Self::Method(_) => HttpResponse::last(405, "Method Not Allowed", &[("Allow", "GET")]),
+            Self::Path(_) => HttpResponse::new(404, &[]),
+            Self::Method(_) => HttpResponse::new(405, &[("Allow", "GET")]),
             Self::NoUpgrade(_) | Self::Version(_) => {
-                let fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")];
-                HttpResponse::last(426, "Upgrade Required", &fields)
+                HttpResponse::new(426, &[("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")])
             }
-            Self::Origin(_) => HttpResponse::last(403, "Forbidden", &[]),
-            _ => HttpResponse::last(400, "Bad Request", &[]),
+            Self::Origin(_) => HttpResponse::new(403, &[]),
+            _ => HttpResponse::new(400, &[]),
         }
     }
 }
@@ -121,13 +120,14 @@ impl Upgrade {
     }
 
     /// The response to the client. After its last byte the WebSocket is open.
-    pub fn response(&self) -> Vec<u8> {
-        let accept = &self.accept;
-        format!(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
-        )
-        .into_bytes()
+    pub fn response(&self) -> HttpResponse {
+        let fields = [
+            ("Upgrade", "websocket"),
+            ("Connection", "Upgrade"),
+            ("Sec-WebSocket-Accept", &self.accept),
+            ("Sec-WebSocket-Protocol", SUBPROTOCOL),
+        ];
+        HttpResponse::new(101, &fields)
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_key_is_answered_as_the_specifications_say() {
         assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        let response = String::from_utf8(read(ASKS).unwrap().response()).unwrap();
+        let response = read(ASKS).unwrap().response().to_string();
         assert!(response.contains("Sec-WebSocket-Accept: Nhz+x95YebD6Uvd4nqPC2fomoUQ=\r\n"), "{response}");
         assert!(response.starts_with("HTTP/1.1 101 ") && response.ends_with("\r\n\r\n"));
     }

@@ -1,7 +1,7 @@
 //! Both ends of a test, connected in memory, and the reaction of a server to invalid bytes.
 
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_probe::web::message::{HttpError, HttpRequest};
+use netrig_host::http::message::{HttpError, HttpRequest};
 use proptest::prelude::*;
 
 use super::frame::{CloseCode, Opcode, close, message};
@@ -37,7 +37,7 @@ fn whole_test(test: Ndt7Test, piece: usize) {
     let upgrade = Upgrade::read(&head).unwrap();
     assert_eq!((upgrade.test, &upgrade.metadata[..]), (test, &[("client_name".into(), "netrig".into())][..]));
     let mut server = ServerSession::new(at(0), &upgrade, ConnectionInfo::default());
-    for bytes in upgrade.response().chunks(piece) {
+    for bytes in upgrade.response().to_string().as_bytes().chunks(piece) {
         client.handle_bytes(at(0), bytes);
     }
     let (mut measured, mut ended) = (Vec::new(), (None, None));

@@ -3,11 +3,11 @@
 //! One thread polls them without blocking. A silent connection occupies no thread and delays no other connection.
 
 use std::collections::VecDeque;
-use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_host::{ConnectionSlots, SlotId, SlotLimits, SlotRefusal, is_transient};
+use netrig_host::{ConnectionSlots, SlotId, SlotLimits, SlotRefusal, dismiss, is_transient};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::response;
@@ -109,8 +109,8 @@ impl TurnedAway {
 }
 
 /// Sends a client the busy message of its protocol, if it can be sent without blocking.
-pub(super) fn say_busy(mut socket: &TcpStream, why: SlotRefusal) {
-    let mut said = [0; 1 << 12];
+pub(super) fn say_busy(socket: &TcpStream, why: SlotRefusal) {
+    let mut said = [0; PREAMBLE_LEN];
     let Ok(len) = socket.peek(&mut said) else { return };
     let words = match ConnectionOpening::of(&said[..len]) {
         ConnectionOpening::Http => response::busy(why),
@@ -118,10 +118,7 @@ pub(super) fn say_busy(mut socket: &TcpStream, why: SlotRefusal) {
         ConnectionOpening::Iperf3(_) => vec![TestState::AccessDenied.byte()],
         ConnectionOpening::Data(_) | ConnectionOpening::More | ConnectionOpening::Unknown => return,
     };
-    // The request is read so that the kernel does not reset the connection before the message is delivered. Errors are ignored.
-    let _ = socket.read(&mut said);
-    let _ = socket.write(&words);
-    let _ = socket.shutdown(Shutdown::Write);
+    dismiss(socket, &words);
 }
 
 /// The limits of a door for `most` connections, with limits per address and per group.
@@ -251,6 +248,7 @@ fn has_finished(socket: &TcpStream) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;

@@ -1,14 +1,16 @@
 //! HTTP at the server: objects for the web method, the counters of the server, and the upgrade to ndt7.
 
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration as StdDuration, Instant as StdInstant};
+use std::time::Instant as StdInstant;
 
 use netrig_bulk::{ByteBudget, Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
 use netrig_core::Duration;
+use netrig_core::prometheus::CONTENT_TYPE;
+use netrig_host::InterruptibleStream;
+use netrig_host::http::message::{HttpError, HttpReceiveError, HttpRequest, HttpResponse};
 use netrig_probe::web::answer::{ObjectResponse, Objects};
-use netrig_probe::web::message::{HttpError, HttpRequest, HttpResponse};
 
 use super::ndt7;
 use super::response::{say, turn_away};
@@ -17,10 +19,7 @@ use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
 use crate::ndt7::Ndt7Test;
-use crate::talk::{PATIENCE, is_nothing, write_until};
-
-/// Longest wait before the stop flag is checked.
-const LOOK: StdDuration = StdDuration::from_millis(50);
+use crate::talk::PATIENCE;
 
 /// Interval of checks of an object's transfer.
 const EVERY: Duration = Duration::from_millis(100);
@@ -45,6 +44,19 @@ enum RequestError {
     Overrun(#[from] BudgetExceeded),
 }
 
+impl From<HttpReceiveError> for RequestError {
+    fn from(error: HttpReceiveError) -> Self {
+        match error {
+            HttpReceiveError::Http(error) => error.into(),
+            HttpReceiveError::Stream(error) => match error.kind() {
+                // The last is that of a server that stops.
+                ErrorKind::UnexpectedEof | ErrorKind::TimedOut | ErrorKind::Other => Self::Silent,
+                _ => error.into(),
+            },
+        }
+    }
+}
+
 impl ServiceFailure for RequestError {
     fn kind(&self) -> &'static str {
         match self {
@@ -64,22 +76,21 @@ pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnecti
     }
 }
 
-fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), RequestError> {
+fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), RequestError> {
     let shared: &ServerShared = caller;
-    let (request, rest) = match read(&mut socket, shared) {
-        Ok(read) => read,
-        Err(RequestError::Http(error)) => {
+    let mut wire = InterruptibleStream::new(&socket, &shared.stop, PATIENCE)?;
+    wire.until = Some(StdInstant::now() + PATIENCE);
+    let (request, rest) = HttpRequest::receive(&mut wire).inspect_err(|error| {
+        if let HttpReceiveError::Http(error) = error {
             // Bytes after the invalid request are not read.
-            let _ = say(&mut socket, &error.response(), b"");
-            return Err(error.into());
+            let _ = say(&socket, &error.response().closing(""));
         }
-        Err(error) => return Err(error),
-    };
+    })?;
     if caller.prove().is_err() {
-        return Ok(turn_away(&mut socket, shared.refuse(ClientProtocol::Http, AdmissionRefusal::Full))?);
+        return Ok(turn_away(&socket, shared.refuse(ClientProtocol::Http, AdmissionRefusal::Full))?);
     }
     if !shared.serves_strangers(&socket) {
-        say(&mut socket, &HttpResponse::last(403, "Forbidden", &[]), b"")?;
+        say(&socket, &HttpResponse::new(403, &[]).closing(""))?;
         return Err(RequestError::NoKey);
     }
     if Ndt7Test::of_path(request.path()).is_some() {
@@ -87,45 +98,17 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) ->
         return Ok(());
     }
     if request.path() == METRICS && request.method == "GET" {
-        let text = shared.tally.metrics(&shared.now());
-        let kind = [("Content-Type", "text/plain; version=0.0.4")];
-        return Ok(say(&mut socket, &HttpResponse::last(200, "OK", &kind), text.as_bytes())?);
+        let page = shared.tally.metrics(&shared.now()).into_text();
+        let kind = [("Content-Type", CONTENT_TYPE)];
+        return Ok(say(&socket, &HttpResponse::new(200, &kind).closing(&page))?);
     }
-    let answer = Objects { longest: shared.limits.bytes }.answer_to(&last(request));
+    let answer = Objects { longest: shared.limits.bytes }.answer(&request);
     if answer.fill == 0 {
-        return Ok(write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?);
+        return Ok(say(&socket, &answer.head)?);
     }
     match Slot::ask_at_once(shared, ClientProtocol::Http, peer, None) {
         Ok(slot) => give(socket, &answer, slot, shared),
-        Err(refusal) => Ok(turn_away(&mut socket, refusal)?),
-    }
-}
-
-/// The request with `Connection: close`.
-fn last(mut request: HttpRequest) -> HttpRequest {
-    request.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
-    request.fields.push(("Connection".to_owned(), "close".to_owned()));
-    request
-}
-
-/// Reads a request and the bytes received after it.
-fn read(socket: &mut TcpStream, shared: &ServerShared) -> Result<(HttpRequest, Vec<u8>), RequestError> {
-    let until = StdInstant::now() + PATIENCE;
-    socket.set_read_timeout(Some(LOOK))?;
-    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
-    loop {
-        if let Some((request, len)) = HttpRequest::read(&bytes)? {
-            return Ok((request, bytes.split_off(len)));
-        }
-        if StdInstant::now() > until || shared.stop.load(Ordering::Relaxed) {
-            return Err(RequestError::Silent);
-        }
-        match socket.read(&mut buffer) {
-            Ok(0) => return Err(RequestError::Silent),
-            Ok(len) => bytes.extend_from_slice(&buffer[..len]),
-            Err(error) if is_nothing(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
+        Err(refusal) => Ok(turn_away(&socket, refusal)?),
     }
 }
 
@@ -136,7 +119,7 @@ fn give(
     mut slot: Slot<'_>,
     shared: &ServerShared,
 ) -> Result<(), RequestError> {
-    write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?;
+    say(&socket, &answer.head)?;
     let order = StreamOrder {
         direction: TransferDirection::Sends,
         every: EVERY,

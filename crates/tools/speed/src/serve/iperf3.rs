@@ -1,14 +1,16 @@
 //! The server side of an iperf3 session.
 
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Rate};
+use netrig_host::InterruptibleStream;
 
 use super::booths::TestArrival;
+use super::response::say;
 use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
@@ -18,7 +20,6 @@ use crate::iperf3::{
     Cookie, Iperf3Code, Iperf3Refusal, MOST_STREAMS, ServerEvent, ServerOutput, ServerSession, SessionError,
     StreamResult, TestLimits, TestParameters, TestResults, TestRole, TestTransport, datagram,
 };
-use crate::talk::{PATIENCE, is_nothing, write_until};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -154,7 +155,6 @@ impl<'a> Iperf3Session<'a> {
         shared: &'a ServedConnection,
     ) -> Result<Self, Iperf3Error> {
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(LOOK))?;
         let seconds = (shared.limits.lasts - AROUND).as_nanos() / 1_000_000_000;
         let limits = TestLimits {
             time: seconds.try_into().unwrap_or(u32::MAX).max(1),
@@ -198,10 +198,10 @@ impl<'a> Iperf3Session<'a> {
                 self.handle(event);
             }
             self.flush()?;
-            match self.socket.read(&mut buffer) {
+            match self.read(&mut buffer) {
                 Ok(0) => self.session.handle_close(),
                 Ok(len) => self.session.handle_bytes(self.shared.clock.now(), &buffer[..len]),
-                Err(error) if is_nothing(&error) => {}
+                Err(error) if error.kind() == ErrorKind::TimedOut => {}
                 Err(_) => self.session.handle_close(),
             }
             self.look_for_arrivals();
@@ -211,13 +211,18 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
+    /// Reads from the control connection, after a short wait.
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        InterruptibleStream::until(&self.socket, StdInstant::now() + LOOK).read(buffer)
+    }
+
     /// A sending client does not read control messages while its streams accept data, and sees only an error once they are closed. The
     /// streams therefore stay open without reading until the client has received the reason.
     fn wait_until_gone(&mut self, buffer: &mut [u8]) {
         let until = self.now() + GOODBYE;
         while self.now() < until {
-            match self.socket.read(buffer) {
-                Err(error) if is_nothing(&error) => {}
+            match self.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::TimedOut => {}
                 Ok(1..) => {}
                 Ok(0) | Err(_) => return,
             }
@@ -226,7 +231,7 @@ impl<'a> Iperf3Session<'a> {
 
     fn flush(&mut self) -> Result<(), Iperf3Error> {
         while let Some(bytes) = self.session.poll_transmit() {
-            write_until(&self.socket, &bytes, StdInstant::now() + PATIENCE)?;
+            say(&self.socket, &bytes)?;
         }
         Ok(())
     }

@@ -256,7 +256,6 @@ impl Server {
             }
             Err(ThreadSlotError::Io(error)) => return Err(error.into()),
         };
-        socket.set_nonblocking(false)?;
         rustix::net::sockopt::set_tcp_user_timeout(&socket, UNANSWERED_MS).map_err(io::Error::from)?;
         let thread = std::thread::Builder::new().name("speed-session".to_owned());
         thread.spawn(move || serve(socket, peer, &caller))?;

@@ -7,8 +7,8 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_bulk::{Bucket, hold_to, pacing};
 use netrig_core::Duration;
-use netrig_host::TcpInfo as Kernel;
-use netrig_probe::web::message::HttpRequest;
+use netrig_host::http::message::HttpRequest;
+use netrig_host::{InterruptibleStream, TcpInfo as Kernel, is_transient};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::response::{say, turn_away};
@@ -18,7 +18,7 @@ use super::tally::{ClientProtocol, ServiceFailure};
 use crate::ndt7::{
     ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError, check_origin,
 };
-use crate::talk::{PATIENCE, is_nothing, write_until};
+use crate::talk::PATIENCE;
 
 /// The payload of load messages.
 static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
@@ -71,7 +71,7 @@ pub(super) fn serve(
 }
 
 fn visit(
-    mut socket: TcpStream,
+    socket: TcpStream,
     peer: SocketAddr,
     request: &HttpRequest,
     rest: &[u8],
@@ -81,21 +81,20 @@ fn visit(
     let upgrade = match read {
         Ok(upgrade) => upgrade,
         Err(error) => {
-            say(&mut socket, &error.response(), b"")?;
+            say(&socket, &error.response().closing(""))?;
             return Err(error.into());
         }
     };
     let slot = match Slot::ask_at_once(shared, ClientProtocol::Ndt7, peer, None) {
         Ok(slot) => slot,
-        Err(refusal) => return Ok(turn_away(&mut socket, refusal)?),
+        Err(refusal) => return Ok(turn_away(&socket, refusal)?),
     };
-    write_until(&socket, &upgrade.response(), StdInstant::now() + PATIENCE)?;
+    say(&socket, upgrade.response().to_string().as_bytes())?;
     let [client, server] = [peer, socket.local_addr()?].map(|end| end.to_string());
     let connection = ConnectionInfo { client, server, uuid: None };
     let now = shared.clock.now();
     let mut session = ServerSession::new(now, &upgrade, connection);
     session.handle_bytes(rest);
-    socket.set_nonblocking(true)?;
     let most = slot.held_to().map(pacing);
     most.map_or(Ok(()), |most| hold_to(&socket, most))?;
     let bucket = most.map(|most| Bucket::new(now, most.into(), READ as u64, Bucket::AWAY));
@@ -180,7 +179,7 @@ impl Ndt7Session<'_> {
                 self.session.handle_bytes(&buffer[..len]);
                 return true;
             }
-            Err(error) if is_nothing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(_) => self.session.handle_close(),
         }
         false
@@ -213,10 +212,9 @@ impl Ndt7Session<'_> {
             }
             self.slot.spend(self.bytes)?;
         }
-        self.socket.set_nonblocking(false)?;
         if let Some(bytes) = self.session.poll_transmit().filter(|_| self.unsent.is_empty()) {
             // The client may be gone.
-            let _ = write_until(&self.socket, &bytes, until);
+            let _ = InterruptibleStream::until(&self.socket, until).write_all(&bytes);
         }
         self.slot.spend(self.bytes)?;
         Ok(outcome?)
@@ -233,7 +231,7 @@ impl Unsent {
         let zeros = &ZEROS[..self.zeros.min(ZEROS.len())];
         let sent = match socket.write_vectored(&[IoSlice::new(&self.bytes), IoSlice::new(zeros)]) {
             Ok(sent) => sent,
-            Err(error) if is_nothing(&error) => 0,
+            Err(error) if is_transient(&error) => 0,
             Err(error) => return Err(error),
         };
         let of_bytes = sent.min(self.bytes.len());

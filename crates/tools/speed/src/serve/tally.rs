@@ -1,11 +1,12 @@
 //! The counters of a server.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netrig_core::Size;
+use netrig_core::prometheus::{MetricKind, MetricsPage};
 use netrig_host::shown_up_to;
 use serde_json::{Value, json};
 
@@ -181,40 +182,43 @@ impl ServerTally {
         text
     }
 
-    /// The counters and the current activity in the text exposition format of Prometheus, version 0.0.4.
-    pub fn metrics(&self, now: &ServerActivity) -> String {
-        let mut text = MetricsText::default();
-        text.family("netrig_speed_sessions_total", "counter", "Sessions that were let in.");
-        for protocol in ClientProtocol::ALL {
-            text.line(&[("protocol", protocol.name())], self.sessions(protocol));
+    /// The counters and the current activity as a page for Prometheus.
+    pub fn metrics(&self, now: &ServerActivity) -> MetricsPage {
+        use MetricKind::{Counter, Gauge};
+        let mut page = MetricsPage::default();
+        let of = |protocol: ClientProtocol| ("protocol", protocol.name());
+        let sessions =
+            ClientProtocol::ALL.map(|protocol| (vec![of(protocol)], self.sessions(protocol) as f64));
+        page.family(("netrig_speed_sessions_total", "Sessions that were let in.", Counter), sessions);
+        for (name, help, count) in [
+            ("netrig_speed_measuring", "Sessions that measure.", now.measuring),
+            ("netrig_speed_waiting", "Sessions that wait for their turn.", now.waiting),
+            ("netrig_speed_connections", "Connections that stand, but for those of data.", now.connections),
+        ] {
+            page.value((name, help, Gauge), count as f64);
         }
-        text.family("netrig_speed_measuring", "gauge", "Sessions that measure.");
-        text.line(&[], now.measuring as u64);
-        text.family("netrig_speed_waiting", "gauge", "Sessions that wait for their turn.");
-        text.line(&[], now.waiting as u64);
-        text.family("netrig_speed_connections", "gauge", "Connections that stand, but for those of data.");
-        text.line(&[], now.connections as u64);
-        text.family("netrig_speed_bytes_total", "counter", "Bytes of data, received and sent.");
-        for protocol in ClientProtocol::ALL {
-            for (direction, bytes) in ["received", "sent"].into_iter().zip(self.bytes(protocol)) {
-                text.line(&[("protocol", protocol.name()), ("direction", direction)], bytes);
-            }
+        let bytes = ClientProtocol::ALL.into_iter().flat_map(|protocol| {
+            let ways = ["received", "sent"].into_iter().zip(self.bytes(protocol));
+            ways.map(move |(way, bytes)| (vec![of(protocol), ("direction", way)], bytes as f64))
+        });
+        page.family(("netrig_speed_bytes_total", "Bytes of data, received and sent.", Counter), bytes);
+        for (name, help, label, counts) in [
+            ("netrig_speed_refused_total", "Sessions that were turned away.", "reason", self.refusals()),
+            (
+                "netrig_speed_failures_total",
+                "Connections hung up on and sessions broken off.",
+                "kind",
+                self.kinds(),
+            ),
+        ] {
+            let counts = counts.into_iter();
+            let counts =
+                counts.map(|((protocol, why), count)| (vec![of(protocol), (label, why)], count as f64));
+            page.family((name, help, Counter), counts);
         }
-        text.family("netrig_speed_refused_total", "counter", "Sessions that were turned away.");
-        for ((protocol, reason), count) in self.refusals() {
-            text.line(&[("protocol", protocol.name()), ("reason", reason)], count);
-        }
-        text.family(
-            "netrig_speed_failures_total",
-            "counter",
-            "Connections hung up on and sessions broken off.",
-        );
-        for ((protocol, kind), count) in self.kinds() {
-            text.line(&[("protocol", protocol.name()), ("kind", kind)], count);
-        }
-        text.family("netrig_speed_strays_total", "counter", "Datagrams that belong to no session.");
-        text.line(&[], self.strays.load(Ordering::Relaxed));
-        text.text
+        let strays = self.strays.load(Ordering::Relaxed) as f64;
+        page.value(("netrig_speed_strays_total", "Datagrams that belong to no session.", Counter), strays);
+        page
     }
 }
 
@@ -227,27 +231,6 @@ pub struct ServerActivity {
     pub waiting: usize,
     /// Open connections.
     pub connections: usize,
-}
-
-#[derive(Default)]
-struct MetricsText {
-    name: &'static str,
-    text: String,
-}
-
-impl MetricsText {
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.name = name;
-        // Writing to a string does not fail.
-        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-    }
-
-    /// Label values are constants of this program, so none needs escaping.
-    fn line(&mut self, labels: &[(&str, &str)], value: u64) {
-        let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.text, "{}{labels} {value}", self.name);
-    }
 }
 
 fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -281,7 +264,7 @@ mod tests {
         tally.carried(ClientProtocol::Iperf3, [7, 9]);
         tally.refused(ClientProtocol::Netrig, AdmissionRefusal::Full);
         tally.failed(ClientProtocol::Ndt7, &Why("x".into()));
-        let text = tally.metrics(&ServerActivity { measuring: 1, waiting: 2, connections: 3 });
+        let text = tally.metrics(&ServerActivity { measuring: 1, waiting: 2, connections: 3 }).into_text();
         for line in [
             "netrig_speed_sessions_total{protocol=\"iperf3\"} 1",
             "netrig_speed_waiting 2",

@@ -5,7 +5,7 @@ use netrig_host::HostSettings;
 use super::finding::{SettingFinding, SettingVerdict};
 use super::path::TunedPath;
 use super::sysctl::{number, sysctl, three};
-use crate::quantities::{rate, size};
+use netrig_core::number::{rate, size, time};
 
 /// The round-trip time for the reported rate of a buffer if that of the path is not known, s.
 const FAR: f64 = 0.1;
@@ -58,10 +58,10 @@ fn of_connections(
         name,
         Some(format!("{least} {usual} {most}")),
         format!(
-            "a connection that {does} has {} underway at most, which is {} at a round trip of {:.3} ms",
+            "a connection that {does} has {} underway at most, which is {} at a round trip of {}",
             size(reach),
             rate(reach * 8.0 / round_trip),
-            round_trip * 1e3
+            time(round_trip)
         ),
     );
     let Some(window) = path.window() else { return finding };

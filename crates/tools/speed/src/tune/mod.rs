@@ -26,7 +26,7 @@ use serde::Serialize;
 pub use self::finding::{SettingFinding, SettingVerdict};
 pub use self::path::{RateFrom, TunedPath};
 pub use self::sysctl::SYSCTLS;
-use crate::quantities::size;
+use netrig_core::number::size;
 
 /// The findings on a host.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

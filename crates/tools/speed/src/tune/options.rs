@@ -5,7 +5,7 @@ use netrig_host::HostSettings;
 use super::finding::{SettingFinding, SettingVerdict};
 use super::path::TunedPath;
 use super::sysctl::{number, sysctl};
-use crate::quantities::size;
+use netrig_core::number::size;
 
 /// The largest window without scaling (RFC 7323 section 1.1), bytes.
 const UNSCALED: u64 = 65_535;

@@ -80,7 +80,7 @@ fn buffers_hold_the_window_of_the_path_and_their_bookkeeping() {
     let tuning = Tuning::of(&host(&[]), path(100, 40));
     assert_eq!(tuning.window_bytes, Some(500_000));
     let [rmem, wmem] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| finding(&tuning, name));
-    assert_eq!((rmem.verdict, rmem.needs.as_deref()), (Fits, Some("1.00 MB at most")));
+    assert_eq!((rmem.verdict, rmem.needs.as_deref()), (Fits, Some("1 MB at most")));
     assert_eq!((wmem.verdict, wmem.mend), (Fits, None));
     // 1 Gbit/s for 100 ms are 12.5 MB: 25 MB of buffer, of which the next power of two is 33 554 432.
     for (name, mend) in [
@@ -91,7 +91,7 @@ fn buffers_hold_the_window_of_the_path_and_their_bookkeeping() {
         assert_eq!(told(&[], path(1000, 100), name), (TooSmall, Some(mend.to_owned())));
     }
     // With three quarters of the buffer as its window, as with a quarter.
-    for (scale, needs) in [("2", "666 KB at most"), ("-2", "2.00 MB at most")] {
+    for (scale, needs) in [("2", "666.7 KB at most"), ("-2", "2 MB at most")] {
         let rmem = finding(
             &Tuning::of(&host(&[("net.ipv4.tcp_adv_win_scale", scale)]), path(100, 40)),
             "net.ipv4.tcp_rmem",

@@ -1,27 +1,21 @@
 //! The findings as a table for people.
 
+use netrig_core::number::{rate, time};
+use netrig_core::text::AlignedTable;
+
 use super::{RateFrom, SettingFinding, SettingVerdict, Tuning};
-use crate::measure::rate;
 
 impl Tuning {
     /// The path, each setting, and at the end the recommendations.
     pub fn text(&self) -> String {
         let mut text = heading(self);
-        let widest = |of: fn(&SettingFinding) -> &str| {
-            self.settings.iter().map(|finding| of(finding).chars().count()).max().unwrap_or(0)
-        };
-        let (name, now) = (widest(|finding| &finding.name), widest(|finding| now_text(finding)));
-        text += &format!("\n{:<name$}  {:<now$}  {:<9}  needs\n", "setting", "now", "verdict");
+        let mut table = AlignedTable::aligned("llll", ["setting", "now", "verdict", "needs"]);
         for finding in &self.settings {
-            let needs = finding.needs.as_deref().unwrap_or_default();
-            let row = format!(
-                "{:<name$}  {:<now$}  {:<9}  {needs}",
-                finding.name,
-                now_text(finding),
-                verdict(finding.verdict)
-            );
-            text += &format!("{}\n", row.trim_end());
+            let [now, needs] =
+                [finding.now.as_deref().unwrap_or("?"), finding.needs.as_deref().unwrap_or_default()];
+            table.row([&finding.name, now, verdict(finding.verdict), needs].map(str::to_owned));
         }
+        table.write(&mut text);
         text += &format!("\n{}\n", self.found);
         for finding in self.settings.iter().filter(|finding| finding.mend.is_some()) {
             let mend = finding.mend.as_deref().unwrap_or_default();
@@ -46,10 +40,9 @@ impl Tuning {
 fn heading(tuning: &Tuning) -> String {
     let to = tuning.host.map_or_else(|| "no path named".to_owned(), |host| format!("the path to {host}"));
     let by = tuning.interface.as_ref().map_or_else(String::new, |name| format!(" by {name}"));
-    let round_trip = tuning.round_trip_s.map_or_else(
-        || "round trip not known".to_owned(),
-        |seconds| format!("round trip {:.3} ms", seconds * 1e3),
-    );
+    let round_trip = tuning
+        .round_trip_s
+        .map_or_else(|| "round trip not known".to_owned(), |seconds| format!("round trip {}", time(seconds)));
     let rate = tuning.rate_bits_per_s.map_or_else(
         || "rate not known: --rate, or --measure".to_owned(),
         |bits_per_s| {
@@ -63,10 +56,6 @@ fn heading(tuning: &Tuning) -> String {
     );
     let window = tuning.window_bytes.map_or_else(String::new, |bytes| format!("; window {bytes} B"));
     format!("{to}{by}: {round_trip}; {rate}{window}\n")
-}
-
-fn now_text(finding: &SettingFinding) -> &str {
-    finding.now.as_deref().unwrap_or("?")
 }
 
 const fn verdict(verdict: SettingVerdict) -> &'static str {

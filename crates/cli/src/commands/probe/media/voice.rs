@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use netrig_core::Duration;
-use netrig_core::number::hundredths;
+use netrig_core::number::{measured_share, time};
 use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::{VoiceOrder, call};
@@ -74,14 +74,14 @@ fn as_text(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str
     let lines = format!(
         "rating R              {:.1} of 93.2 (ITU-T G.107)\n\
          mean opinion score    {:.2} of 4.5\n\
-         delay, mouth to ear   {:.1} ms by {}\n\
+         delay, mouth to ear   {} by {}\n\
          missing at play-out   {} of {} packets, {} of them too late\n\
          burst ratio           {:.2}",
         quality.rating,
         quality.opinion,
-        quality.delay_s * 1e3,
+        time(quality.delay_s),
         stream.delay.text(),
-        hundredths(quality.missing),
+        measured_share(quality.missing),
         stream.sent,
         quality.late,
         quality.burst_ratio,

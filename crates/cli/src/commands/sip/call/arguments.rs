@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use netrig_core::{Duration, Size};
-use netrig_host::HostAddress;
 use netrig_sip::Uri;
 use netrig_sip::manual::{Flaw, MessageChange};
+
+use crate::commands::sip::reach::ServerReach;
 
 /// `netrig sip call`.
 #[derive(Debug, Args)]
@@ -20,15 +21,8 @@ pub struct Call {
     pub messages: Messages,
     #[command(flatten)]
     pub course: Course,
-    /// The server must show a certificate that one of these authorities has signed, in PEM; without them any is taken
-    #[arg(long, value_name = "FILE")]
-    pub authorities: Option<PathBuf>,
-    /// The address to send from, one of a link with its interface (`fe80::1%eth0`); the one that the system chooses if not given
-    #[arg(long, value_name = "ADDRESS")]
-    pub local: Option<HostAddress>,
-    /// You may test this host: needed for a target with a public address, with the same name as the target
-    #[arg(long, value_name = "HOST")]
-    pub i_may_test: Option<String>,
+    #[command(flatten)]
+    pub reach: ServerReach,
     /// Print one JSON document instead of the messages: each with when it was sent or came, and the rules that it breaks
     #[arg(long)]
     pub json: bool,
@@ -120,7 +114,7 @@ mod tests {
     #[test]
     fn a_call_is_sent_from_an_address_of_a_link_with_its_interface() {
         let typed = |local: &str| Line::try_parse_from(["call", "udp:[fe80::2%lo]:5060", "--local", local]);
-        assert_eq!(typed("fe80::1%lo").unwrap().call.local, Some("fe80::1%lo".parse().unwrap()));
+        assert_eq!(typed("fe80::1%lo").unwrap().call.reach.local, Some("fe80::1%lo".parse().unwrap()));
         let unscoped = typed("fe80::1").unwrap_err().to_string();
         assert!(unscoped.contains("needs an interface"), "{unscoped}");
     }

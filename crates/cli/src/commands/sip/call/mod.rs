@@ -12,9 +12,9 @@ use netrig_sip_net::{Line, Transport};
 use netrig_sip_tester::manual::{
     Conversation, ManualCallEnd, ManualCallError, ManualCallOrder, parse_course, usual_course,
 };
+use netrig_sip_tester::request::TestedServer;
 use netrig_sip_tester::screen::terminal;
 
-use super::tested::TestedServer;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print, print_json, unwritten};
 use crate::input::{password, random_seed, read};
 use crate::interruption::until_interrupted;
@@ -31,11 +31,10 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::request(format!("{}:{error}", file.display())))?,
         None => usual_course(typed.course.register, typed.course.hold),
     };
-    let server = TestedServer::of(&typed.target, typed.i_may_test.as_deref())?;
-    let tls = server.tls(typed.authorities.as_deref())?;
-    let line = Line::open(server.transport, server.address, typed.local, tls)
+    let TestedServer { transport, host, address, tls, .. } = typed.reach.server(&typed.target)?;
+    let line = Line::open(transport, address, typed.reach.local, tls)
         .map_err(|error| Failure::failed(format!("there is no way to {}: {error}", typed.target)))?;
-    let party = party(typed, server.transport, server.host, &line)?;
+    let party = party(typed, transport, &host, &line)?;
     let changes = typed.messages.header.iter().cloned().map(MessageChange::added);
     let has_keys =
         typed.course.script.is_none() && !typed.course.no_keys && !typed.json && terminal::can_be_screen();

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use netrig_core::Duration;
-use netrig_host::HostAddress;
 use netrig_sip::Uri;
 use netrig_sip_tester::conformance::TestedRole;
 
 use netrig_sip::load::ArrivalRate;
 
 use crate::choice::{Choice, choice};
+use crate::commands::sip::reach::ServerReach;
 
 /// The roles of servers.
 const ROLES: &[Choice<TestedRole>] = &[
@@ -63,15 +63,8 @@ pub struct Conform {
     /// Makes the same identifiers again; drawn if not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// The server must show a certificate that one of these authorities has signed, in PEM; without them any is taken
-    #[arg(long, value_name = "FILE")]
-    pub authorities: Option<PathBuf>,
-    /// The address to send from; the one that the system chooses if not given
-    #[arg(long, value_name = "ADDRESS")]
-    pub local: Option<HostAddress>,
-    /// You may test this host: needed for a target with a public address, with the same name as the target
-    #[arg(long, value_name = "HOST")]
-    pub i_may_test: Option<String>,
+    #[command(flatten)]
+    pub reach: ServerReach,
     /// Print one JSON document instead of the report
     #[arg(long)]
     pub json: bool,

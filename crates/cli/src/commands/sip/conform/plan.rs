@@ -9,9 +9,9 @@ use netrig_sip_tester::conformance::{
     BackgroundLoad, CapabilityClaims, ConformancePlan, ConformanceTarget, PurposeSelection, TestPurpose,
     TestUser, TestedRole, TesterNames, USERS_OF_A_CASE,
 };
+use netrig_sip_tester::request::TestedServer;
 
 use super::arguments::{Conform, SetName};
-use crate::commands::sip::tested::TestedServer;
 use crate::failure::Failure;
 use crate::input::{password, random_seed, read};
 
@@ -35,13 +35,11 @@ pub fn typed_target(typed: &Conform) -> Result<&str, Failure> {
 
 /// The plan.
 pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<ConformancePlan, Failure> {
-    let server = TestedServer::of(typed_target(typed)?, typed.i_may_test.as_deref())?;
-    let tls = server.tls(typed.authorities.as_deref())?;
-    let (transport, server) = (server.transport, server.address);
+    let TestedServer { transport, address: server, tls, .. } = typed.reach.server(typed_target(typed)?)?;
     if typed.patience.is_zero() || typed.silence.is_zero() {
         return Err(Failure::request("--patience and --silence must be above zero"));
     }
-    let address = EndAddress::towards(server, transport, typed.local, tls);
+    let address = EndAddress::towards(server, transport, typed.reach.local, tls);
     let address =
         address.map_err(|error| Failure::failed(format!("there is no way to {server}: {error}")))?;
     let (domain, domain_port) = match &typed.users.domain {

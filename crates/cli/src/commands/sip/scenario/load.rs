@@ -10,11 +10,10 @@ use netrig_host::tls::{self, Identity};
 use netrig_sip::header::Transport;
 use netrig_sip::load::Pace;
 use netrig_sip::settings::Connections;
-use netrig_sip_net::load::{Carrier, LoadTls};
 use netrig_sip_net::{EndAddress, ListeningPoint};
 use netrig_sip_tester::keep::LoadEvidence;
 use netrig_sip_tester::media::{MediaOrder, MediaSource};
-use netrig_sip_tester::request::{LoadRequest, carrier, check_consent, server_address, split_server};
+use netrig_sip_tester::request::{LoadRequest, TestedServer};
 use netrig_sip_tester::scenario::{
     CallScript, InjectionFile, LinkOrder, OWN_ANSWER, OWN_CALL, ScenarioDocument, ScenarioOrder,
     ScenarioSecond, ScenarioWatch, ScriptConnections, ScriptSettings, ScriptSide, ScriptWords, read_scenario,
@@ -72,13 +71,8 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     }
     let (request, period) = typed.settings()?;
     let LoadRequest { load, tester } = &request;
-    let (transport, host) = split_server(&tester.target).map_err(refused)?;
-    let server = server_address(host, transport).map_err(refused)?;
-    let may_test = check_consent(server, host, tester.i_may_test.as_deref()).map_err(refused)?;
-    let tls = match carrier(tester, load.connections, transport, (host, server.ip())).map_err(refused)? {
-        Carrier::Tls(_, LoadTls { client, name, .. }) => Some((client, name)),
-        Carrier::Udp | Carrier::Tcp(_) => None,
-    };
+    let TestedServer { transport, host, address: server, may_test, tls } =
+        TestedServer::of(tester, load.connections).map_err(refused)?;
     let address = EndAddress::towards(server, transport, tester.local.map(|local| local.0), tls)
         .map_err(|error| Failure::request(format!("{host}: {error}")))?;
     let address = EndAddress { port: tester.local_port.unwrap_or(0), ..address };
@@ -92,7 +86,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     let usual = order(&typed.script.script, script, file, address, tester.password_env.as_deref())?;
     let order = ScenarioOrder {
         settings: ScriptSettings {
-            remote_host: host_of_target(host).to_owned(),
+            remote_host: host_of_target(&host).to_owned(),
             pause: hold,
             t2: load.t2.unwrap_or_else(|| Duration::from_secs(4).max(load.t1)),
             users: load.users.unwrap_or(0),

@@ -1,10 +1,10 @@
 //! The property for any octets from an HTTP server or client. `fuzz/` searches counterexamples, and the test `corpora`
 //! replays the corpus.
 
+use netrig_host::http::body::HttpBody;
+use netrig_host::http::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
 use netrig_probe::web::Url;
 use netrig_probe::web::answer::Objects;
-use netrig_probe::web::body::HttpBody;
-use netrig_probe::web::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
 
 /// Maximum size of an object, octets.
 const LONGEST: u64 = 1_000_000;
@@ -14,6 +14,10 @@ const LONGEST: u64 = 1_000_000;
 pub fn check(bytes: &[u8]) {
     if let Ok(Some((request, len))) = HttpRequest::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD) && request.fields.len() <= MOST_FIELDS);
+        let answer = Objects { longest: LONGEST }.answer(&request);
+        assert!(answer.fill <= LONGEST);
+        let (response, head) = HttpResponse::read(&answer.head).expect("an answer").expect("a whole one");
+        assert_eq!((response.status, head), (answer.status, answer.head.len()));
         assert_eq!(HttpRequest::read(&bytes[..len]), Ok(Some((request, len))));
         assert_eq!(HttpRequest::read(&bytes[..len - 1]), Ok(None), "it had gone on");
     }
@@ -35,12 +39,6 @@ pub fn check(bytes: &[u8]) {
     }
     for error in [HttpRequest::read(bytes).err(), HttpResponse::read(bytes).err()].into_iter().flatten() {
         assert!(one_line(&error.to_string()), "{error}");
-    }
-    let objects = Objects { longest: LONGEST };
-    if let Some((answer, len)) = objects.answer(bytes) {
-        assert!(len <= bytes.len() && answer.fill <= LONGEST);
-        let (response, head) = HttpResponse::read(&answer.head).expect("an answer").expect("a whole one");
-        assert_eq!((response.status, head), (answer.status, answer.head.len()));
     }
     if let Ok(url) = String::from_utf8_lossy(bytes).parse::<Url>() {
         assert!(one_line(&url.path) && !url.path.contains(' '));

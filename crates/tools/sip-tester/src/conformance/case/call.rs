@@ -5,7 +5,7 @@ use netrig_sip::header::CSeq;
 use netrig_sip::{Message, Method, Name, Request, Response, Uri};
 
 use super::super::dialog::TestDialog;
-use super::super::messages::{AnsweredRequest, Forwarded, line_of, status, top};
+use super::super::messages::{AnsweredRequest, Forwarded, ensure_success, line_of, status, top};
 use super::super::outcome::{PurposeEnd, ensure};
 use super::super::target::TestAgent;
 use super::TestCase;
@@ -82,11 +82,7 @@ impl TestCase<'_> {
         request: &Request,
     ) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
         let answered = self.ask(request)?;
-        ensure!(
-            answered.response.status.is_success(),
-            "the INVITE was answered {}",
-            line_of(&answered.response)
-        );
+        ensure_success(&answered.response, "the INVITE")?;
         let mut dialog = TestDialog::of_caller(TestAgent::First, &answered.request, &answered.response)?;
         self.acknowledge(&mut dialog)?;
         self.open.push(dialog.clone());

@@ -8,7 +8,7 @@ use netrig_sip::header::{Transport, Via};
 use netrig_sip::{Host, Message, Name, Request, Response};
 
 use super::super::case::TestCase;
-use super::super::messages::{AnsweredRequest, line_of};
+use super::super::messages::{AnsweredRequest, ensure_code, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
 use super::super::target::TestAgent;
 
@@ -246,11 +246,7 @@ pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: SubjectReque
     let mut request = subject.make(case)?;
     request.headers.set(Name::Require, "netrig-unknown");
     let response = case.ask(&request)?.response;
-    ensure!(
-        response.status.code() == 420,
-        "a request that requires an unknown extension was answered {}",
-        line_of(&response)
-    );
+    ensure_code(&response, 420, "a request that requires an unknown extension")?;
     let named = response.headers.has_token(&Name::Unsupported, "netrig-unknown");
     ensure!(named, "the 420 does not name the extension in Unsupported");
     Ok(())

@@ -5,7 +5,7 @@ use netrig_sip::header::{MAGIC_COOKIE, NameAddr};
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::{Forwarded, line_of, status};
+use super::super::messages::{Forwarded, ensure_code, ensure_status, line_of, status};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
@@ -236,7 +236,7 @@ fn refuses_too_many_hops(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = invite(case)?;
     request.headers.set(Name::MaxForwards, 0);
     let response = case.ask(&request)?.response;
-    ensure!(response.status.code() == 483, "Max-Forwards: 0 was answered {}", line_of(&response));
+    ensure_code(&response, 483, "Max-Forwards: 0")?;
     has_not_arrived(case, &Method::Invite)
 }
 
@@ -286,7 +286,7 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
     }
     let Some(response) = final_response else { return Ok(()) };
-    ensure!(response.status.code() == 420, "an unknown Proxy-Require was answered {}", line_of(&response));
+    ensure_code(&response, 420, "an unknown Proxy-Require")?;
     let named = response.headers.has_token(&Name::Unsupported, "netrig-unknown");
     ensure!(named, "the 420 does not name the extension in Unsupported");
     Ok(())
@@ -303,18 +303,12 @@ fn ignores_require(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
+pub(super) fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
     let name = format!("unregistered{}", case.token());
     let uri = case.uri_of_user(&name);
     let request = case.invite_request(Uri::Sip(uri))?;
     let response = case.ask(&request)?.response;
-    let code = response.status.code();
-    ensure!(
-        (400..700).contains(&code),
-        "an INVITE for a user without a registration was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    ensure_status(&response, 400..700, "an INVITE for a user without a registration")
 }
 
 fn refuses_unknown_schemes(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -322,12 +316,7 @@ fn refuses_unknown_schemes(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = case.request(Method::Options, uri)?;
     request.headers.set(Name::To, NameAddr::new(Uri::Sip(case.address_of_record(SECOND))));
     let response = case.ask(&request)?.response;
-    ensure!(
-        response.status.code() == 416,
-        "a Request-URI of an unknown scheme was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    ensure_code(&response, 416, "a Request-URI of an unknown scheme")
 }
 
 fn draws_branches(case: &mut TestCase<'_>) -> PurposeOutcome {

@@ -3,7 +3,7 @@
 use netrig_sip::{Method, Name, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::line_of;
+use super::super::messages::{ensure_success, line_of};
 use super::super::outcome::{PurposeOutcome, ensure};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
@@ -60,8 +60,7 @@ fn answers_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = case.domain_uri();
     let request = case.request(Method::Options, Uri::Sip(uri))?;
     let response = case.ask(&request)?.response;
-    ensure!(response.status.is_success(), "an OPTIONS for the domain was answered {}", line_of(&response));
-    Ok(())
+    ensure_success(&response, "an OPTIONS for the domain")
 }
 
 fn tells_its_own(case: &mut TestCase<'_>) -> PurposeOutcome {

@@ -3,7 +3,7 @@
 use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::TestCase;
-use super::super::messages::line_of;
+use super::super::messages::{ensure_code, ensure_status, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
@@ -31,11 +31,7 @@ fn unauthorized(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeE
     case.register(SECOND)?;
     let request = invite(case)?;
     let response = case.ask_plainly(FIRST, &request)?.response;
-    ensure!(
-        response.status.code() == 407,
-        "an INVITE without credentials was answered {}",
-        line_of(&response)
-    );
+    ensure_code(&response, 407, "an INVITE without credentials")?;
     Ok((request, response))
 }
 
@@ -55,12 +51,7 @@ fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     let credentials = next.headers.get(&Name::ProxyAuthorization).unwrap_or_default().to_owned();
     next.headers.set(Name::ProxyAuthorization, with_wrong_response(&credentials));
     let response = case.ask_plainly(FIRST, &next)?.response;
-    let code = response.status.code();
-    ensure!(
-        (400..500).contains(&code),
-        "an INVITE with a wrong response was answered {}",
-        line_of(&response)
-    );
+    ensure_status(&response, 400..500, "an INVITE with a wrong response")?;
     has_not_arrived(case, &Method::Invite)
 }
 

@@ -5,7 +5,7 @@ use netrig_sip::header::CSeq;
 use netrig_sip::{Method, Name, Request};
 
 use super::super::case::TestCase;
-use super::super::messages::{Forwarded, line_of, line_or_silence};
+use super::super::messages::{Forwarded, ensure_code, line_of, line_or_silence};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
@@ -216,12 +216,7 @@ fn forwards_request_terminated(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (forwarded, _) = cancelled(case)?;
     cancel_arrives(case, &forwarded)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(
-        response.status.code() == 487,
-        "an INVITE that was cancelled was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    ensure_code(&response, 487, "an INVITE that was cancelled")
 }
 
 fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {

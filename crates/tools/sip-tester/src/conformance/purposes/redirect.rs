@@ -5,11 +5,12 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::{line_of, line_or_silence};
+use super::super::messages::{ensure_status, line_of, line_or_silence};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::general::SubjectRequest;
+use super::proxy::{invite, refuses_unknown_users};
 
 const FIRST: TestAgent = TestAgent::First;
 const SECOND: TestAgent = TestAgent::Second;
@@ -46,21 +47,11 @@ fn invite_somebody(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     invite(case)
 }
 
-fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
-    let uri = case.address_of_record(SECOND);
-    case.invite_request(Uri::Sip(uri))
-}
-
 /// The redirection of an INVITE for the second user, whose contact is the second user agent.
 fn redirected(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
     let request = invite_somebody(case)?;
     let response = case.ask(&request)?.response;
-    let code = response.status.code();
-    ensure!(
-        (300..400).contains(&code),
-        "an INVITE for a registered user was answered {}",
-        line_of(&response)
-    );
+    ensure_status(&response, 300..400, "an INVITE for a registered user")?;
     Ok(response)
 }
 
@@ -126,27 +117,7 @@ fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = case.address_of_record(SECOND);
     let request = case.request(Method::Options, Uri::Sip(uri))?;
     let response = case.ask(&request)?.response;
-    let code = response.status.code();
-    ensure!(
-        (300..700).contains(&code),
-        "an OPTIONS for a registered user was answered {}",
-        line_of(&response)
-    );
-    Ok(())
-}
-
-fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let name = format!("unregistered{}", case.token());
-    let uri = case.uri_of_user(&name);
-    let request = case.invite_request(Uri::Sip(uri))?;
-    let response = case.ask(&request)?.response;
-    let code = response.status.code();
-    ensure!(
-        (400..700).contains(&code),
-        "an INVITE for a user without a registration was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    ensure_status(&response, 300..700, "an OPTIONS for a registered user")
 }
 
 fn forgets_removed_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {

@@ -5,7 +5,7 @@ use netrig_sip::header::{CSeq, NameAddr};
 use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::line_of;
+use super::super::messages::{ensure_code, ensure_success, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
@@ -99,7 +99,7 @@ fn registered(
     expires: Option<&str>,
 ) -> Result<Response, PurposeEnd> {
     let response = answered(case, contacts, expires)?;
-    ensure!(response.status.is_success(), "the REGISTER was answered {}", line_of(&response));
+    ensure_success(&response, "the REGISTER")?;
     Ok(response)
 }
 
@@ -144,8 +144,7 @@ fn expiration(binding: &NameAddr) -> Option<u32> {
 fn takes_a_registration(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = plain(case)?;
     let response = case.ask(&request)?.response;
-    ensure!(response.status.code() == 200, "the REGISTER was answered {}", line_of(&response));
-    Ok(())
+    ensure_code(&response, 200, "the REGISTER")
 }
 
 fn lists_the_binding(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -339,19 +338,13 @@ fn removes_all(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn refuses_star_with_time(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = answered(case, &["*".to_owned()], Some("60"))?;
-    ensure!(response.status.code() == 400, "Contact: * with Expires: 60 was answered {}", line_of(&response));
-    Ok(())
+    ensure_code(&response, 400, "Contact: * with Expires: 60")
 }
 
 fn refuses_star_with_others(case: &mut TestCase<'_>) -> PurposeOutcome {
     let other = text(contact(case, 1)?);
     let response = answered(case, &["*".to_owned(), other], Some("0"))?;
-    ensure!(
-        response.status.code() == 400,
-        "Contact: * beside another contact was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    ensure_code(&response, 400, "Contact: * beside another contact")
 }
 
 fn keeps_after_star(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -394,7 +387,7 @@ fn follows_the_request(
     what: &str,
 ) -> PurposeOutcome {
     let response = ask(case, LONGEST_ASKED)?;
-    ensure!(response.status.is_success(), "the REGISTER was answered {}", line_of(&response));
+    ensure_success(&response, "the REGISTER")?;
     let first = granted(&response, uri)?;
     let less = (first / 2).clamp(1, LONGEST_ASKED / 2);
     case.clear_bindings(FIRST)?;
@@ -442,7 +435,7 @@ fn takes_garbled_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = contact(case, 1)?;
     case.clear_bindings(FIRST)?;
     let response = answered(case, &[format!("{};expires=soon", text(uri.clone()))], None)?;
-    ensure!(response.status.is_success(), "expires=soon was answered {}", line_of(&response));
+    ensure_success(&response, "expires=soon")?;
     let granted = granted(&response, &uri)?;
     ensure!(granted <= 3600, "expires=soon got {granted} s");
     Ok(())
@@ -465,8 +458,7 @@ fn takes_an_hour(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = contact(case, 1)?;
     let response = answered(case, &[format!("{};expires=3600", text(uri))], None)?;
     ensure!(response.status.code() != 423, "expires=3600 was answered {}", line_of(&response));
-    ensure!(response.status.is_success(), "expires=3600 was answered {}", line_of(&response));
-    Ok(())
+    ensure_success(&response, "expires=3600")
 }
 
 fn ends_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -555,11 +547,7 @@ fn takes_other_call_ids(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = numbered(case, &first, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
     require!(response.status.is_success(), "the REGISTER before was answered {}", line_of(&response));
     let response = numbered(case, &second, 1, &[format!("{};expires=0", text(uri.clone()))])?;
-    ensure!(
-        response.status.is_success(),
-        "a REGISTER of another Call-ID was answered {}",
-        line_of(&response)
-    );
+    ensure_success(&response, "a REGISTER of another Call-ID")?;
     is_gone(case, &uri)
 }
 

@@ -5,7 +5,7 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::line_of;
+use super::super::messages::{ensure_code, ensure_status, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
@@ -42,11 +42,7 @@ fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
 fn challenged(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
     let request = plain(case)?;
     let response = case.ask_plainly(FIRST, &request)?.response;
-    ensure!(
-        response.status.code() == 401,
-        "a REGISTER without credentials was answered {}",
-        line_of(&response)
-    );
+    ensure_code(&response, 401, "a REGISTER without credentials")?;
     Ok((request, response))
 }
 
@@ -98,9 +94,7 @@ fn spoilt(
 }
 
 fn is_refused(response: &Response) -> PurposeOutcome {
-    let code = response.status.code();
-    ensure!((400..500).contains(&code), "the request was answered {}", line_of(response));
-    Ok(())
+    ensure_status(response, 400..500, "the request")
 }
 
 /// The value of a parameter of credentials replaced.

@@ -8,7 +8,7 @@ use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::{T1, TestCase};
 use super::super::dialog::TestDialog;
-use super::super::messages::{AnsweredRequest, line_of, line_or_silence};
+use super::super::messages::{AnsweredRequest, ensure_code, ensure_success, line_of, line_or_silence};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
@@ -73,8 +73,23 @@ pub(super) fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     case.invite_request(uri)
 }
 
-pub(super) fn success(response: &Response, what: &str) -> PurposeOutcome {
-    ensure!(response.status.is_success(), "{what} was answered {}", line_of(response));
+/// Ends the call that a response opens, if it is a 2xx.
+pub(super) fn end_opened(case: &mut TestCase<'_>, request: &Request, response: &Response) -> PurposeOutcome {
+    if response.status.is_success() {
+        let mut dialog = TestDialog::of_caller(FIRST, request, response)?;
+        case.acknowledge(&mut dialog)?;
+        end(case, &mut dialog)?;
+    }
+    Ok(())
+}
+
+/// Acknowledges a response that opens a call, if it is a 2xx. The case ends the call at its end.
+fn leave_open(case: &mut TestCase<'_>, request: &Request, response: &Response) -> PurposeOutcome {
+    if response.status.is_success() {
+        let mut dialog = TestDialog::of_caller(FIRST, request, response)?;
+        case.acknowledge(&mut dialog)?;
+        case.open_dialog(&dialog);
+    }
     Ok(())
 }
 
@@ -126,7 +141,7 @@ fn copies_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
         request.headers.push(Name::RecordRoute, route);
     }
     let answered = case.ask(&request)?;
-    success(&answered.response, "an INVITE with Record-Route")?;
+    ensure_success(&answered.response, "an INVITE with Record-Route")?;
     let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
     // The routes lead nowhere: what follows goes to the server itself.
     dialog.routes.clear();
@@ -146,7 +161,7 @@ fn offers(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = case.callee_uri();
     let request = case.request(Method::Invite, uri)?;
     let answered = case.ask(&request)?;
-    success(&answered.response, "an INVITE without an offer")?;
+    ensure_success(&answered.response, "an INVITE without an offer")?;
     let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
     let offer = description(&answered.response.body, "the 2xx to an INVITE without an offer");
     let mut ack = case.within(&mut dialog, Method::Ack)?;
@@ -167,11 +182,9 @@ fn offers(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn repeats_success(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
     let answered = case.ask(&request)?;
-    success(&answered.response, "an INVITE")?;
+    ensure_success(&answered.response, "an INVITE")?;
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
-    let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-    case.acknowledge(&mut dialog)?;
-    end(case, &mut dialog)?;
+    end_opened(case, &answered.request, &answered.response)?;
     ensure!(again.is_some(), "a 2xx without an ACK was not sent again within {TWO_REPETITIONS}");
     Ok(())
 }
@@ -192,7 +205,7 @@ fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn answers_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, mut dialog) = case.call_server()?;
     let answered = case.hang_up(&mut dialog)?;
-    success(&answered.response, "a BYE")
+    ensure_success(&answered.response, "a BYE")
 }
 
 fn refuses_a_second_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -200,12 +213,7 @@ fn refuses_a_second_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.hang_up(&mut dialog)?;
     let bye = case.within(&mut dialog, Method::Bye)?;
     let response = case.ask(&bye)?.response;
-    ensure!(
-        response.status.code() == 481,
-        "a BYE of a dialog that is over was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    ensure_code(&response, 481, "a BYE of a dialog that is over")
 }
 
 /// A request of a dialog that never was.
@@ -218,22 +226,15 @@ pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> Result<Re
         case.describe(FIRST, &mut request)?;
     }
     let AnsweredRequest { request, response, .. } = case.ask(&request)?;
-    if request.method == Method::Invite && response.status.is_success() {
-        let mut dialog = TestDialog::of_caller(FIRST, &request, &response)?;
-        case.acknowledge(&mut dialog)?;
-        end(case, &mut dialog)?;
+    if request.method == Method::Invite {
+        end_opened(case, &request, &response)?;
     }
     Ok(response)
 }
 
 fn refuses_an_unknown_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = of_no_dialog(case, Method::Bye)?;
-    ensure!(
-        response.status.code() == 481,
-        "a BYE of a dialog that never was was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    ensure_code(&response, 481, "a BYE of a dialog that never was")
 }
 
 fn refuses_an_unknown_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -254,7 +255,7 @@ pub(super) fn takes_or_refuses_with_481(response: &Response, what: &str) -> Purp
 fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
     let answered = case.ask(&request)?;
-    success(&answered.response, "an INVITE")?;
+    ensure_success(&answered.response, "an INVITE")?;
     let bytes = netrig_sip::Message::Request(answered.request.clone()).to_bytes();
     case.send_bytes(FIRST, &bytes)?;
     let mut again = Vec::new();
@@ -262,9 +263,7 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     while let Some(response) = case.response(FIRST, &answered.request, until.since(case.now()))? {
         again.push(response);
     }
-    let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-    case.acknowledge(&mut dialog)?;
-    end(case, &mut dialog)?;
+    end_opened(case, &answered.request, &answered.response)?;
     require!(!again.is_empty(), "neither was the INVITE that was sent again answered, nor the 2xx repeated");
     let is_of_another =
         |response: &&Response| response.status.code() > 100 && tag(response) != tag(&answered.response);
@@ -276,20 +275,13 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn refuses_merged_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
     let answered = case.ask(&request)?;
-    success(&answered.response, "an INVITE")?;
+    ensure_success(&answered.response, "an INVITE")?;
     let mut merged = answered.request.clone();
     case.renew_branch(FIRST, &mut merged)?;
     let second = case.ask_plainly(FIRST, &merged);
-    let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-    case.acknowledge(&mut dialog)?;
-    end(case, &mut dialog)?;
+    end_opened(case, &answered.request, &answered.response)?;
     let second = second?.response;
-    ensure!(
-        second.status.code() == 482,
-        "an INVITE that came along a second way was answered {}",
-        line_of(&second)
-    );
-    Ok(())
+    ensure_code(&second, 482, "an INVITE that came along a second way")
 }
 
 fn tells_what_it_can(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -305,12 +297,8 @@ fn refuses_unknown_bodies(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = invite(case)?;
     request.headers.set(Name::ContentType, "application/netrig-unknown");
     let response = case.ask(&request)?.response;
-    if response.status.is_success() {
-        let mut dialog = TestDialog::of_caller(FIRST, &request, &response)?;
-        case.acknowledge(&mut dialog)?;
-        end(case, &mut dialog)?;
-    }
-    ensure!(response.status.code() == 415, "a body of an unknown type was answered {}", line_of(&response));
+    end_opened(case, &request, &response)?;
+    ensure_code(&response, 415, "a body of an unknown type")?;
     ensure!(response.headers.get(&Name::Accept).is_some(), "the 415 has no Accept");
     Ok(())
 }
@@ -338,8 +326,7 @@ fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     old.headers.set(Name::CSeq, CSeq { number: 5, method: Method::Bye });
     let response = case.ask_plainly(FIRST, &old)?.response;
     end(case, &mut dialog)?;
-    ensure!(response.status.code() == 500, "a BYE with a lower CSeq was answered {}", line_of(&response));
-    Ok(())
+    ensure_code(&response, 500, "a BYE with a lower CSeq")
 }
 
 fn takes_gaps(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -347,7 +334,7 @@ fn takes_gaps(case: &mut TestCase<'_>) -> PurposeOutcome {
         dialog.number += 100;
         let request = case.within(dialog, Method::Options)?;
         let response = case.ask(&request)?.response;
-        success(&response, "a request after a gap of CSeq")
+        ensure_success(&response, "a request after a gap of CSeq")
     })
 }
 
@@ -355,7 +342,7 @@ fn takes_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = options(case)?;
     request.headers.set(Name::MaxForwards, 0);
     let response = case.ask(&request)?.response;
-    success(&response, "an OPTIONS with Max-Forwards: 0")
+    ensure_success(&response, "an OPTIONS with Max-Forwards: 0")
 }
 
 /// An INVITE that rings, with the provisional response.
@@ -372,11 +359,7 @@ pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> Result<(Requ
             if response.status.is_final() {
                 case.acknowledge_failure(FIRST, &request, &response)?;
                 let Some(next) = case.with_credentials(FIRST, &request, &response)? else {
-                    if response.status.is_success() {
-                        let mut dialog = TestDialog::of_caller(FIRST, &request, &response)?;
-                        case.acknowledge(&mut dialog)?;
-                        case.open_dialog(&dialog);
-                    }
+                    leave_open(case, &request, &response)?;
                     return Err(PurposeEnd::Inconclusive(format!(
                         "the call did not ring: {}",
                         line_of(&response)
@@ -400,11 +383,7 @@ pub(super) fn give_up(case: &mut TestCase<'_>, request: &Request) -> PurposeOutc
     while let Some(response) = case.response(FIRST, request, Duration::from_secs(1))? {
         if response.status.is_final() {
             case.acknowledge_failure(FIRST, request, &response)?;
-            if response.status.is_success() {
-                let mut dialog = TestDialog::of_caller(FIRST, request, &response)?;
-                case.acknowledge(&mut dialog)?;
-                end(case, &mut dialog)?;
-            }
+            end_opened(case, request, &response)?;
             break;
         }
     }
@@ -428,11 +407,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<Cancelled, PurposeEnd
     while let Some(response) = case.response(FIRST, &request, patience)? {
         if response.status.is_final() {
             case.acknowledge_failure(FIRST, &request, &response)?;
-            if response.status.is_success() {
-                let mut dialog = TestDialog::of_caller(FIRST, &request, &response)?;
-                case.acknowledge(&mut dialog)?;
-                case.open_dialog(&dialog);
-            }
+            leave_open(case, &request, &response)?;
             last = Some(response);
             break;
         }
@@ -442,12 +417,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<Cancelled, PurposeEnd
 
 fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
-    ensure!(
-        cancelled.of_cancel.status.code() == 200,
-        "a CANCEL was answered {}",
-        line_of(&cancelled.of_cancel)
-    );
-    Ok(())
+    ensure_code(&cancelled.of_cancel, 200, "a CANCEL")
 }
 
 fn terminates_the_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -484,8 +454,7 @@ fn refuses_an_unknown_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
     let cancel = case.cancel_of(&request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
-    ensure!(response.status.code() == 481, "a CANCEL of nothing was answered {}", line_of(&response));
-    Ok(())
+    ensure_code(&response, 481, "a CANCEL of nothing")
 }
 
 fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -493,11 +462,7 @@ fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancel = case.cancel_of(&answered.request);
     let _ = case.ask_plainly(FIRST, &cancel)?;
     while let Some(response) = case.response(FIRST, &answered.request, T1)? {
-        ensure!(
-            response.status.is_success(),
-            "after a CANCEL that came too late the INVITE was answered {}",
-            line_of(&response)
-        );
+        ensure_success(&response, "after a CANCEL that came too late the INVITE")?;
     }
     // An OPTIONS would be answered without the call, too.
     let response = case.hang_up(&mut dialog)?.response;
@@ -542,11 +507,7 @@ fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response
         }
         if again.status.is_final() {
             case.acknowledge_failure(FIRST, request, &again)?;
-            if again.status.is_success() {
-                let mut dialog = TestDialog::of_caller(FIRST, request, &again)?;
-                case.acknowledge(&mut dialog)?;
-                case.open_dialog(&dialog);
-            }
+            leave_open(case, request, &again)?;
             return Err(PurposeEnd::Inconclusive(format!(
                 "the call was answered {} within {T1} after the repetition",
                 line_of(&again)
@@ -562,10 +523,8 @@ fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response
 fn answers_with_the_same_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
     let answered = case.ask(&request)?;
-    success(&answered.response, "an INVITE")?;
-    let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-    case.acknowledge(&mut dialog)?;
-    end(case, &mut dialog)?;
+    ensure_success(&answered.response, "an INVITE")?;
+    end_opened(case, &answered.request, &answered.response)?;
     let ringing = answered.provisional.iter().filter(|response| response.status.code() > 100);
     for ringing in ringing {
         ensure!(

@@ -8,12 +8,12 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
-use super::super::messages::line_of;
+use super::super::messages::{ensure_code, ensure_success};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::uas::{
-    GIVEN_UP, description, end, of_no_dialog, options, success, takes_or_refuses_with_481, within_a_call,
+    GIVEN_UP, description, end, of_no_dialog, options, takes_or_refuses_with_481, within_a_call,
 };
 use super::uas_descriptions::may_refuse_the_offer;
 
@@ -61,7 +61,7 @@ fn reinvited_without_ack(
         (dialog.number, dialog.invite_number) = (cseq.number, cseq.number);
     }
     may_refuse_the_offer(&answered.response)?;
-    success(&answered.response, "an INVITE within a call")?;
+    ensure_success(&answered.response, "an INVITE within a call")?;
     Ok(answered.response)
 }
 
@@ -149,7 +149,7 @@ fn takes_an_update(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |case, _, dialog| {
         let request = case.within(dialog, Method::Update)?;
         let response = case.ask(&request)?.response;
-        success(&response, "an UPDATE within a call")
+        ensure_success(&response, "an UPDATE within a call")
     })
 }
 
@@ -161,8 +161,7 @@ fn refuses_an_unknown_update(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn answers_options(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = options(case)?;
     let response = case.ask(&request)?.response;
-    ensure!(response.status.code() == 200, "OPTIONS was answered {}", line_of(&response));
-    Ok(())
+    ensure_code(&response, 200, "OPTIONS")
 }
 
 fn tells_options(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -178,7 +177,7 @@ fn answers_options_in_a_call(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, mut dialog) = case.call_server()?;
     let request = case.within(&mut dialog, Method::Options)?;
     let response = case.ask(&request)?.response;
-    success(&response, "OPTIONS within a call")?;
+    ensure_success(&response, "OPTIONS within a call")?;
     let answered = case.hang_up(&mut dialog)?;
-    success(&answered.response, "the BYE after it")
+    ensure_success(&answered.response, "the BYE after it")
 }

@@ -5,12 +5,11 @@ use netrig_sip::sdp::SessionDescription;
 use netrig_sip::{Name, Response};
 
 use super::super::case::TestCase;
-use super::super::dialog::TestDialog;
-use super::super::messages::line_of;
+use super::super::messages::{ensure_success, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
-use super::uas::{description, end, invite, success, within_a_call};
+use super::uas::{description, end_opened, invite, within_a_call};
 
 const FIRST: TestAgent = TestAgent::First;
 
@@ -51,10 +50,8 @@ fn answer_to(
     request.body = Bytes::from(offer.to_string());
     let answered = case.ask(&request)?;
     may_refuse_the_offer(&answered.response)?;
-    success(&answered.response, "the INVITE")?;
-    let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-    case.acknowledge(&mut dialog)?;
-    end(case, &mut dialog)?;
+    ensure_success(&answered.response, "the INVITE")?;
+    end_opened(case, &answered.request, &answered.response)?;
     let answer = description(&answered.response.body, "the 2xx")?;
     ensure!(
         answer.media.len() == offer.media.len(),
@@ -151,11 +148,7 @@ fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> Result<Response, Purpos
     let mut request = invite(case)?;
     request.body = Bytes::from(offer.to_string());
     let answered = case.ask(&request)?;
-    if answered.response.status.is_success() {
-        let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-        case.acknowledge(&mut dialog)?;
-        end(case, &mut dialog)?;
-    }
+    end_opened(case, &answered.request, &answered.response)?;
     Ok(answered.response)
 }
 

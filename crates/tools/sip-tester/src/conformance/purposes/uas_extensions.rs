@@ -6,11 +6,11 @@ use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
-use super::super::messages::line_of;
+use super::super::messages::{ensure_code, ensure_success, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
-use super::uas::{cancelled, end, give_up, invite, ringing, success};
+use super::uas::{cancelled, end_opened, give_up, invite, ringing};
 
 const FIRST: TestAgent = TestAgent::First;
 
@@ -91,7 +91,7 @@ fn answers_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (request, ringing) = rung_reliably(case)?;
     let response = acknowledged(case, &request, &ringing, 0);
     give_up(case, &request)?;
-    success(&response?, "a PRACK")
+    ensure_success(&response?, "a PRACK")
 }
 
 fn refuses_an_unknown_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -100,8 +100,7 @@ fn refuses_an_unknown_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
     let _ = acknowledged(case, &request, &ringing, 0);
     give_up(case, &request)?;
     let response = response?;
-    ensure!(response.status.code() == 481, "a PRACK of no response was answered {}", line_of(&response));
-    Ok(())
+    ensure_code(&response, 481, "a PRACK of no response")
 }
 
 fn rings_plainly(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -123,11 +122,7 @@ fn with_interval(
         request.headers.set(Name::Supported, "timer");
     }
     let answered = case.ask(&request)?;
-    if answered.response.status.is_success() {
-        let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-        case.acknowledge(&mut dialog)?;
-        end(case, &mut dialog)?;
-    }
+    end_opened(case, &answered.request, &answered.response)?;
     Ok(answered.response)
 }
 
@@ -137,7 +132,7 @@ fn interval(response: &Response) -> Option<u32> {
 
 fn tells_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800", true)?;
-    success(&response, "an INVITE with Session-Expires: 1800")?;
+    ensure_success(&response, "an INVITE with Session-Expires: 1800")?;
     let field = response.headers.get(&Name::SessionExpires).unwrap_or_default();
     ensure!(field.contains("refresher="), "the 2xx has Session-Expires: {field}");
     Ok(())
@@ -158,7 +153,7 @@ fn refuses_short_intervals(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn keeps_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800", true)?;
-    success(&response, "an INVITE with Session-Expires: 1800")?;
+    ensure_success(&response, "an INVITE with Session-Expires: 1800")?;
     let own = interval(&response);
     ensure!(own.is_none_or(|own| own <= 1800), "Session-Expires: 1800 was answered {own:?}");
     Ok(())
@@ -166,7 +161,7 @@ fn keeps_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn requires_timer(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800;refresher=uac", true)?;
-    success(&response, "an INVITE with Session-Expires: 1800;refresher=uac")?;
+    ensure_success(&response, "an INVITE with Session-Expires: 1800;refresher=uac")?;
     let requires = response.headers.has_token(&Name::Require, "timer");
     ensure!(
         requires,

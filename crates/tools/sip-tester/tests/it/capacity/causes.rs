@@ -50,7 +50,7 @@ fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
         ),
         (
             ServerSeen { dropped: 1487, least_full: Some(0.1), ..idle.clone() },
-            "the server's UDP socket dropped 1,487 datagrams; its receive buffer is 208 KiB (at",
+            "the server's UDP socket dropped 1487 datagrams; its receive buffer is 208 KiB (at",
         ),
         (
             ServerSeen { dropped: 1, least_full: Some(0.1), receive_buffer: 0, ..idle.clone() },

@@ -134,7 +134,7 @@ fn a_threshold_is_held_against_the_statistic_that_it_names() {
     assert_eq!(decide(DelayStatistic::Mean, 1.0).decision.outcome, StepOutcome::Passed);
     assert_eq!(decide(DelayStatistic::P95, 1.5).decision.outcome, StepOutcome::Passed);
     let record = decide(DelayStatistic::P95, 1.0);
-    assert_eq!(record.decision.to_string(), "failed: connection: p95 1400.0 ms, at most 1000.0 ms");
+    assert_eq!(record.decision.to_string(), "failed: connection: p95 1.4 s, at most 1 s");
     assert_eq!((record.thresholds[0].was_s, record.thresholds[0].kept), (Some(1.4), false));
     assert_eq!(decide(DelayStatistic::Max, 1.5).decision.outcome, StepOutcome::Failed);
     // NaN is not within any threshold.

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use netrig_core::prometheus::CONTENT_TYPE;
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_probe::web::message::HttpResponse;
+use netrig_host::http::message::HttpResponse;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::ndt7::{ClientEvent, ClientSession, LoadMessage, Measurement, Ndt7Test};
 use netrig_speed::serve::{ClientProtocol, ServerOrder};
@@ -172,7 +173,7 @@ fn objects_and_counters_are_there_by_http() {
         until("its place is free", || server.now().measuring == 0);
         let (response, body) = get("/metrics");
         let text = String::from_utf8(body).unwrap();
-        assert_eq!(response.field("content-type"), Some("text/plain; version=0.0.4"));
+        assert_eq!(response.field("content-type"), Some(CONTENT_TYPE));
         for line in [
             "netrig_speed_sessions_total{protocol=\"http\"} 1",
             "netrig_speed_bytes_total{protocol=\"http\",direction=\"sent\"} 20000000",

@@ -1,8 +1,9 @@
 //! Heads of HTTP/1.1 messages (RFC 9112): parsing and writing.
 
 use std::fmt;
+use std::io::{self, Read};
 
-use netrig_host::shown;
+use crate::shown;
 
 /// Maximum octets of a head.
 pub const LONGEST_HEAD: usize = 16 << 10;
@@ -30,8 +31,23 @@ pub enum HttpError {
     Chunk(&'static str),
 }
 
+/// Why no request was received.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpReceiveError {
+    /// The octets are not a request.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The connection failed, or ended before the request did.
+    #[error(transparent)]
+    Stream(#[from] io::Error),
+}
+
 /// A field's name and value.
 pub type Field = (String, String);
+
+fn owned(fields: &[(&str, &str)]) -> Vec<Field> {
+    fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,13 +101,34 @@ impl HttpError {
     /// The server's response to the error.
     pub fn response(&self) -> HttpResponse {
         match self {
-            Self::TooLong => HttpResponse::last(431, "Request Header Fields Too Large", &[]),
-            _ => HttpResponse::last(400, "Bad Request", &[]),
+            Self::TooLong => HttpResponse::new(431, &[]),
+            _ => HttpResponse::new(400, &[]),
         }
     }
 }
 
 impl HttpRequest {
+    /// A GET request.
+    pub fn get(target: &str, fields: &[(&str, &str)]) -> Self {
+        Self { method: "GET".to_owned(), target: target.to_owned(), fields: owned(fields) }
+    }
+
+    /// Receives a request. Returns it with the octets received after it.
+    ///
+    /// If the octets cannot become a request, or the connection fails or ends.
+    pub fn receive(stream: &mut impl Read) -> Result<(Self, Vec<u8>), HttpReceiveError> {
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            match stream.read(&mut buffer)? {
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                len => bytes.extend_from_slice(&buffer[..len]),
+            }
+            if let Some((request, len)) = Self::read(&bytes)? {
+                return Ok((request, bytes.split_off(len)));
+            }
+        }
+    }
+
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         value(&self.fields, name)
@@ -141,11 +178,22 @@ impl HttpRequest {
 }
 
 impl HttpResponse {
-    /// A response without a body, after which the connection is closed.
-    pub fn last(status: u16, reason: &str, fields: &[(&str, &str)]) -> Self {
-        let always = [("Connection", "close"), ("Content-Length", "0")];
-        let fields = always.iter().chain(fields).map(|(name, value)| ((*name).into(), (*value).into()));
-        Self { status, reason: reason.to_owned(), fields: fields.collect() }
+    /// A response with the usual reason phrase.
+    pub fn new(status: u16, fields: &[(&str, &str)]) -> Self {
+        Self { status, reason: reason(status).to_owned(), fields: owned(fields) }
+    }
+
+    /// The response to a client that finds no place and may ask again after a time.
+    pub fn busy(retry_after_s: u32, why: impl fmt::Display) -> Vec<u8> {
+        let retry_after = retry_after_s.to_string();
+        Self::new(503, &[("Retry-After", &retry_after)]).closing(&format!("{why}\n"))
+    }
+
+    /// The encoded response with a body, after which the connection is closed.
+    pub fn closing(mut self, body: &str) -> Vec<u8> {
+        let length = body.len().to_string();
+        self.fields.extend(owned(&[("Content-Length", &length), ("Connection", "close")]));
+        format!("{self}{body}").into_bytes()
     }
 
     /// The first value of a field.
@@ -205,6 +253,23 @@ impl HttpResponse {
         number
             .map(BodyFraming::Length)
             .ok_or_else(|| HttpError::Length(format!("Content-Length “{}”", shown(length))))
+    }
+}
+
+/// The reason phrase of a status that servers of this program answer with (RFC 9110 section 15).
+const fn reason(status: u16) -> &'static str {
+    match status {
+        101 => "Switching Protocols",
+        200 => "OK",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        426 => "Upgrade Required",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        _ => "",
     }
 }
 
