@@ -19,11 +19,6 @@ pub fn readable(socket: impl AsFd) -> io::Result<bool> {
     ready(socket, PollFlags::IN, LOOK_EVERY)
 }
 
-/// Waits briefly until a socket is writable.
-pub fn writable(socket: impl AsFd) -> io::Result<bool> {
-    ready(socket, PollFlags::OUT, LOOK_EVERY)
-}
-
 /// Whether data or the end of the stream can be read at once.
 pub fn is_readable(socket: &impl AsFd) -> bool {
     ready(socket, PollFlags::IN, Duration::ZERO).unwrap_or(false)

@@ -63,7 +63,7 @@ pub use datagram_format::DatagramFormat;
 pub use descriptors::{DescriptorShortage, allowed_descriptors, connections_within};
 pub use entropy::random;
 pub use host_address::{HostAddress, HostAddressError, is_public};
-pub use interruptible_stream::{InterruptibleStream, dismiss, is_readable, readable, writable};
+pub use interruptible_stream::{InterruptibleStream, dismiss, is_readable, readable};
 pub use interruptions::{InterruptionCounts, Interruptions};
 pub use lateness::Lateness;
 pub use memory::{MemoryBudget, MemoryExhausted, MemoryReservation};

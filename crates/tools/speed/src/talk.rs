@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
-use netrig_host::{InterruptibleStream, TcpInfo};
+use netrig_host::{InterruptibleStream, TcpInfo, is_transient};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use serde::Serialize;

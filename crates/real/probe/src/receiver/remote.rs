@@ -9,8 +9,8 @@ use super::protocol::{ReceivedDatagram, ReceiverReply, ReceiverRequest, read_arr
 use crate::ProbeError;
 use crate::control::{ControlConnection, FromProbe, call};
 use crate::stamp::HmacKey;
-use crate::wire::readable;
 use netrig_host::frames::{read_frame, write_frame};
+use netrig_host::readable;
 use netrig_host::{HostAddress, monotonic_nanos};
 
 /// Number of round trips that are measured.

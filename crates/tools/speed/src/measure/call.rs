@@ -9,7 +9,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_bulk::{connect, datagram_socket};
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
-use netrig_host::{HostAddress, TcpCounts, TcpInfo, is_transient, monotonic_nanos, random, shown_up_to};
+use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, random, shown_up_to};
 use netrig_probe::control::boot;
 use netrig_probe::stamp::HmacKey;
 use rustls::ClientConfig;
