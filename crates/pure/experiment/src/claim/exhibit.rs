@@ -1,4 +1,4 @@
-//! The figure or table that shows the subject of a claim.
+//! The subject of a claim in a design: its unit, and the figure or table that shows it.
 
 use super::selection::Selection;
 use super::spec::ClaimSpec;
@@ -57,6 +57,13 @@ impl Design {
 }
 
 impl ClaimSpec {
+    /// The unit of its subject; `1` for an unknown name.
+    pub(super) fn unit<'a>(&self, design: &'a Design) -> &'a str {
+        let Some((table, column)) = self.column() else { return design.unit_of(&self.response) };
+        let column = design.table(table).and_then(|table| table.column(column));
+        column.map_or("1", |column| column.unit(design))
+    }
+
     /// The factor whose levels it compares.
     fn varied(&self) -> Option<&str> {
         self.compared().map(|(factor, _)| factor).or(self.over.as_deref())

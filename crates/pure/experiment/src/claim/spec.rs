@@ -8,7 +8,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use super::selection::{Selection, Written};
-use crate::judge::Design;
 use crate::{Amount, Level};
 
 /// A statement about a response. The data support it, refute it or leave it open.
@@ -167,13 +166,6 @@ impl ClaimSpec {
     /// The table and column that the claim is about; `None` if it is about a response.
     pub fn column(&self) -> Option<(&str, &str)> {
         self.response.strip_prefix("table.")?.split_once('.')
-    }
-
-    /// The unit of its subject; `1` for an unknown name.
-    pub(super) fn unit<'a>(&self, design: &'a Design) -> &'a str {
-        let Some((table, column)) = self.column() else { return design.unit_of(&self.response) };
-        let column = design.table(table).and_then(|table| table.column(column));
-        column.map_or("1", |column| column.unit(design))
     }
 
     /// The least number of levels for a claim over a factor. A curve with a knee has four parameters, and a
