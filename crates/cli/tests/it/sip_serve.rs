@@ -62,7 +62,7 @@ fn a_server_ends_when_it_is_told_and_sums_up() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     asked(&server, &options(1, ""));
     let told = server.end();
-    assert!(told.contains("OPTIONS                1           0\n"), "{told}");
+    assert!(told.contains("OPTIONS         1     0\n"), "{told}");
     assert!(told.contains("datagrams that the sockets had no room for: 0\n"), "{told}");
 }
 
