@@ -199,8 +199,8 @@ impl SettingForms<f64> for Share {
     }
 }
 
-/// A structure whose settings can be given as words. Its default has all defaults.
-pub trait SettingsTable: Default {
+/// A structure whose settings can be given as words.
+pub trait SettingsTable {
     /// The descriptions, in order.
     fn rows() -> Vec<Setting>;
 

@@ -1,7 +1,7 @@
 //! Requests that are no load, in the words of the command line.
 
 use netrig_core::setting::SettingsTable as _;
-use netrig_sip::settings::LoadSettings;
+use netrig_sip::settings::{LoadSettings, ServerSettings};
 use netrig_sip_net::dns::LocateError;
 use netrig_sip_tester::request::{LoadPeriod, RequestError, TesterSettings};
 
@@ -18,8 +18,9 @@ pub fn refused(error: RequestError) -> Failure {
 
 /// A sentence with flags in place of the keys of settings.
 pub fn flagged(sentence: &str) -> String {
-    let rows = [TesterSettings::rows(), LoadSettings::rows(), LoadPeriod::rows()].into_iter().flatten();
-    rows.fold(sentence.to_owned(), |sentence, row| {
+    let tables = [TesterSettings::rows(), LoadSettings::rows(), LoadPeriod::rows(), ServerSettings::rows()];
+    let rows = tables.into_iter().flatten();
+    rows.fold(sentence.replace("`server.", "`"), |sentence, row| {
         sentence.replace(&format!("`{}`", row.key), &format!("--{}", row.flag()))
     })
 }

@@ -46,7 +46,7 @@ impl<T: SettingsTable> TypedTable for Typed<T> {
     }
 }
 
-impl<T: SettingsTable + 'static> Args for Typed<T> {
+impl<T: SettingsTable + Default + 'static> Args for Typed<T> {
     fn augment_args(command: Command) -> Command {
         let usual = T::default();
         T::rows().into_iter().fold(command, |command, row| command.arg(argument::<T>(&row, &usual)))
@@ -57,7 +57,7 @@ impl<T: SettingsTable + 'static> Args for Typed<T> {
     }
 }
 
-impl<T: SettingsTable + 'static> FromArgMatches for Typed<T> {
+impl<T: SettingsTable + Default + 'static> FromArgMatches for Typed<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut all = Self { settings: T::default(), typed: Vec::new() };
         all.update_from_arg_matches(matches)?;
@@ -84,7 +84,7 @@ impl<T: SettingsTable + 'static> FromArgMatches for Typed<T> {
 }
 
 /// The argument of a setting.
-fn argument<T: SettingsTable>(row: &Setting, usual: &T) -> Arg {
+fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> Arg {
     let (key, count) = (row.key, row.form.count);
     let about = row.about.trim();
     let about = about.strip_suffix('.').unwrap_or(about);
@@ -120,7 +120,7 @@ fn argument<T: SettingsTable>(row: &Setting, usual: &T) -> Arg {
 }
 
 /// Accepts the words of a setting.
-fn parser<T: SettingsTable>(row: &Setting) -> ValueParser {
+fn parser<T: SettingsTable + Default + 'static>(row: &Setting) -> ValueParser {
     let key = row.key;
     if row.form.choices.is_empty() {
         let accept = move |word: &str| {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use netrig_core::{Duration, choices};
+use netrig_core::{Duration, choices, settings};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -20,40 +20,44 @@ pub enum Serving {
     Own(ServerSettings),
 }
 
-/// A server of netrig.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServerSettings {
-    /// Role of the server.
-    pub role: ServerRole,
-    /// For a proxy: whether it stays in the path of the calls of these users.
-    #[serde(default)]
-    pub record_route: bool,
-    /// Digest algorithm with which users authenticate, by the `password` of the load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<Digest>,
-    /// Contact of users without a registration, with `{user}` for the name: `sip:{user}@10.0.0.2:5080`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contact: Option<String>,
-    /// Delay of each response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<DrawnTime>,
-    /// For a user agent: how long it rings before it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ring: Option<Duration>,
-    /// For a user agent: whether it sends a 183 with a session description before it answers.
-    #[serde(default)]
-    pub early_media: bool,
-    /// For a user agent: whether its provisional responses are reliable (RFC 3262), if the caller supports it.
-    #[serde(default)]
-    pub reliable: bool,
-    /// For a user agent: a status from 300 to 699 with which it refuses calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refuse: Option<u16>,
-    /// The most concurrent transactions. Further requests are refused with 503.
-    #[serde(default = "max_transactions")]
-    pub max_transactions: u32,
+settings! {
+    /// A server of netrig.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct ServerSettings {
+        /// Role of the server.
+        role: ServerRole;
+        /// For a proxy: whether it stays in the path of the calls of these users.
+        record_route: bool [default] {};
+        /// Digest algorithm with which users authenticate, by the `password` of the load.
+        digest: Option<Digest> [default, skip_serializing_if = "Option::is_none"] { heading: USERS };
+        /// Contact of users without a registration, with `{user}` for the name: `sip:{user}@10.0.0.2:5080`.
+        contact: Option<String> [default, skip_serializing_if = "Option::is_none"] {
+            heading: USERS,
+            value_name: "URI",
+        };
+        /// Delay of each response.
+        delay: Option<DrawnTime> [default, skip_serializing_if = "Option::is_none"] {};
+        /// For a user agent: how long it rings before it answers.
+        ring: Option<Duration> [default, skip_serializing_if = "Option::is_none"] { heading: CALLS };
+        /// For a user agent: whether it sends a 183 with a session description before it answers.
+        early_media: bool [default] { heading: CALLS };
+        /// For a user agent: whether its provisional responses are reliable (RFC 3262), if the caller supports it.
+        reliable: bool [default] { heading: CALLS };
+        /// For a user agent: a status from 300 to 699 with which it refuses calls.
+        refuse: Option<u16> [default, skip_serializing_if = "Option::is_none"] {
+            heading: CALLS,
+            value_name: "STATUS",
+        };
+        /// The most concurrent transactions. Further requests are refused with 503.
+        max_transactions: u32 [default = "max_transactions"] { heading: TRANSACTIONS };
+    }
 }
+
+/// Headings of help texts.
+const USERS: &str = "Users";
+const CALLS: &str = "Calls";
+const TRANSACTIONS: &str = "Transactions";
 
 fn max_transactions() -> u32 {
     1_000_000
@@ -104,32 +108,68 @@ impl Serving {
     }
 }
 
+impl ServerRole {
+    /// Whether servers of this role have the setting.
+    pub fn has(self, key: &str) -> bool {
+        match key {
+            "record_route" => self == Self::Proxy,
+            // The others do not authenticate users.
+            "digest" => !matches!(self, Self::Uas | Self::StatelessProxy),
+            "contact" => !matches!(self, Self::Uas | Self::Registrar),
+            // A proxy forwards the responses of others.
+            "delay" => !matches!(self, Self::Proxy | Self::StatelessProxy),
+            "ring" | "refuse" | "early_media" | "reliable" => self == Self::Uas,
+            "max_transactions" => self != Self::StatelessProxy,
+            _ => true,
+        }
+    }
+}
+
 impl ServerSettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
-        let is = |role: ServerRole| self.role == role;
-        if self.record_route && !is(ServerRole::Proxy) {
-            return wrong("server.record_route", "only a proxy stays in the path of calls");
+    /// The defaults of a server of this role.
+    pub fn of(role: ServerRole) -> Self {
+        Self {
+            role,
+            record_route: false,
+            digest: None,
+            contact: None,
+            delay: None,
+            ring: None,
+            early_media: false,
+            reliable: false,
+            refuse: None,
+            max_transactions: max_transactions(),
         }
-        if self.digest.is_some() && (is(ServerRole::Uas) || is(ServerRole::StatelessProxy)) {
-            return wrong("server.digest", "this server does not authenticate users");
-        }
-        if self.contact.is_some() && (is(ServerRole::Uas) || is(ServerRole::Registrar)) {
-            return wrong("server.contact", "this server neither forwards nor redirects requests");
-        }
-        let of_a_uas = [
-            ("server.ring", self.ring.is_some()),
-            ("server.refuse", self.refuse.is_some()),
-            ("server.early_media", self.early_media),
-            ("server.reliable", self.reliable),
+    }
+
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// The first invalid key, after `server.`.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let wrongly = |key: &str, is_given: bool| is_given && !self.role.has(key);
+        let given = [
+            ("server.record_route", self.record_route, "only a proxy stays in the path of calls"),
+            ("server.digest", self.digest.is_some(), "this server does not authenticate users"),
+            ("server.contact", self.contact.is_some(), "this server neither forwards nor redirects requests"),
+            ("server.ring", self.ring.is_some(), "only a `uas` answers calls itself"),
+            ("server.refuse", self.refuse.is_some(), "only a `uas` answers calls itself"),
+            ("server.early_media", self.early_media, "only a `uas` answers calls itself"),
+            ("server.reliable", self.reliable, "only a `uas` answers calls itself"),
+            (
+                "server.delay",
+                self.delay.is_some(),
+                "a proxy forwards the responses of others and cannot delay them",
+            ),
         ];
-        if let Some((field, _)) = of_a_uas.into_iter().find(|(_, given)| *given && !is(ServerRole::Uas)) {
-            return wrong(field, "only a `uas` answers calls itself");
+        let found = given
+            .into_iter()
+            .find(|(field, is_given, _)| wrongly(field.strip_prefix("server.").unwrap_or(field), *is_given));
+        if let Some((field, _, why)) = found {
+            return wrong(field, why);
         }
         if self.refuse.is_some_and(|status| !(300..700).contains(&status)) {
             return wrong("server.refuse", "a refusal has a status from 300 to 699");
-        }
-        if self.delay.is_some() && (is(ServerRole::Proxy) || is(ServerRole::StatelessProxy)) {
-            return wrong("server.delay", "a proxy forwards the responses of others and cannot delay them");
         }
         if let Some(Err(error)) = self.delay.as_ref().map(DrawnTime::check) {
             return wrong("server.delay", error.to_string());

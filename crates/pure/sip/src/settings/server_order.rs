@@ -40,7 +40,8 @@ impl ServerSettings {
         }
     }
 
-    fn role(&self, local: IpAddr) -> Role {
+    /// The role of the server. A user agent offers media at this address.
+    pub fn role(&self, local: IpAddr) -> Role {
         match self.role {
             ServerRole::Registrar => Role::Registrar,
             ServerRole::Proxy => Role::Proxy { record_route: self.record_route },

@@ -5,22 +5,21 @@ use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::choice::{Choice, choice};
+use super::roles::{
+    NamedRole, OfRole, ProxyRole, RedirectRole, RegistrarRole, StatelessProxyRole, TableOfRole, UasRole,
+};
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
+use crate::commands::sip::typed::Typed;
 use crate::connection_limits::ConnectionLimits;
 use clap::{Args, Subcommand};
-use netrig_core::{Duration, Fraction, SpanDistribution};
+use netrig_core::setting::SettingValue;
+use netrig_core::{Duration, Fraction, SpanDistribution, settings};
 use netrig_host::{HostAddress, HostAddressError};
-use netrig_sip::digest::Algorithm;
+use netrig_sip::settings::{ServerRole, ServerSettings};
+use netrig_sip::transaction::Timing;
 use netrig_sip_net::ListeningPoint;
-
-/// The algorithms of digest authentication.
-const ALGORITHMS: &[Choice<Algorithm>] = &[
-    ("md5", "As RFC 3261 has it; all know it", Algorithm::MD5),
-    ("sha-256", "As RFC 8760 has it", Algorithm::SHA_256),
-];
 
 /// `netrig sip serve`.
 #[derive(Debug, Args)]
@@ -45,15 +44,15 @@ pub enum Server {
 #[derive(Debug, Subcommand)]
 pub enum Role {
     /// Take registrations (RFC 3261 section 10)
-    Registrar(Registrar),
+    Registrar(Served<RegistrarRole>),
     /// Take registrations and forward to the users; it keeps the state of transactions, and forks (RFC 3261 section 16)
-    Proxy(Proxy),
+    Proxy(Served<ProxyRole>),
     /// Forward to users whose addresses are given, and remember nothing (RFC 3261 section 16.11)
-    StatelessProxy(StatelessProxy),
+    StatelessProxy(Served<StatelessProxyRole>),
     /// Take registrations, and tell callers where users are (RFC 3261 section 8.3)
-    Redirect(Redirect),
+    Redirect(Served<RedirectRole>),
     /// Answer calls: a user agent for whoever is called (RFC 3261 sections 8.2 and 13.3)
-    Uas(Uas),
+    Uas(Served<UasRole>),
 }
 
 /// Where a server listens, and how much it takes.
@@ -140,189 +139,113 @@ pub struct Ending {
     pub keeping: KeepArguments,
 }
 
-/// How many transactions, and how long.
+/// Words of a server of one role.
 #[derive(Debug, Args)]
-pub struct Transactions {
-    /// Transactions at once, about 2 KB each; one more is answered with 503. Over UDP each is kept for 64 T1 after its end. Eight
-    /// of plain calls to `uas` count as one
-    #[arg(long, help_heading = "Transactions", value_name = "N", default_value_t = 1_000_000)]
-    pub max_transactions: usize,
-    /// T1, the estimate of a round trip from which all timers follow (RFC 3261 section 17.1.1.1)
-    #[arg(long, help_heading = "Transactions", value_name = "TIME", default_value = "500ms")]
-    pub t1: Duration,
-}
-
-/// Who there is.
-#[derive(Debug, Args)]
-pub struct Users {
-    /// A name that it answers for beside its addresses, once for each; the first is its realm
-    #[arg(long, help_heading = "Users", value_name = "NAME")]
-    pub domain: Vec<String>,
-    /// So many users, `user000000` and on; whoever comes is one if neither this nor a file is given
-    #[arg(long, help_heading = "Users", value_name = "N", conflicts_with = "users_file")]
-    pub users: Option<u32>,
-    /// Users from a file of lines `name,password` or `name,password,contact`
-    #[arg(long, help_heading = "Users", value_name = "FILE")]
-    pub users_file: Option<PathBuf>,
-    /// Users with a registration at once, and bindings of theirs
-    #[arg(long, help_heading = "Users", value_name = "N", default_value_t = 1_000_000)]
-    pub max_users: usize,
-}
-
-/// How users prove who they are.
-#[derive(Debug, Args)]
-pub struct Digest {
-    /// Ask users for their password, by this algorithm (RFC 8760)
-    #[arg(long, help_heading = "Users", value_parser = choice(ALGORITHMS))]
-    pub digest: Option<Algorithm>,
-    /// A variable of the environment with the password of each of `--users`
-    #[arg(
-        long,
-        help_heading = "Users",
-        value_name = "NAME",
-        requires = "users",
-        conflicts_with = "password"
-    )]
-    pub password_env: Option<String>,
-    /// The password of each of `--users`; other users of this machine can read it in the list of processes
-    #[arg(long, help_heading = "Users", value_name = "TEXT", requires = "users")]
-    pub password: Option<String>,
-    /// For whom the passwords are; the first domain, or else address, if not given
-    #[arg(long, help_heading = "Users", value_name = "TEXT", requires = "digest")]
-    pub realm: Option<String>,
-}
-
-/// Where users are that have not registered.
-#[derive(Debug, Args)]
-pub struct Contact {
-    /// Where each user is without having registered, with `{user}` for its name: `sip:{user}@192.0.2.1:5060;transport=tcp`
-    #[arg(long, help_heading = "Users", value_name = "URI")]
-    pub contact: Option<String>,
-}
-
-/// A time that is taken on purpose.
-#[derive(Debug, Args)]
-pub struct Delay {
-    /// Keep each response back: `5ms`, or drawn: `exponential:5ms`, `uniform:1ms..9ms`, `pareto:5ms,1.5` (the mean and the shape),
-    /// `lognormal:5ms,1` (the mean, and the deviation of the logarithm)
-    #[arg(long, value_name = "TIME")]
-    pub delay: Option<SpanDistribution>,
-}
-
-/// `netrig sip serve registrar`.
-#[derive(Debug, Args)]
-pub struct Registrar {
+pub struct Served<R: NamedRole> {
+    #[command(flatten)]
+    pub server: Typed<OfRole<ServerSettings, R>>,
+    #[command(flatten)]
+    pub options: Typed<OfRole<ServeOptions, R>>,
     #[command(flatten)]
     pub place: Place,
-    #[command(flatten)]
-    pub users: Users,
-    #[command(flatten)]
-    pub digest: Digest,
-    #[command(flatten)]
-    pub delay: Delay,
-    #[command(flatten)]
-    pub transactions: Transactions,
     #[command(flatten)]
     pub ending: Ending,
 }
 
-/// `netrig sip serve proxy`.
-#[derive(Debug, Args)]
-pub struct Proxy {
-    /// Stay in the way of the calls that begin here: all their requests pass it
-    #[arg(long)]
-    pub record_route: bool,
-    #[command(flatten)]
-    pub place: Place,
-    #[command(flatten)]
-    pub users: Users,
-    #[command(flatten)]
-    pub digest: Digest,
-    #[command(flatten)]
-    pub contact: Contact,
-    #[command(flatten)]
-    pub transactions: Transactions,
-    #[command(flatten)]
-    pub ending: Ending,
+settings! {
+    /// Settings of a server that no experiment file has.
+    #[derive(Clone, Debug)]
+    pub struct ServeOptions {
+        /// A name for which it answers beside its addresses; given several times. The first is its realm.
+        domain: Vec<String> { heading: USERS, value_name: "NAME" };
+        /// Number of users, `user000000` and so on. Without it and without a file, any user is accepted.
+        users: Option<u32> { heading: USERS, excludes: &["users_file"] };
+        /// A file of users: `name,password` or `name,password,contact` on each line.
+        users_file: Option<PathBuf> { heading: USERS };
+        /// The most users with a registration, and the most bindings of theirs.
+        max_users: u32 { heading: USERS };
+        /// The variable of the environment with the password of all `--users`.
+        password_env: Option<String> {
+            heading: USERS,
+            value_name: "NAME",
+            requires: &["users"],
+            excludes: &["password"],
+        };
+        /// The password of all `--users`. Other users of this machine can read it in the list of processes.
+        password: Option<String> { heading: USERS, requires: &["users"] };
+        /// The realm of the passwords. By default the first domain, or else the address.
+        realm: Option<String> { heading: USERS, requires: &["digest"] };
+        /// T1, the estimate of a round-trip time from which all timers follow (RFC 3261 section 17.1.1.1).
+        t1: Duration { heading: "Transactions" };
+        /// Ring until the caller cancels.
+        never: bool { heading: CALLS, excludes: &["refuse"] };
+        /// Hang up this time after the caller's ACK. By default the caller hangs up.
+        talk: Option<Duration> { heading: CALLS, excludes: &["refuse", "never"] };
+        /// Hang up, or stop to ring, when a call has lasted this time.
+        max_call: Duration { heading: CALLS };
+        /// Address to which callers send their media: `192.0.2.1:9`, `[fe80::1%eth0]:9`. Nothing listens there. By default
+        /// port 9 of the first address.
+        media: Option<MediaAddress> { heading: CALLS };
+    }
 }
 
-/// `netrig sip serve stateless-proxy`.
-#[derive(Debug, Args)]
-pub struct StatelessProxy {
-    #[command(flatten)]
-    pub place: Place,
-    #[command(flatten)]
-    pub users: Users,
-    #[command(flatten)]
-    pub contact: Contact,
-    #[command(flatten)]
-    pub ending: Ending,
-}
+/// Headings of the help text.
+const USERS: &str = "Users";
+const CALLS: &str = "Calls";
 
-/// `netrig sip serve redirect`.
-#[derive(Debug, Args)]
-pub struct Redirect {
-    #[command(flatten)]
-    pub place: Place,
-    #[command(flatten)]
-    pub users: Users,
-    #[command(flatten)]
-    pub digest: Digest,
-    #[command(flatten)]
-    pub contact: Contact,
-    #[command(flatten)]
-    pub delay: Delay,
-    #[command(flatten)]
-    pub transactions: Transactions,
-    #[command(flatten)]
-    pub ending: Ending,
-}
-
-/// `netrig sip serve uas`.
-#[derive(Debug, Args)]
-pub struct Uas {
-    /// How long it rings before it answers; 180 is said at once
-    #[arg(long, help_heading = "Calls", value_name = "TIME", default_value = "0s")]
-    pub ring: Duration,
-    /// Answer with this status, 300 to 699, instead of taking the call
-    #[arg(long, help_heading = "Calls", value_name = "STATUS", value_parser = clap::value_parser!(u16).range(300..700))]
-    pub refuse: Option<u16>,
-    /// Ring until the caller gives up
-    #[arg(long, help_heading = "Calls", conflicts_with = "refuse")]
-    pub never: bool,
-    /// Hang up so long after the caller's ACK; the caller does it if not given
-    #[arg(long, help_heading = "Calls", value_name = "TIME", conflicts_with_all = ["refuse", "never"])]
-    pub talk: Option<Duration>,
-    /// Hang up, or stop to ring, when a call has lasted so long: a caller may be gone without a word
-    #[arg(long, help_heading = "Calls", value_name = "TIME", default_value = "1h")]
-    pub max_call: Duration,
-    /// Say 183 with a session description after 180
-    #[arg(long, help_heading = "Calls")]
-    pub early_media: bool,
-    /// Send provisional responses reliably to callers that support it (RFC 3262)
-    #[arg(long, help_heading = "Calls")]
-    pub reliable: bool,
-    /// Where callers are told to send their media: `192.0.2.1:9`, `[fe80::1%eth0]:9`. Nothing listens there. Port 9 of the first
-    /// address if not given
-    #[arg(long, help_heading = "Calls", value_name = "ADDRESS:PORT", value_parser = media_address)]
-    pub media: Option<SocketAddr>,
-    #[command(flatten)]
-    pub place: Place,
-    #[command(flatten)]
-    pub delay: Delay,
-    #[command(flatten)]
-    pub transactions: Transactions,
-    #[command(flatten)]
-    pub ending: Ending,
-}
-
-fn media_address(text: &str) -> Result<SocketAddr, String> {
-    HostAddress::with_port(text, None).map_err(|why| match why {
-        HostAddressError::Form => {
-            "expected an address with a port: 192.0.2.1:9, [2001:db8::1]:9 or [fe80::1%eth0]:9".to_owned()
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            domain: Vec::new(),
+            users: None,
+            users_file: None,
+            max_users: 1_000_000,
+            password_env: None,
+            password: None,
+            realm: None,
+            t1: Timing::default().t1,
+            never: false,
+            talk: None,
+            max_call: Duration::from_secs(3600),
+            media: None,
         }
-        why => why.to_string(),
-    })
+    }
+}
+
+impl TableOfRole for ServeOptions {
+    fn of(_: ServerRole) -> Self {
+        Self::default()
+    }
+
+    fn has(role: ServerRole, key: &str) -> bool {
+        match key {
+            "domain" | "users" | "users_file" | "max_users" => role != ServerRole::Uas,
+            "password_env" | "password" | "realm" => role.has("digest"),
+            "t1" => role.has("max_transactions"),
+            _ => role == ServerRole::Uas,
+        }
+    }
+}
+
+/// An address with a port, to which media are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaAddress(pub SocketAddr);
+
+impl SettingValue for MediaAddress {
+    const VALUE_NAME: &'static str = "ADDRESS:PORT";
+
+    fn read(word: &str) -> Result<Self, String> {
+        HostAddress::with_port(word, None).map(Self).map_err(|why| match why {
+            HostAddressError::Form => {
+                "expected an address with a port: 192.0.2.1:9, [2001:db8::1]:9 or [fe80::1%eth0]:9".to_owned()
+            }
+            why => why.to_string(),
+        })
+    }
+
+    fn word(&self) -> String {
+        HostAddress::text_with_port(self.0)
+    }
 }
 
 /// `netrig sip serve dns`.
@@ -340,8 +263,10 @@ pub struct Dns {
     pub open: bool,
     #[command(flatten)]
     pub slots: ConnectionLimits,
-    #[command(flatten)]
-    pub delay: Delay,
+    /// Delay of each answer: `5ms`, or drawn: `exponential:5ms`, `uniform:1ms..9ms`, `pareto:5ms,1.5` (mean, shape),
+    /// `lognormal:5ms,1` (mean, deviation of the logarithm)
+    #[arg(long, value_name = "TIME")]
+    pub delay: Option<SpanDistribution>,
     /// The share of answers over UDP that are not sent
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub loss: Fraction,
@@ -392,7 +317,7 @@ mod tests {
         let server = typed(&["uas", "--media", "[fe80::1%lo]:9"]).unwrap();
         let Server::Sip(role) = server else { panic!("{server:?}") };
         let Role::Uas(uas) = *role else { panic!("{role:?}") };
-        assert_eq!(uas.media, Some(link.at(9)));
+        assert_eq!(uas.options.settings.table.media, Some(MediaAddress(link.at(9))));
     }
 
     #[test]

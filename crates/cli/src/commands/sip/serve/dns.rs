@@ -24,7 +24,7 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
         listen,
         zone: Arc::new(zone.into()),
         proven: Vec::new(),
-        delay: typed.delay.delay.clone(),
+        delay: typed.delay.clone(),
         loss: typed.loss.get(),
         slots: typed.slots.of(NameServerOrder::SLOTS),
         seeds: Seeds::new(typed.seed),

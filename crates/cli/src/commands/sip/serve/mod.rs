@@ -2,20 +2,22 @@
 
 mod arguments;
 mod dns;
+mod roles;
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use netrig_core::Seeds;
 use netrig_host::tls::{self, Identity, Trust};
+use netrig_sip::Host;
 use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::partitioning::Partitioning;
-use netrig_sip::sdp::DISCARD;
-use netrig_sip::server::{self, Answer, AnsweringPolicy, ProgressResponse, RoleError, ServerOrder, User};
+use netrig_sip::server::{self, Answer, AnsweringPolicy, RoleError, ServerOrder, User};
+use netrig_sip::settings::ServerSettings;
 use netrig_sip::transaction::Timing;
-use netrig_sip::{Host, Status};
 use netrig_sip_net::ListeningPoint;
 use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, ServerDocument, SocketsOrder};
 use netrig_sip_net::tap::MessageTaps as _;
@@ -23,6 +25,7 @@ use netrig_sip_net::users_of_server;
 use netrig_sip_tester::keep::Keeper;
 use sha2::{Digest as _, Sha256};
 
+use crate::commands::sip::refusal::flagged;
 use crate::commands::sip::scenario;
 use crate::failure::{Failure, print_report};
 use crate::input;
@@ -30,69 +33,65 @@ use crate::interruption::until_interrupted;
 use netrig_sip_tester::metrics::of_server;
 
 pub use arguments::Serve;
-use arguments::{
-    Contact, Delay, Digest, Ending, Place, Proxy, Redirect, Registrar, Role, Server, StatelessProxy,
-    Transactions, Uas, Users,
-};
+use arguments::{Ending, Place, Role, ServeOptions, Served, Server};
+use roles::NamedRole;
 
 /// The most numbered users.
 const MOST_USERS: u32 = 1_000_000;
 
-/// What was typed, whichever server it is for.
-struct Typed<'a> {
-    /// As the server is called.
-    name: &'static str,
-    role: server::Role,
+/// What was typed, for a server of any role.
+struct TypedServer<'a> {
     listen: Vec<ListeningPoint>,
     place: &'a Place,
     ending: &'a Ending,
-    users: Option<&'a Users>,
-    digest: Option<&'a Digest>,
-    contact: Option<&'a Contact>,
-    delay: Option<&'a Delay>,
-    transactions: Option<&'a Transactions>,
+    settings: &'a ServerSettings,
+    options: &'a ServeOptions,
 }
 
-impl<'a> Typed<'a> {
-    fn new(typed: &'a Role) -> Self {
-        let (place, ending, users, digest, contact, delay, transactions) = match typed {
-            Role::Registrar(Registrar { place, ending, users, digest, delay, transactions }) => {
-                (place, ending, Some(users), Some(digest), None, Some(delay), Some(transactions))
-            }
-            Role::Proxy(Proxy { place, ending, users, digest, contact, transactions, .. }) => {
-                (place, ending, Some(users), Some(digest), Some(contact), None, Some(transactions))
-            }
-            Role::StatelessProxy(StatelessProxy { place, ending, users, contact }) => {
-                (place, ending, Some(users), None, Some(contact), None, None)
-            }
-            Role::Redirect(Redirect { place, ending, users, digest, contact, delay, transactions }) => {
-                (place, ending, Some(users), Some(digest), Some(contact), Some(delay), Some(transactions))
-            }
-            Role::Uas(Uas { place, ending, delay, transactions, .. }) => {
-                (place, ending, None, None, None, Some(delay), Some(transactions))
-            }
-        };
-        // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
-        let listen = ListeningPoint::or_usual(&place.listen, 5060);
-        let (name, role) = match typed {
-            Role::Registrar(_) => ("registrar", server::Role::Registrar),
-            Role::Proxy(typed) => ("proxy", server::Role::Proxy { record_route: typed.record_route }),
-            Role::StatelessProxy(_) => ("stateless-proxy", server::Role::StatelessProxy),
-            Role::Redirect(_) => ("redirect", server::Role::Redirect),
-            Role::Uas(typed) => ("uas", server::Role::UserAgent(manners(typed, &listen))),
-        };
-        Self { name, role, listen, place, ending, users, digest, contact, delay, transactions }
+impl<'a> TypedServer<'a> {
+    fn new(role: &'a Role) -> Self {
+        match role {
+            Role::Registrar(typed) => Self::of(typed),
+            Role::Proxy(typed) => Self::of(typed),
+            Role::StatelessProxy(typed) => Self::of(typed),
+            Role::Redirect(typed) => Self::of(typed),
+            Role::Uas(typed) => Self::of(typed),
+        }
     }
 
-    fn algorithm(&self) -> Option<Algorithm> {
-        self.digest?.digest
+    fn of<R: NamedRole>(typed: &'a Served<R>) -> Self {
+        let Served { server, options, place, ending } = typed;
+        // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
+        let listen = ListeningPoint::or_usual(&place.listen, 5060);
+        let (settings, options) = (&server.settings.table, &options.settings.table);
+        Self { listen, place, ending, settings, options }
+    }
+
+    const fn name(&self) -> &'static str {
+        self.settings.role.name()
+    }
+
+    /// The role, with what no experiment file says of a user agent.
+    fn role(&self) -> server::Role {
+        let first = self.listen.first().map_or(Ipv4Addr::LOCALHOST.into(), |point| point.address.ip());
+        let ServeOptions { never, talk, max_call, media, .. } = *self.options;
+        match self.settings.role(first) {
+            server::Role::UserAgent(usual) => server::Role::UserAgent(AnsweringPolicy {
+                media: media.map_or(usual.media, |media| media.0),
+                answer: if never { Answer::Never } else { usual.answer },
+                hold: talk,
+                longest: max_call,
+                ..usual
+            }),
+            other => other,
+        }
     }
 
     /// A server that is reached over a network knows whom it serves, or is told to serve anybody.
     fn check_openness(&self) -> Result<(), Failure> {
         match self.listen.iter().find(|point| point.is_open_to_network()) {
-            Some(point) if !self.place.open && self.algorithm().is_none() => {
-                let ask = if self.digest.is_some() {
+            Some(point) if !self.place.open && self.settings.digest.is_none() => {
+                let ask = if self.settings.role.has("digest") {
                     "ask users who they are with --digest, or serve anybody with --open"
                 } else {
                     "this server asks nobody who they are: serve anybody with --open"
@@ -104,7 +103,8 @@ impl<'a> Typed<'a> {
     }
 
     fn order(&self, seeds: Seeds) -> Result<ServerOrder, Failure> {
-        let domains = self.users.map_or(&[][..], |users| &users.domain);
+        let Self { settings, options, .. } = self;
+        settings.check().map_err(|error| Failure::request(flagged(&error.to_string())))?;
         let domain = |name: &String| {
             let uri = format!("sip:{name}").parse::<netrig_sip::Uri>().ok();
             let host = uri.as_ref().and_then(|uri| uri.as_sip()).map(|uri| uri.host.clone());
@@ -113,28 +113,22 @@ impl<'a> Typed<'a> {
                 Failure::request(format!("`{name}` is no domain: expected a name, as example.com"))
             })
         };
-        let digest = self.algorithm();
-        let password = self.digest.map(password).transpose()?.flatten();
-        let password = password.as_deref();
-        if digest.is_some() && password.is_none() && self.users.is_some_and(|users| users.users.is_some()) {
+        let password = password(options)?;
+        if settings.digest.is_some() && password.is_none() && options.users.is_some() {
             return Err(Failure::request(
                 "--digest asks for passwords: give that of all --users with --password-env",
             ));
         }
-        let transactions = self.transactions;
         Ok(ServerOrder {
-            role: self.role.clone(),
-            domains: domains.iter().map(domain).collect::<Result<Vec<Host>, _>>()?,
-            users: self.users.map(|typed| users(typed, password)).transpose()?.flatten(),
-            contact: self.contact.and_then(|contact| contact.contact.clone()),
-            digest,
-            realm: self.digest.and_then(|digest| digest.realm.clone()),
-            most_transactions: transactions.map_or(0, |typed| typed.max_transactions),
-            most_users: self.users.map_or(0, |users| users.max_users),
-            timing: Timing {
-                t1: transactions.map_or(Timing::default().t1, |typed| typed.t1),
-                ..Timing::default()
-            },
+            role: self.role(),
+            domains: options.domain.iter().map(domain).collect::<Result<Vec<Host>, _>>()?,
+            users: users(options, password.as_deref())?,
+            contact: settings.contact.clone(),
+            digest: settings.digest.map(Algorithm::from),
+            realm: options.realm.clone(),
+            most_transactions: settings.max_transactions as usize,
+            most_users: options.max_users as usize,
+            timing: Timing { t1: options.t1, ..Timing::default() },
             seeds,
         })
     }
@@ -147,7 +141,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         Server::Scenario(typed) => return scenario::serve(typed),
         Server::Dns(typed) => return dns::serve(typed),
     };
-    let typed = Typed::new(role);
+    let typed = TypedServer::new(role);
     typed.check_openness()?;
     let seeds = Seeds::new(typed.ending.seed.map_or_else(input::random_seed, Ok)?);
     let order = typed.order(seeds.clone())?;
@@ -157,12 +151,12 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     let authorities = |file: &Option<std::path::PathBuf>| file.as_deref().map(tls::authorities).transpose();
     let partitioning = Partitioning::new(&order.role, place.threads, &seeds);
     let sockets = SocketsOrder {
-        listen: typed.listen,
+        listen: typed.listen.clone(),
         identity,
         clients: authorities(&place.client_authorities).map_err(Failure::request)?,
         trust: authorities(&place.authorities).map_err(Failure::request)?.map(Trust::Authorities),
         names: names(place),
-        delay: typed.delay.and_then(|typed| typed.delay.clone()),
+        delay: typed.settings.delay.clone().map(|delay| delay.0),
         limits: Limits {
             connections: place.max_connections,
             shared: true,
@@ -184,8 +178,8 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         shown.map(|sha| format!("; a certificate of its own, SHA-256 {sha}")).unwrap_or_default();
     let mut at = String::new();
     let metrics = typed.ending.metrics.open(|place| at = format!("; {place}"))?.map(Arc::new);
-    eprintln!("ready: {} at {}{certificate}{at}", typed.name, points.join(", "));
-    let (name, watching) = (typed.name, metrics.clone());
+    eprintln!("ready: {} at {}{certificate}{at}", typed.name(), points.join(", "));
+    let (name, watching) = (typed.name(), metrics.clone());
     let sockets = match watching {
         Some(metrics) => sockets.watched(move |tally| metrics.show(of_server(name, tally))),
         None => sockets,
@@ -203,31 +197,13 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         typed.ending.metrics.write(&metrics.finish())?;
     }
     let document =
-        ServerDocument { server: typed.name, listens: &points, tally: &tally, messages: kept.as_ref() };
+        ServerDocument { server: typed.name(), listens: &points, tally: &tally, messages: kept.as_ref() };
     print_report(typed.ending.json, &document, || document.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
     ListeningPoint { transport: *transport, address: *address }.to_string()
-}
-
-/// How calls are answered.
-fn manners(typed: &Uas, listen: &[ListeningPoint]) -> AnsweringPolicy {
-    let first = listen.first().map(|point| (point.address.ip(), DISCARD).into());
-    let media = typed.media.or(first).unwrap_or_else(|| ([127, 0, 0, 1], DISCARD).into());
-    let own = AnsweringPolicy::new(media);
-    let mut manners =
-        AnsweringPolicy { hold: typed.talk, longest: typed.max_call, reliable: typed.reliable, ..own };
-    if typed.early_media {
-        manners.progress.push(ProgressResponse::early_media());
-    }
-    manners.answer = match typed.refuse.and_then(Status::new) {
-        Some(status) => Answer::Refuse(typed.ring, status),
-        None if typed.never => Answer::Never,
-        None => Answer::Accept(typed.ring),
-    };
-    manners
 }
 
 /// As whom it speaks TLS, and whether it has made that up itself.
@@ -270,7 +246,7 @@ fn of_order(error: RoleError) -> Failure {
 }
 
 /// The password of all users, from the environment or as it was typed.
-fn password(typed: &Digest) -> Result<Option<String>, Failure> {
+fn password(typed: &ServeOptions) -> Result<Option<String>, Failure> {
     if typed.password.is_some() {
         eprintln!(
             "warning: other users of this machine can read --password in the list of processes; --password-env NAME takes it from \
@@ -282,7 +258,7 @@ fn password(typed: &Digest) -> Result<Option<String>, Failure> {
 }
 
 /// The users; `None` is whoever comes. Numbered users have this password.
-fn users(typed: &Users, password: Option<&str>) -> Result<Option<Vec<User>>, Failure> {
+fn users(typed: &ServeOptions, password: Option<&str>) -> Result<Option<Vec<User>>, Failure> {
     if let Some(count) = typed.users {
         if !(1..=MOST_USERS).contains(&count) {
             return Err(Failure::request(format!("--users {count}: expected 1 to {MOST_USERS}")));
