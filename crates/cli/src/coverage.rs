@@ -1,4 +1,4 @@
-//! How much of an experiment a written file was made of, so that a part never takes the place of the whole.
+//! How much of an experiment a file was made from, so that a part never replaces the whole.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// What a stamp begins with.
+/// Prefix of a stamp.
 const STAMP: &str = "netrig-coverage: ";
 
-/// A stamp stands in the last bytes of a file: behind a page or a drawing, in the footer of a Parquet file.
+/// A stamp stands in the last bytes of a file: after a page or a drawing, in the footer of a Parquet file.
 const STAMPED: u64 = 1 << 20;
 
-/// How much of an experiment something is made of.
+/// How much of an experiment something was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     /// The experiment's name; absent where the file does not say it.
@@ -30,17 +30,17 @@ pub struct Coverage {
     substrates: BTreeSet<String>,
 }
 
-/// What is at the place of a file that is to be written.
+/// What is at the path of a file that is to be written.
 enum Occupant {
     /// Nothing that could be lost: no file, an empty one, a pipe or a device.
     Nothing,
-    /// A file of which netrig cannot tell what it was made of.
+    /// A file that does not say what it was made from.
     Unknown,
     Known(Coverage),
 }
 
 impl Coverage {
-    /// The most that a request can be made of.
+    /// The most that a request can cover.
     pub fn planned(request: &ExperimentRequest) -> Self {
         let (plan, substrates) = (request.experiment.plan(), request.substrates.len() as u64);
         Self {
@@ -52,7 +52,7 @@ impl Coverage {
         }
     }
 
-    /// What results are made of; of results that are not complete a part.
+    /// The coverage of results. Incomplete results are a part.
     pub fn of(request: &ExperimentRequest, results: &Results, is_complete: bool) -> Self {
         let runs = results.points.iter().map(|point| {
             (&point.substrate, point.responses.values().map(|response| response.runs.len() as u64).max())
@@ -68,7 +68,7 @@ impl Coverage {
         }
     }
 
-    /// What an export of single runs is made of.
+    /// The coverage of an export of single runs.
     pub fn of_rows(
         request: &ExperimentRequest,
         points: usize,
@@ -84,7 +84,7 @@ impl Coverage {
         }
     }
 
-    /// A line for files that have a place for one, by which a later netrig knows what the file was made of.
+    /// A line for file formats that have a place for it, from which a later netrig reads the coverage.
     pub fn stamp(&self) -> String {
         let whole = if self.is_part == Some(false) { "whole" } else { "part" };
         let on: Vec<&str> = self.substrates.iter().map(String::as_str).collect();
@@ -97,17 +97,17 @@ impl Coverage {
         )
     }
 
-    /// The stamp as a comment of XML, HTML and Markdown.
+    /// The stamp as an XML, HTML and Markdown comment.
     pub fn comment(&self) -> String {
         format!("<!-- {} -->\n", self.stamp())
     }
 
-    /// Refuses to take the place of a file that was made of more than this, or, if this is a part, of a file of which that
-    /// cannot be told.
+    /// Refuses to replace a file that was made from more than this. If this is a part, also refuses to replace a file of
+    /// unknown coverage.
     pub fn may_replace(&self, out: &Path) -> Result<(), Failure> {
         let refuse = |was: &str, would: &str| {
             Err(Failure::request(format!(
-                "{} {was}, and would be replaced by a file made of {would}; --out names another file, and --force replaces \
+                "{} {was}, and would be replaced by a file made from {would}; --out names another file, and --force replaces \
                  this one",
                 out.display()
             )))
@@ -116,21 +116,21 @@ impl Coverage {
         let there = match Occupant::of(out) {
             Occupant::Nothing => return Ok(()),
             Occupant::Unknown if is_part => {
-                return refuse("exists, but does not say what it was made of", &self.words());
+                return refuse("exists, but does not say what it was made from", &self.words());
             }
             Occupant::Unknown => return Ok(()),
             Occupant::Known(there) => there,
         };
         let is_another = there.experiment.is_some() && there.experiment != self.experiment;
         let is_more = if is_another { is_part } else { there.exceeds(self) };
-        if is_more { refuse(&format!("was made of {}", there.words()), &self.words()) } else { Ok(()) }
+        if is_more { refuse(&format!("was made from {}", there.words()), &self.words()) } else { Ok(()) }
     }
 
-    /// Refuses to put what a single run tells in the place of what more runs made.
+    /// Refuses to replace a file of several runs by one of a single run.
     pub fn spare(out: &Path, force: bool) -> Result<(), Failure> {
         match Occupant::of(out) {
             Occupant::Known(there) if there.runs > 1 && !force => Err(Failure::request(format!(
-                "{} was made of {}, and would be replaced by a file of one run; --out names another file, and --force \
+                "{} was made from {}, and would be replaced by a file of one run; --out names another file, and --force \
                  replaces this one",
                 out.display(),
                 there.words()
@@ -139,7 +139,7 @@ impl Coverage {
         }
     }
 
-    /// Whether this was made of something that `new` lacks, as far as it says.
+    /// Whether this covers something that `new` lacks, as far as it is known.
     fn exceeds(&self, new: &Self) -> bool {
         let points = self.points.zip(new.points).is_some_and(|(there, new)| there > new);
         let whole = self.is_part == Some(false) && new.is_part == Some(true);
@@ -174,7 +174,7 @@ impl Coverage {
         Some(Self { experiment, is_part, points, runs, substrates })
     }
 
-    /// Of the JSON document of results.
+    /// The coverage of a JSON document of results.
     fn of_document(document: &Value) -> Option<Self> {
         let runs = |point: &Value| {
             let responses = point.get("responses")?.as_object()?.values();
@@ -193,7 +193,7 @@ impl Coverage {
         })
     }
 
-    /// Of a table with a row for each run (`export --format csv`), or for each response at each point (a report).
+    /// The coverage of a table with a row per run (`export --format csv`), or per response at each point (a report).
     fn of_csv(text: &str) -> Option<Self> {
         let (heading, rows) = text.split_once('\n')?;
         let heading = heading.trim_end();
@@ -204,7 +204,7 @@ impl Coverage {
             return None;
         }
         let rows = rows.lines().filter(|row| !row.is_empty());
-        // A level with a line break makes lines that end otherwise.
+        // A level with a line break gives lines with other endings.
         let (mut points, mut runs, mut substrates) = (None, 0, BTreeSet::new());
         let mut first: Option<&str> = None;
         for row in rows {
@@ -233,7 +233,7 @@ impl Occupant {
         Self::within(path, user_file::LONGEST_DATA)
     }
 
-    /// The same. A document or a table of more than `longest` bytes does not say what it was made of.
+    /// The same. A document or a table of more than `longest` bytes has an unknown coverage.
     fn within(path: &Path, longest: u64) -> Self {
         let Ok(about) = path.metadata() else { return Self::Nothing };
         if !about.is_file() || about.len() == 0 {
@@ -242,7 +242,7 @@ impl Occupant {
         Self::read(path, longest).map_or(Self::Unknown, Self::Known)
     }
 
-    /// What a file says of itself.
+    /// The coverage that a file states.
     fn read(path: &Path, longest: u64) -> Option<Coverage> {
         let (mut file, about) = user_file::open_regular(path, "a regular file").ok()?;
         let mut tail = Vec::new();
@@ -261,7 +261,7 @@ impl Occupant {
     }
 }
 
-/// A name without what would end a word, a comment or a stamp.
+/// A name without characters that would end a word, a comment or a stamp.
 fn encoded(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '.');
     let mut out = String::new();
@@ -322,7 +322,7 @@ mod tests {
             assert_eq!((made.points, made.runs), (Some(1), 2), "{name}");
             assert!(matches!(Occupant::within(&path, length - 1), Occupant::Unknown), "{name}");
         }
-        // A stamp is found behind any number of bytes.
+        // A stamp is found after any number of bytes.
         let page = folder.path().join("report.html");
         std::fs::write(&page, coverage(false, 1, 2).comment()).expect("a file");
         assert!(matches!(Occupant::within(&page, 1), Occupant::Known(_)));

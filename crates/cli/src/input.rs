@@ -1,4 +1,4 @@
-//! Files that the user names.
+//! Input files of the user.
 
 use std::path::Path;
 
@@ -6,7 +6,6 @@ use netrig_host::user_file;
 
 use crate::failure::Failure;
 
-/// The contents of a file.
 pub fn read(path: &Path) -> Result<String, Failure> {
     user_file::read_text(path, user_file::LONGEST_DATA)
         .map_err(|error| Failure::request(format!("cannot read {}: {error}", path.display())))

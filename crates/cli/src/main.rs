@@ -1,9 +1,8 @@
-//! The program `netrig`: arguments, progress and exit codes. Glue only; what is worth knowing is in the
-//! crates beside this one.
+//! The program `netrig`: arguments, progress and exit codes. All else is in the libraries.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "the program is where files are read and written, and where time passes for a person"
+    reason = "the program reads and writes files, and shows progress in real time"
 )]
 
 mod arguments;
@@ -28,8 +27,8 @@ use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let told = commands::expanded(std::env::args_os().collect());
-    match told.and_then(|words| carry_out(Arguments::parse_from(words).command)) {
+    let expanded = commands::expanded(std::env::args_os().collect());
+    match expanded.and_then(|words| carry_out(Arguments::parse_from(words).command)) {
         Ok(code) => code,
         Err(failure) => failure.tell(),
     }

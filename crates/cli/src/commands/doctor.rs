@@ -13,7 +13,7 @@ use crate::arguments::Doctor;
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
 
-/// Says what this machine can do, and what would spoil a measurement on it.
+/// Prints what this machine can do, and what would spoil a measurement on it.
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let findings = [
         build(),
@@ -43,9 +43,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
             print(format!("{:<14} -> {mend}", ""))?;
         }
     }
-    print(
-        "\nsim needs none of this: it runs in virtual time. What only takes longer on a slow machine is no fault.",
-    )?;
+    print("\nsim needs none of this: it runs in virtual time. A slow machine only makes it take longer.")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -55,7 +53,7 @@ fn build() -> Finding {
 
 fn cores() -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    fine("processors", format!("{cores}; so many runs go on at the same time"))
+    fine("processors", format!("{cores}; that many runs are made at the same time"))
 }
 
 fn load() -> Finding {
@@ -64,7 +62,7 @@ fn load() -> Finding {
         proc("/proc/loadavg").and_then(|text| text.split(' ').next().and_then(|n| n.parse::<f64>().ok()));
     let Some(load) = load else { return fine("load", "not known on this system") };
     let mend = (load > 0.5 * cores).then(|| {
-        "other programs are busy: a measurement in real time would measure them too; wait, or end them"
+        "other programs are busy: a measurement in real time would measure them too; wait, or stop them"
             .to_owned()
     });
     Finding { what: "load", is: format!("{load:.2} over the last minute"), mend }
@@ -72,7 +70,7 @@ fn load() -> Finding {
 
 fn governor() -> Finding {
     match proc("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
-        None => fine("frequency", "not ours to know (a virtual machine, or no governor)"),
+        None => fine("frequency", "not known (a virtual machine, or no governor)"),
         Some(governor) if governor == "performance" => fine("frequency", governor),
         Some(governor) => Finding {
             what: "frequency",
@@ -108,7 +106,7 @@ fn memory() -> Finding {
 }
 
 fn disk() -> Finding {
-    // Permissions alone do not tell: the disk may be mounted to be read only.
+    // Permissions are not enough: the file system may be mounted read-only.
     let probe = PathBuf::from(format!(".netrig-probe-{}", std::process::id()));
     match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
         Ok(()) => fine("folder", "can be written; the store and the report go here"),
@@ -153,14 +151,14 @@ fn namespaces() -> Finding {
     }
 }
 
-/// Removes what runs that were killed left in the kernel, and tells of it. What cannot be removed keeps nothing else.
+/// Removes what killed runs left in the kernel, and reports it. If one testbed cannot be removed, the others still are.
 #[cfg(target_os = "linux")]
 fn left_behind() -> Vec<Finding> {
     use netrig_netns::{left_behind, missing_requirements};
 
     use crate::request::journals;
 
-    // Who may not make a testbed has none, and may not remove another's.
+    // Without the rights to make a testbed there is none to remove.
     if !missing_requirements().is_empty() {
         return Vec::new();
     }
@@ -169,13 +167,13 @@ fn left_behind() -> Vec<Finding> {
         Ok(left) => left.into_iter().map(|left| removed(left, &journals)).collect(),
         Err(error) => vec![Finding {
             what: "left behind",
-            is: format!("cannot be looked for: {error}"),
-            mend: Some(format!("see that root can read {}", journals.folder().display())),
+            is: format!("cannot be read: {error}"),
+            mend: Some(format!("make sure that root can read {}", journals.folder().display())),
         }],
     }
 }
 
-/// Removes what one testbed left.
+/// Removes what one testbed left behind.
 #[cfg(target_os = "linux")]
 fn removed(left: netrig_netns::LeftBehind, journals: &netrig_netns::Journals) -> Finding {
     let of = left.owner().map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
@@ -201,7 +199,7 @@ fn removed(left: netrig_netns::LeftBehind, journals: &netrig_netns::Journals) ->
     }
 }
 
-/// What removes by hand what its journal names.
+/// The commands that remove a testbed by hand.
 #[cfg(target_os = "linux")]
 fn by_hand(journals: &Path, id: &str, namespaces: &[String]) -> String {
     let deletes: String = namespaces.iter().map(|name| format!("ip netns delete {name}; ")).collect();

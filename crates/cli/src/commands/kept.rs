@@ -1,4 +1,4 @@
-//! Which run of a store stands for a point where single runs are shown.
+//! The runs of a store that represent points where single runs are shown.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::build::BUILD;
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// Of each point of an experiment the first run that counts, by substrate.
+/// The first run of each point that counts, by substrate.
 pub struct Kept(BTreeMap<&'static str, Vec<Option<(Run, StoredRun)>>>);
 
 impl Kept {
-    /// What the store has of it.
+    /// Reads them from the store.
     pub fn of(request: &ExperimentRequest, store: &Store) -> Result<Self, Failure> {
         let of_substrate = |on: &&'static dyn Substrate| {
             let runs = first_that_count(&request.experiment, *on, &BUILD, store).map_err(Failure::failed)?;
@@ -23,7 +23,7 @@ impl Kept {
         request.substrates.iter().map(of_substrate).collect::<Result<_, _>>().map(Self)
     }
 
-    /// That of the point in this place of the plan, if there is one.
+    /// The run of the point at this index of the plan.
     pub fn run(&self, substrate: &str, place: usize) -> Option<&(Run, StoredRun)> {
         self.0.get(substrate)?.get(place)?.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Messages of the flows of SIP of runs that are kept.
+//! Messages of the SIP flows of runs that are kept.
 
 #[cfg(target_os = "linux")]
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use crate::request::ExperimentRequest;
 #[cfg(target_os = "linux")]
 use netrig_sip_tester::keep::{kept, not_kept};
 
-/// The substrate whose runs have messages to be kept.
+/// The substrate whose runs can keep messages.
 const ON: &str = "netns";
 
-/// Flows of failed runs of which each is told by itself.
+/// The number of flows of failed runs that get a line each.
 #[cfg(target_os = "linux")]
-const MOST_TOLD: usize = 12;
+const MOST_LISTED: usize = 12;
 
-/// Has the runs that follow keep what was asked for.
+/// Orders that the following runs keep their messages.
 pub fn begin(typed: &RunKeep, request: &ExperimentRequest) -> Result<(), Failure> {
     let Some(policy) = typed.keep else { return Ok(()) };
     let others: Vec<_> =
         request.substrates.iter().map(|substrate| substrate.name()).filter(|name| *name != ON).collect();
     let why = format!(
-        "--keep {policy}: messages are kept of runs on {ON}; of a run on sim, `netrig export --run ID --pcapng --out FILE` writes the \
+        "--keep {policy}: only runs on {ON} keep messages; for a run on sim, `netrig export --run ID --pcapng --out FILE` writes the \
          packets, and `netrig sip show FILE` reads them"
     );
     if others.len() == request.substrates.len() {
@@ -49,7 +49,7 @@ pub fn begin(typed: &RunKeep, request: &ExperimentRequest) -> Result<(), Failure
     Ok(())
 }
 
-/// Says in lines what was kept of the runs that were made.
+/// One line per fact about the kept messages.
 #[cfg(target_os = "linux")]
 pub fn lines(typed: &RunKeep, ran: u64) -> Vec<String> {
     if typed.keep.is_none() {
@@ -64,18 +64,19 @@ fn lines_of(kept: KeptFlows, ran: u64, folder: &Path) -> Vec<String> {
     if flows.is_empty() {
         let why = match (ran, ordered) {
             (0, 0) => "no run was made",
-            (_, 0) => "no run that was made has a flow of SIP",
+            (_, 0) => "none of the new runs has a SIP flow",
             _ => "each run failed before its users had a file",
         };
         return vec![format!("kept: no messages, for {why}")];
     }
-    // Messages of a failure are looked for first.
+    // After a failure its messages are what the user looks for.
     let (whole, failed): (Vec<_>, Vec<_>) = flows.into_iter().partition(|flow| flow.messages.is_some());
-    let mut lines: Vec<String> = failed.iter().take(MOST_TOLD).map(|flow| of_failed(flow, folder)).collect();
-    let more = failed.len().saturating_sub(MOST_TOLD) as u64;
+    let mut lines: Vec<String> =
+        failed.iter().take(MOST_LISTED).map(|flow| of_failed(flow, folder)).collect();
+    let more = failed.len().saturating_sub(MOST_LISTED) as u64;
     if more > 0 {
         lines.push(format!(
-            "kept: messages of {} of runs that did not end well in {}",
+            "kept: messages of {} of failed runs in {}",
             counted(more, "more flow", "more flows"),
             folder.display()
         ));
@@ -84,21 +85,21 @@ fn lines_of(kept: KeptFlows, ran: u64, folder: &Path) -> Vec<String> {
     lines
 }
 
-/// A file as it is called from here.
+/// The path of a file from the current folder.
 #[cfg(target_os = "linux")]
 fn within(folder: &Path, file: &Path) -> PathBuf {
     file.file_name().map_or_else(|| file.to_owned(), |name| folder.join(name))
 }
 
-/// What was kept of a flow of a run that failed or was given up.
+/// The line for a flow of a run that failed or was stopped.
 #[cfg(target_os = "linux")]
 fn of_failed(flow: &KeptFlow, folder: &Path) -> String {
     let [log, capture] = [&flow.log, &flow.capture].map(|file| within(folder, file));
     let (log, capture) = (log.display(), capture.display());
-    format!("kept: messages of a run that did not end well in {log} and {capture}; netrig sip show {log}")
+    format!("kept: messages of a failed run in {log} and {capture}; netrig sip show {log}")
 }
 
-/// What was kept of the flows of all other runs.
+/// The lines for the flows of all other runs.
 #[cfg(target_os = "linux")]
 fn of_whole(flows: &[KeptFlow], folder: &Path) -> Vec<String> {
     let all = || flows.iter().filter_map(|flow| flow.messages.as_ref());
@@ -125,7 +126,7 @@ fn of_whole(flows: &[KeptFlow], folder: &Path) -> Vec<String> {
     std::iter::once(line).chain(not_kept(&own)).collect()
 }
 
-/// Nothing is kept where there is no such substrate.
+/// Only Linux has the substrate that keeps messages.
 #[cfg(not(target_os = "linux"))]
 pub fn lines(_typed: &RunKeep, _ran: u64) -> Vec<String> {
     Vec::new()
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_failed_runs_have_kept_is_told_first_and_none_is_left_out() {
-        let told =
+        let listed =
             |flows: Vec<KeptFlow>, ordered| lines_of(KeptFlows { flows, ordered }, 1, Path::new("kept"));
         let flow = |log: &str, messages: Option<u64>| KeptFlow {
             flow: "users".to_owned(),
@@ -150,33 +151,30 @@ mod tests {
                 ..Default::default()
             }),
         };
-        assert_eq!(told(Vec::new(), 0), ["kept: no messages, for no run that was made has a flow of SIP"]);
+        assert_eq!(listed(Vec::new(), 0), ["kept: no messages, for none of the new runs has a SIP flow"]);
         assert_eq!(
-            told(Vec::new(), 1),
+            listed(Vec::new(), 1),
             ["kept: no messages, for each run failed before its users had a file"]
         );
-        let lines = told(vec![flow("/x/a.log", Some(1)), flow("/x/b.log", None)], 2);
+        let lines = listed(vec![flow("/x/a.log", Some(1)), flow("/x/b.log", None)], 2);
         assert_eq!(
             lines,
             [
-                "kept: messages of a run that did not end well in kept/b.log and kept/c.pcapng; netrig sip show kept/b.log",
+                "kept: messages of a failed run in kept/b.log and kept/c.pcapng; netrig sip show kept/b.log",
                 "kept: 1 message in kept/a.log and kept/c.pcapng; netrig sip show kept/a.log"
             ]
         );
         let mut late = flow("b.log", Some(3));
         late.messages = late.messages.map(|messages| KeptMessages { dropped: 2, ..messages });
         assert_eq!(
-            told(vec![flow("a.log", Some(1)), late], 2),
+            listed(vec![flow("a.log", Some(1)), late], 2),
             [
                 "kept: 4 messages of 2 flows in kept; netrig sip show kept/a.log",
                 "not kept: 2 messages that came faster than they could be written"
             ]
         );
-        let failed = std::iter::repeat_n(flow("a.log", None), MOST_TOLD + 2).collect();
-        let failed = told(failed, 14);
-        assert_eq!(
-            failed.last().unwrap(),
-            "kept: messages of 2 more flows of runs that did not end well in kept"
-        );
+        let failed = std::iter::repeat_n(flow("a.log", None), MOST_LISTED + 2).collect();
+        let failed = listed(failed, 14);
+        assert_eq!(failed.last().unwrap(), "kept: messages of 2 more flows of failed runs in kept");
     }
 }

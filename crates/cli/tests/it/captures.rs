@@ -197,7 +197,7 @@ fn what_cannot_be_captured_is_refused_with_what_can() {
     for (arguments, wanted) in [
         (&["--run", &run, "--node", "c"][..], "the run has no node `c`; it has: a, router, b"),
         (&["--run", "nobody"], "the store has no run `nobody`"),
-        (&["small.toml"], "--pcapng, --figure and --format events are of one run: --run ID"),
+        (&["small.toml"], "--pcapng, --figure and --format events are for one run: give --run ID"),
         (&["--run", &run, "small.toml"], "cannot be used with"),
         (&["--run", &run, "--set", "x=1"], "cannot be used with"),
         (&["small.toml", "--node", "a"], "cannot be used with"),

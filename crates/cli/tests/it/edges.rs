@@ -368,7 +368,7 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
         same.contains("n = 6 and 6, 3 pairs  all points") && same.contains("n = 3 and 3, 3 pairs"),
         "{same}"
     );
-    assert_eq!(warned.matches("in a.db are of another version of its file").count(), 2, "{warned}");
+    assert_eq!(warned.matches("in a.db belong to another version of its file").count(), 2, "{warned}");
     // Twice the loss and two runs each: an interval that contains 1, and much else.
     let (differs, warned) = compare(&["b.db", "--margin", "1 %"]);
     assert!(differs.contains("within 1 ± 1 %") && !differs.contains("  agrees"), "{differs}");
@@ -419,7 +419,10 @@ fn without_a_margin_the_file_is_asked() {
         "{all:?}"
     );
     let lines = ok(folder.path(), &["compare", "small.toml", "--with", "b.db"]);
-    assert!(lines.starts_with("first: netrig.db, second: b.db; they agree as the file asks;"), "{lines}");
+    assert!(
+        lines.starts_with("first: netrig.db, second: b.db; they agree by the margins of the file;"),
+        "{lines}"
+    );
     assert!(
         lines.contains("agrees        n = 3 and 3, 3 pairs  rate = 2 Mbit/s  (second − first = "),
         "{lines}"
@@ -499,7 +502,7 @@ fn what_was_different_when_two_sides_were_made_is_told() {
     assert!(refused(folder.path(), &asked).contains("d.db has no runs"));
 
     for (version, why) in
-        [("@12", "at least four"), ("@zzzz", "no version of the file and no build begins so")]
+        [("@12", "at least four"), ("@zzzz", "no version of the file and no build begins with it")]
     {
         let refused = refused(folder.path(), &["compare", "small.toml", "--with", version]);
         assert!(refused.contains(why) && refused.contains("netrig list --store netrig.db"), "{refused}");

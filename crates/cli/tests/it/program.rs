@@ -254,7 +254,7 @@ fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
     let output = child.wait_with_output().expect("it ends");
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{out}{error}");
-    assert!(error.contains("the same command goes on where this one stopped"), "{error}");
+    assert!(error.contains("the same command continues with the others"), "{error}");
     assert!(folder.path().join("small.html").is_file(), "the report of what there is");
     let kept = runs().expect("the store is whole");
     assert!((1..200).contains(&kept), "{kept}");

@@ -141,10 +141,7 @@ fn a_test_that_has_no_time_fails_the_run_and_says_so() {
     // What was sent until then is kept, and told.
     let files = kept_files(&folder.path().join("kept"));
     assert_eq!(files.len(), 2, "{files:?}");
-    assert!(
-        said.contains("kept: messages of a run that did not end well in ") && said.contains(&files[0]),
-        "{said}"
-    );
+    assert!(said.contains("kept: messages of a failed run in ") && said.contains(&files[0]), "{said}");
     assert!(kept_log(folder.path()).contains("REGISTER sip:"), "{said}");
 }
 

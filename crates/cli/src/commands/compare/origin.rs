@@ -7,15 +7,15 @@ use netrig_experiment::{Level, Point};
 use netrig_store::{Provenance, ProvenanceId, Replication, Store, StoreError};
 use serde::{Serialize, Serializer};
 
-/// What may explain the numbers of some runs, each with its name: build, file, seeds, machine.
+/// Facts that may explain the numbers of some runs, by name: build, file, seeds, machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Origin(BTreeMap<String, Fact>);
 
-/// What one of them is.
+/// The value of a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// What a machine, a build or a file says of itself.
+    /// Text from a machine, a build or a file.
     Text(String),
     /// A factor that has one level at all points.
     Level(Level),
@@ -39,39 +39,39 @@ impl Serialize for Fact {
     }
 }
 
-/// Something that is not the same for the first and the second runs.
+/// A fact that differs between the first and the second runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What it is.
+    /// Name of the fact.
     pub what: String,
-    /// How it was for the first, if that is known.
+    /// Its value for the first, if known.
     pub first: Option<Fact>,
-    /// How it was for the second, if that is known.
+    /// Its value for the second, if known.
     pub second: Option<Fact>,
 }
 
-/// The names of what every run has, in the order of their weight; what else there is follows.
+/// The facts that every run has, the most important first; others follow.
 const ORDER: [&str; 10] =
     ["build", "substrate", "file", "seeds", "kernel", "system", "machine", "processor", "processors", "made"];
 
-/// The place of the file among them.
+/// Index of the file in `ORDER`.
 const FILE: usize = 2;
 
-/// Before the name of a factor.
+/// Prefix of a factor's name.
 const FACTOR: &str = "factor ";
 
-/// Everything that the runs of one store were made with.
+/// The provenances of one store's runs.
 pub struct Provenances(BTreeMap<ProvenanceId, Provenance>);
 
 impl Provenances {
-    /// Of these runs of a store.
+    /// The provenances of these runs.
     pub fn of(store: &Store, runs: &[Replication]) -> Result<Self, StoreError> {
         let ids: BTreeSet<ProvenanceId> = runs.iter().map(|run| run.run.provenance).collect();
         ids.into_iter().map(|id| Ok((id, store.provenance(id)?))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The origin of some of the runs, which are of the version of the file that has this digest, with these levels
-    /// everywhere.
+    /// The origin of some of the runs. They are of the version of the file with this digest, and have these levels at all
+    /// points.
     pub fn origin<'a>(
         &self,
         digest: &str,
@@ -106,7 +106,7 @@ impl Provenances {
         texts.insert("seeds".into(), ranges(&seeds));
         let (first, last) = (moments.first().copied(), moments.last().copied());
         texts.insert("made".into(), span(first.unwrap_or_default(), last.unwrap_or_default()));
-        // What a machine did not say is no difference.
+        // A fact that one machine does not know is no difference.
         texts.retain(|_, text| !text.is_empty());
         let texts = texts.into_iter().map(|(what, text)| (what, Fact::Text(text)));
         let levels =
@@ -116,7 +116,7 @@ impl Provenances {
 }
 
 impl Origin {
-    /// What is not the same for both, the weightiest first.
+    /// The facts that differ, the most important first.
     pub fn changes(&self, second: &Self) -> Vec<Change> {
         let change = |what: &str| Change {
             what: what.to_owned(),
@@ -126,7 +126,7 @@ impl Origin {
         self.names(second).into_iter().map(change).filter(|change| change.first != change.second).collect()
     }
 
-    /// What is the same for both: `substrate sim`.
+    /// The facts that are the same: `substrate sim`.
     pub fn common(&self, second: &Self) -> Vec<String> {
         let same = |what: &&str| self.0.get(*what).is_some_and(|value| second.0.get(*what) == Some(value));
         self.names(second).into_iter().filter(same).map(|what| format!("{what} {}", self.0[what])).collect()
@@ -136,7 +136,7 @@ impl Origin {
         let known: BTreeSet<&str> = self.0.keys().chain(other.0.keys()).map(String::as_str).collect();
         let place = |name: &&str| {
             let place = ORDER.iter().position(|known| known == name);
-            // Factors belong to the file; what nobody knows comes last.
+            // Factors stand with the file; unknown facts come last.
             place.unwrap_or(if name.starts_with(FACTOR) { FILE } else { ORDER.len() })
         };
         let mut names = Vec::from_iter(known);

@@ -1,13 +1,13 @@
-//! What was found of this machine.
+//! Findings about this machine.
 
 use std::path::{Path, PathBuf};
 
-/// One thing that was looked at.
+/// One finding.
 pub struct Finding {
     pub what: &'static str,
-    /// What is there.
+    /// What was found.
     pub is: String,
-    /// What would spoil a measurement, and what mends it.
+    /// What to do about it, if it would spoil a measurement.
     pub mend: Option<String>,
 }
 
@@ -19,7 +19,7 @@ pub fn proc(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// Where a program is: servers are in folders that are not in everybody's path.
+/// The path of a program. Servers are often in folders outside the user's PATH.
 pub fn found(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path)

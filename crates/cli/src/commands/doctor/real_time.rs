@@ -1,18 +1,17 @@
-//! What runs in real time need of this machine beside namespaces.
+//! What runs in real time need of this machine besides namespaces.
 
 use super::finding::{Finding, fine, found, proc};
 
 /// CAP_SYS_NICE (capabilities(7)).
 const SYS_NICE: u32 = 23;
 
-/// Congestion controls that experiments name most.
+/// The congestion controls that experiments use most.
 const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// All of it.
 pub fn findings() -> impl Iterator<Item = Finding> {
     let programs = [
         ("vsftpd", "flows of `ftp` on netns", "apt-get install vsftpd"),
-        ("ffmpeg", "video: clips are coded and pictures compared by it", "apt-get install ffmpeg"),
+        ("ffmpeg", "video: encodes clips and compares pictures", "apt-get install ffmpeg"),
     ];
     [offloads(), mptcp(), congestion(), latency(), precedence(), synchronised()]
         .into_iter()
@@ -32,10 +31,10 @@ fn offloads() -> Finding {
 fn offloads() -> Finding {
     let lacks = netrig_netns::try_requirements();
     match lacks.first() {
-        None => fine("offloads", "can be switched off; netns needs frames as a wire has them"),
+        None => fine("offloads", "can be switched off; netns needs frames as on a wire"),
         Some(lack) if lack.what == netrig_netns::OFFLOADS => lacking(
             "offloads",
-            format!("{}; netns needs frames as a wire has them", lack.why),
+            format!("{}; netns needs frames as on a wire", lack.why),
             "another kernel: apt-get install linux-image-amd64",
         ),
         Some(_) => fine("offloads", "not known without namespaces"),
@@ -64,7 +63,7 @@ fn congestion() -> Finding {
     };
     let absent: Vec<_> =
         CONTROLS.into_iter().filter(|name| !there.split_whitespace().any(|known| known == *name)).collect();
-    let is = format!("{there}; what TCP on netns may be told, sim has its own");
+    let is = format!("{there}; for TCP on netns; sim has its own");
     match absent.first() {
         None => fine("congestion", is),
         Some(first) => lacking(
@@ -80,12 +79,12 @@ fn latency() -> Finding {
     match std::fs::OpenOptions::new().write(true).open(LIMIT) {
         Ok(_) => fine(
             "wake-ups",
-            format!("{LIMIT} can be had: idle processors stay awake while a run in real time lasts"),
+            format!("{LIMIT} can be opened: idle processors stay awake during a run in real time"),
         ),
         Err(error) => lacking(
             "wake-ups",
             format!(
-                "{LIMIT} cannot be had ({error}): processors that halt wake up late, and runs in real time with them"
+                "{LIMIT} cannot be opened ({error}): processors that halt wake up late, and delay runs in real time"
             ),
             "run as root, in a container with --device=/dev/cpu_dma_latency",
         ),
@@ -99,11 +98,11 @@ fn precedence() -> Finding {
     });
     match effective {
         Some(mask) if mask & 1 << SYS_NICE != 0 => {
-            fine("precedence", "CAP_SYS_NICE: the router and sources run before other programs")
+            fine("precedence", "CAP_SYS_NICE: the router and sources have priority over other programs")
         }
         _ => lacking(
             "precedence",
-            "no CAP_SYS_NICE: other programs make the router and sources of runs in real time late".into(),
+            "no CAP_SYS_NICE: other programs delay the router and the sources of runs in real time".into(),
             "run as root, in a container with --cap-add=SYS_NICE",
         ),
     }
@@ -117,12 +116,12 @@ fn synchronised() -> Finding {
 #[cfg(target_os = "linux")]
 fn synchronised() -> Finding {
     if netrig_host::wall_clock_is_synchronised() {
-        return fine("wall clock", "kept by NTP or PTP; one-way delays between machines need it");
+        return fine("wall clock", "synchronised by NTP or PTP; one-way delays between machines need it");
     }
     lacking(
         "wall clock",
-        "nobody keeps it and says so: one-way delays between machines are off by what it is off; netns needs only that \
-         nobody steps it"
+        "not known to be synchronised: one-way delays between machines have the error of this clock; netns needs only that \
+         it is not stepped"
             .into(),
         "apt-get install chrony",
     )

@@ -1,4 +1,4 @@
-//! How a probe ends: what it prints, and its exit code.
+//! The end of a probe: its output and its exit code.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use super::path_arguments::Form;
 use super::show;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 
-/// Prints what was measured; the exit code says whether it can be used.
+/// Prints the report; the exit code says whether it can be used.
 pub fn tell(report: &ProbeReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
@@ -19,8 +19,7 @@ pub fn tell(report: &ProbeReport, form: Form) -> Result<ExitCode, Failure> {
     Ok(if is_useless { ExitCode::from(FAILED) } else { exit_code(report.interrupted, report.valid) })
 }
 
-/// How a probe ends that has measured something: what can be used, what an end and not the path has made, what somebody
-/// ended before its time.
+/// The exit code of a probe with a report: interrupted, invalid because of a tester's fault, or usable.
 pub fn exit_code(interrupted: bool, valid: bool) -> ExitCode {
     match (interrupted, valid) {
         (true, _) => ExitCode::from(INTERRUPTED),
@@ -29,7 +28,7 @@ pub fn exit_code(interrupted: bool, valid: bool) -> ExitCode {
     }
 }
 
-/// A probe that could not measure: the request's fault, or not.
+/// The failure of a probe that could not measure.
 pub fn failure(error: ProbeError) -> Failure {
     match error {
         ProbeError::Request(why) => Failure::Request(why),

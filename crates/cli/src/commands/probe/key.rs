@@ -1,4 +1,4 @@
-//! Keys, from where they are kept.
+//! Keys from files and from the environment.
 
 use netrig_host::user_file::read_secret;
 use netrig_probe::stamp::HmacKey;

@@ -29,7 +29,7 @@ pub use key::read as read_key;
 pub use path_arguments::{KeyPlace, Target};
 pub use target::{host, loopback, resolve};
 
-/// Measures a path, or is the far end of who does.
+/// Runs a probe, or serves as the far end.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
     match &arguments.kind {
         Kind::Owd(arguments) => one_way::one_way(arguments, OneWayMetric::Delay),

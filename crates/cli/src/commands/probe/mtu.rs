@@ -34,7 +34,7 @@ pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
     tell(&report, arguments.form)
 }
 
-/// Prints what was found; a path over which nothing came back is none.
+/// Prints the report. A path on which no packet was answered has no MTU: the exit code is that of a failure.
 fn tell(report: &PathMtuReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
@@ -50,7 +50,7 @@ fn table(report: &PathMtuReport) -> String {
     let mut text = format!("mtu {}{verdict}\n", report.target);
     report.faults.iter().for_each(|fault| text += &format!("  invalid: {fault}\n"));
     if report.interrupted {
-        text += "  interrupted: what was known until then\n";
+        text += "  interrupted: the results so far\n";
     }
     text += "\npacket           sent  answered  told too long\n";
     for size in &report.sizes {

@@ -61,7 +61,7 @@ fn as_text(tally: &FarEndTally) -> String {
         text += &format!("{count} STAMP packets not answered: {why}\n");
     }
     for (why, count) in &tally.failures {
-        text += &format!("{count} probes turned away or broken off: {why}\n");
+        text += &format!("{count} probes refused or aborted: {why}\n");
     }
     text
 }

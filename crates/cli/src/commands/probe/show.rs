@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use netrig_core::number::{Unit, plain};
 use netrig_probe::{Measure, ProbeReport, Stamps};
 
-/// All that a report says.
+/// The whole report.
 pub fn table(report: &ProbeReport) -> String {
     let mut text = String::new();
     let mut line = |words: &str| writeln!(text, "{words}").unwrap_or_default();
@@ -15,7 +15,7 @@ pub fn table(report: &ProbeReport) -> String {
         line(&format!("  invalid: {fault}"));
     }
     if report.interrupted {
-        line("  interrupted: what had been measured until then");
+        line("  interrupted: the results so far");
     }
     for section in report.sections.iter().filter(|section| !section.measures.is_empty()) {
         line("");
@@ -44,7 +44,7 @@ pub fn table(report: &ProbeReport) -> String {
     text
 }
 
-/// Who stamped the packets.
+/// How many packets the kernel stamped.
 pub fn stamps(stamps: Stamps) -> String {
     format!(
         "stamps of the kernel: {} of {} packets sent, {} of {} received",
@@ -53,7 +53,7 @@ pub fn stamps(stamps: Stamps) -> String {
 }
 
 fn row(name: &str, value: &str, interval: &str, n: &str) -> String {
-    // Widths in characters: units and thousands have some of several bytes.
+    // Widths in characters: some units and digit separators have several bytes.
     let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()));
     let row = format!(
         "{name}{}{}{value}  {interval}{}{n}",

@@ -1,4 +1,4 @@
-//! From what was typed to an address.
+//! Resolves a typed target to an address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 
@@ -7,7 +7,7 @@ use netrig_host::{HostAddress, HostAddressError};
 use super::path_arguments::Target;
 use crate::failure::Failure;
 
-/// The target's address; `port` if none was typed.
+/// The target's address; with `port` if it has none.
 pub fn resolve(target: &Target, port: u16) -> Result<SocketAddr, Failure> {
     let wanted = |address: &SocketAddr| {
         if address.is_ipv4() { !target.ipv6 } else { !target.ipv4 }
@@ -15,7 +15,7 @@ pub fn resolve(target: &Target, port: u16) -> Result<SocketAddr, Failure> {
     let text = target.target.as_str();
     let (host, port) = split(text, port).ok_or_else(|| {
         Failure::request(format!(
-            "`{text}` is no target: expected a name or an address, and perhaps a port, as 192.0.2.1:862, [2001:db8::1]:862 or \
+            "`{text}` is not a target: expected a name or an address, with or without a port, such as 192.0.2.1:862, [2001:db8::1]:862 or \
              [fe80::1%eth0]:862"
         ))
     })?;
@@ -39,7 +39,7 @@ pub fn resolve(target: &Target, port: u16) -> Result<SocketAddr, Failure> {
     found.ok_or_else(|| Failure::failed(format!("`{host}` has no address{version}")))
 }
 
-/// The host of what was typed, without a port; all of it if that is no target.
+/// The host of a typed target, without a port; the whole text if it is not a target.
 pub fn host(text: &str) -> &str {
     split(text, 0).map_or(text, |(host, _)| host)
 }

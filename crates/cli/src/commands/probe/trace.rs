@@ -15,7 +15,7 @@ use crate::failure::{FAILED, Failure, print};
 use crate::interruption::until_interrupted;
 use netrig_core::number::Unit;
 
-/// Ports that a trace asks: the one with which traceroute begins, and HTTP's.
+/// Target ports: traceroute's first port, and that of HTTP.
 const UDP_PORT: u16 = 33434;
 const TCP_PORT: u16 = 80;
 
@@ -42,7 +42,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
     tell(&report, arguments.form)
 }
 
-/// Prints what was found. Nobody who says anything at all is as little as no answer of any other probe.
+/// Prints the report. If no hop answered, the exit code is that of a failure, as for any other probe without an answer.
 fn tell(report: &TraceReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
@@ -59,7 +59,7 @@ fn table(report: &TraceReport) -> String {
     let mut text = format!("trace {} by {}{ports}{verdict}\n", report.target, report.method);
     report.faults.iter().for_each(|fault| text += &format!("  invalid: {fault}\n"));
     if report.interrupted {
-        text += "  interrupted: what had been heard until then\n";
+        text += "  interrupted: the results so far\n";
     }
     let width = report.hops.iter().map(|hop| who(hop).chars().count()).max().unwrap_or(0);
     report.hops.iter().for_each(|hop| text += &line(hop, width));
@@ -89,7 +89,7 @@ fn who(hop: &TraceHop) -> String {
     }
 }
 
-/// A hop: who, round trips, why it is the end, and the speed of the link before it.
+/// A hop: addresses, round trips, why the trace ends there, and the speed of the link before it.
 fn line(hop: &TraceHop, width: usize) -> String {
     let unit = Unit::fitting("s", hop.round_trips.iter().copied().flatten());
     let trip = |trip: &Option<f64>| trip.map_or_else(|| "*".to_owned(), |seconds| quantity(seconds, &unit));

@@ -1,11 +1,11 @@
-//! A train of packets as it is typed.
+//! A train of packets on the command line.
 
 use std::str::FromStr;
 
 use netrig_core::Size;
 use netrig_probe::train::Train;
 
-/// A train as it is typed: `11x100B`.
+/// A train on the command line: `11x100B`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypedTrain(pub Train);
 
@@ -13,7 +13,7 @@ impl FromStr for TypedTrain {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no train: expected COUNTxSIZE, as 11x100B");
+        let wrong = || format!("`{text}` is not a train: expected COUNTxSIZE, such as 11x100B");
         let (count, size) = text.split_once('x').ok_or_else(wrong)?;
         let count = count.parse().map_err(|_| wrong())?;
         let size: Size = size.parse().map_err(|_| wrong())?;

@@ -22,7 +22,7 @@ pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     tell(&report, arguments.form)
 }
 
-/// Prints what was found; an object that is not there, or did not come to its end, is no measurement to rely on.
+/// Prints the report. If the object is missing or incomplete, the exit code is that of a failure.
 fn tell(report: &WebReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;

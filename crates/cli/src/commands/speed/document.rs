@@ -1,4 +1,4 @@
-//! How the document of a measurement is written.
+//! The JSON document of a measurement.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::failure::Failure;
 
-/// As JSON whose objects are indented and whose lists are not: a column of readings stands in a line.
+/// JSON with indented objects and with each list on one line, so that a column of readings stands in a line.
 pub(super) fn json(document: &impl Serialize) -> Result<String, Failure> {
     let mut text = Vec::new();
     let form = ListsInLine(PrettyFormatter::new());
@@ -18,7 +18,7 @@ pub(super) fn json(document: &impl Serialize) -> Result<String, Failure> {
 
 struct ListsInLine(PrettyFormatter<'static>);
 
-/// What is not here is written without any space.
+/// The other methods write no white space.
 impl Formatter for ListsInLine {
     fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { writer.write_all(b", ") }

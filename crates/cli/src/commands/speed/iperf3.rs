@@ -14,7 +14,7 @@ use super::tasks::tasks;
 use crate::commands::probe::{Target, resolve};
 use crate::failure::Failure;
 
-/// Measures against a server of iperf3; the measurement, and its phases as iperf3 prints them.
+/// Measures against an iperf3 server; returns the measurement, and its phases as iperf3 prints them.
 pub fn measure(
     target: &Target,
     arguments: &Measure,
@@ -22,7 +22,7 @@ pub fn measure(
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
     let server = resolve(target, PORT)?;
-    // A search for the line's capacity is nothing that iperf3 has.
+    // iperf3 has no search for the line's capacity.
     let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
         MeasureTask::Carry(phase) => Some(phase),
         MeasureTask::Search(_) => None,

@@ -67,7 +67,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
     })
 }
 
-/// The keys of which clients must have one.
+/// The keys that clients must have.
 fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
     let Some(file) = &arguments.keys else { return Ok(read_key(&arguments.key)?.into()) };
     let refuse = |why: &dyn Display| Failure::request(format!("the keys {}: {why}", file.display()));
@@ -116,17 +116,17 @@ fn as_text(tally: &ServerTally) -> String {
         }
     }
     if text.is_empty() {
-        text += "nobody has measured\n";
+        text += "no sessions\n";
     }
     for ((protocol, reason), count) in tally.refusals() {
-        text += &format!("turned away of {}: {count}; {reason}\n", protocol.name());
+        text += &format!("refused, {}: {count}; {reason}\n", protocol.name());
     }
     for (why, count) in tally.failures() {
-        text += &format!("broken off: {count}; {why}\n");
+        text += &format!("aborted: {count}; {why}\n");
     }
     let strays = tally.strays.load(Ordering::Relaxed);
     if strays > 0 {
-        text += &format!("datagrams of no session: {strays}\n");
+        text += &format!("datagrams without a session: {strays}\n");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! What was measured, as a table for people.
+//! A measurement as a table for people.
 
 use std::fmt::Write as _;
 
@@ -8,28 +8,28 @@ use netrig_speed::meter::{Delays, OneWay, Throughput, TooShort};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Datagrams};
 use netrig_speed::responsiveness::{ProbeTimes, Responsiveness};
 
-/// All that a report says.
+/// The whole report.
 pub fn table(report: &SpeedReport) -> String {
     let mut text = String::new();
     let mut line = |words: &str| writeln!(text, "{}", words.trim_end()).unwrap_or_default();
     line(&format!("speed to {}", report.server));
     if report.partial {
         let why = report.broken.as_deref().unwrap_or("interrupted");
-        line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
+        line(&format!("  partial, the measurement ended early: {why}"));
     }
     let quiet =
         [("idle before", &report.idle, &report.idle_ways), ("idle after", &report.after, &report.after_ways)];
-    for (when, told, ways) in quiet {
-        if let Some(told) = told {
-            line(&format!("  {when:<12}{}", delays(told)));
+    for (when, measured, ways) in quiet {
+        if let Some(measured) = measured {
+            line(&format!("  {when:<12}{}", delays(measured)));
         }
         one_way(ways.as_ref()).iter().for_each(|words| line(&format!("  {words}")));
     }
     if let Some(why) = report.no_ways {
-        line(&format!("  one way     not to be told: {why}"));
+        line(&format!("  one way     not known: {why}"));
     }
     if let Some(most) = report.held_to {
-        line(&format!("  server      lets a session have {} of payload each way", rate(most)));
+        line(&format!("  server      allows a session {} of payload each way", rate(most)));
     }
     for phase in &report.phases {
         line("");
@@ -50,7 +50,7 @@ pub fn table(report: &SpeedReport) -> String {
     text
 }
 
-/// What carried a phase.
+/// What carried the load of a phase.
 fn by(phase: &PhaseReport) -> String {
     let both = if phase.carrier.way() == Some(DataDirection::Both) { " that carry both ways" } else { "" };
     let what = match &phase.carrier {
@@ -60,7 +60,7 @@ fn by(phase: &PhaseReport) -> String {
         Carrier::Sctp { streams: 1, .. } => "1 association of SCTP over UDP".to_owned(),
         Carrier::Sctp { streams, .. } => format!("{streams} associations of SCTP over UDP"),
         Carrier::Udp { size, load: DatagramLoad::Told, .. } => {
-            return format!("what the line carries of datagrams of {size} B");
+            return format!("capacity of the line for datagrams of {size} B");
         }
         Carrier::Udp { size, .. } => format!("datagrams of {size} B"),
     };
@@ -71,7 +71,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     let mut lines = match (&phase.capacity, &phase.throughput) {
         (Some(capacity), _) => capacity_lines(capacity),
         (None, Some(throughput)) => throughput_lines(phase, throughput),
-        (None, None) => vec!["next to nothing arrived".to_owned()],
+        (None, None) => vec!["almost nothing arrived".to_owned()],
     };
     if let Some(told) = &phase.connections {
         lines.extend(told.sent_again.map(|share| format!("sent again  {:.3} %", share * 100.0)));
@@ -98,7 +98,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     }
     let set = phase.receiver.datagrams.and_then(|came| came.clock_set_s);
     lines.extend(set.map(|set| {
-        format!("clock       the receiver's was set, by up to {set:.3} s: delays of that moment are not told")
+        format!("clock       the receiver's clock was set, by up to {set:.3} s: delays of that moment are left out")
     }));
     lines.extend(phase.added_delay.map(|told| {
         let [least, mean, most] = [told.least_s, told.mean_s, told.most_s].map(|value| seconds(Some(value)));
@@ -106,12 +106,12 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     }));
     lines.extend(phase.loaded.map(|told| {
         let [p50, p95, p99] = [told.p50_s, told.p95_s, told.p99_s].map(|value| seconds(Some(value)));
-        format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
+        format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of the loaded connections")
     }));
     lines.extend(phase.delays.as_ref().map(|told| format!("round trip  {}", delays(told))));
     lines.extend(one_way(phase.ways.as_ref()));
     lines.extend(phase.responsiveness.as_ref().map(responsiveness).into_iter().flatten());
-    lines.extend(phase.no_responsiveness.map(|why| format!("responsive  not to be told: {why}")));
+    lines.extend(phase.no_responsiveness.map(|why| format!("responsive  not known: {why}")));
     lines.extend(phase.too_short.as_ref().map(too_short));
     for (end, report) in [("sender", &phase.sender), ("receiver", &phase.receiver)] {
         lines.extend(report.faults.iter().map(|fault| format!("{end:<12}{fault}")));
@@ -151,13 +151,13 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
     let mut lines = vec![if layers.payload > 0.0 {
         format!("capacity    {least}{} IP ({payload} of payload, {ethernet} as Ethernet)", rate(layers.ip))
     } else {
-        "capacity    not to be told: too little arrived".to_owned()
+        "capacity    not known: too little arrived".to_owned()
     }];
     if capacity.by_hosts {
-        lines.push("hosts       one of them was the limit, and not the line".to_owned());
+        lines.push("hosts       one of them was the limit, not the line".to_owned());
     }
     if !capacity.complete {
-        lines.push("partial     the search did not come to its end".to_owned());
+        lines.push("partial     the search did not finish".to_owned());
     }
     if let (true, Some(beneath)) = (found.saturated, found.loss_beneath) {
         lines.push(format!(
@@ -172,11 +172,11 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
 
 fn lost(sent: &Datagrams, came: &Datagrams) -> String {
     let share = 100.0 * came.lost as f64 / (sent.sent.max(1)) as f64;
-    // iperf3's servers tell how many, and not how they lie.
+    // iperf3's servers report the number of lost datagrams, but not their positions.
     let periods = came
         .loss_periods
         .map(|told| format!(" in {} periods, {} at most in a row", told.periods, told.longest));
-    // Nor, of what they receive, what came late or twice.
+    // For datagrams that they receive they report neither reordering nor duplicates.
     let order = came.reordered.zip(came.duplicated);
     let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
     let jitter = came.jitter_s.map(|jitter| format!("; jitter {}", seconds(Some(jitter))));
@@ -197,7 +197,7 @@ fn one_way(told: Option<&OneWay>) -> Option<String> {
     Some(format!("one way     up {up}; down {down} (p50, p95, p99){bound}"))
 }
 
-/// Round trips per minute: the draft's number, and of what it is made.
+/// Round trips per minute: the draft's number, and its parts.
 fn responsiveness(told: &Responsiveness) -> Vec<String> {
     let rpm = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), |rpm| format!("{rpm:.0}"));
     let median = |trips: &ProbeTimes| seconds(trips.delays.p50_s);
@@ -212,7 +212,7 @@ fn responsiveness(told: &Responsiveness) -> Vec<String> {
     )];
     let loaded = told.loaded.as_ref().map_or_else(|| "undefined".to_owned(), median);
     lines.push(format!(
-        "            medians: TCP {}, TLS {}, answer {}; loaded {loaded}; {} of {} probes without end",
+        "            medians: TCP {}, TLS {}, answer {}; loaded {loaded}; {} of {} probes lost",
         median(&told.connect),
         median(&told.secure),
         median(&told.answer),
@@ -222,22 +222,22 @@ fn responsiveness(told: &Responsiveness) -> Vec<String> {
     lines
 }
 
-/// That a phase was too short for its line, and why.
+/// Why a phase was too short for its line.
 fn too_short(told: &TooShort) -> String {
     let why = match (told.unacknowledged, told.round_trip_s) {
         (0, Some(round_trip_s)) => {
             format!("a round trip under load took up to {}", seconds(Some(round_trip_s)))
         }
-        (some, _) => format!("no data was acknowledged of {some} of {} connections", told.connections),
+        (some, _) => format!("no data was acknowledged on {some} of {} connections", told.connections),
     };
     format!(
-        "too short   in {} {why}: this tells how connections begin, not what they do under load; take --time {}s",
+        "too short   in {} {why}: this shows how connections begin, not how they perform under load; use --time {}s",
         seconds(Some(told.lasted_s)),
         told.enough_s
     )
 }
 
-/// A time in the unit that suits it; that of a lost packet has no end.
+/// A time in a suitable unit; `None` is the time of a lost packet.
 fn seconds(value: Option<f64>) -> String {
     match value {
         Some(value) => {
@@ -261,7 +261,7 @@ fn delays(told: &Delays) -> String {
     )
 }
 
-/// Bits per second in the unit that suits it.
+/// Bits per second in a suitable unit.
 pub fn rate(bits_per_s: f64) -> String {
     let (size, unit) = match bits_per_s {
         rate if rate >= 1e9 => (1e9, "Gbit/s"),
@@ -272,7 +272,7 @@ pub fn rate(bits_per_s: f64) -> String {
     format!("{:.2} {unit}", bits_per_s / size)
 }
 
-/// Which way, in a word.
+/// The direction in words.
 pub const fn way(way: DataDirection) -> &'static str {
     match way {
         DataDirection::Up => "upload",

@@ -1,4 +1,4 @@
-//! Probes of a path by what its users do with it: `netrig probe transfer`, `voice` and `video`.
+//! Probes of a path by typical uses: `netrig probe transfer`, `voice` and `video`.
 
 pub mod arguments;
 mod stream;

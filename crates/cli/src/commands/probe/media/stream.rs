@@ -1,4 +1,4 @@
-//! What transfers, calls and video of a path have in common: the far end, and what is said of a stream.
+//! The common part of the transfer, voice and video probes: the far end, and the faults of a stream.
 
 use netrig_core::Duration;
 use netrig_probe::control::PORT;
@@ -12,13 +12,13 @@ use super::super::path_arguments::{KeyPlace, Target};
 use super::super::target::resolve;
 use crate::failure::Failure;
 
-/// The receiver that was named.
+/// Connects to the receiver of the target.
 pub fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
     Remote::connect(resolve(target, PORT)?, key::read(place)?.as_ref()).map_err(failure)
 }
 
-/// What of a stream is the tester's own fault: what a socket of either end had no room for, a clock that was stepped, and
-/// what left later than `bearable`.
+/// The tester's own fault in a stream: a full socket at either end, a stepped clock, or packets that left later than
+/// `bearable`.
 pub fn fault(stream: &MediaStreamReport, bearable: Duration) -> Option<String> {
     if stream.no_room > 0 {
         let packets = stream.no_room;
@@ -44,12 +44,12 @@ pub fn fault(stream: &MediaStreamReport, bearable: Duration) -> Option<String> {
     (stream.latest > bearable).then(late)
 }
 
-/// What delays are measured by, in words.
+/// The clocks by which delays were measured, in words.
 pub fn measured_by(delay: DelayBasis) -> String {
     match delay {
         DelayBasis::OneClock => "one clock at both ends".to_owned(),
         DelayBasis::Assumed { within_s } => format!(
-            "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {:.1} ms at most",
+            "two clocks: the shortest delay is taken as half of the round trip, so all have the same error of at most {:.1} ms",
             within_s * 1e3
         ),
     }
@@ -88,7 +88,7 @@ mod tests {
         }
     }
 
-    /// Loss on the path is what is measured; what either host did is not.
+    /// Only faults of the tester's hosts make a stream invalid; loss on the path is a result.
     #[test]
     fn what_the_tester_did_makes_a_stream_invalid() {
         assert_eq!(fault(&stream(), BEARABLE), None);
@@ -102,8 +102,8 @@ mod tests {
             ),
             (MediaStreamReport { latest: late, ..stream() }, "packets left up to 20.0 ms late"),
         ] {
-            let told = fault(&stream, BEARABLE).expect(says);
-            assert!(told.contains(says), "{told}");
+            let sentence = fault(&stream, BEARABLE).expect(says);
+            assert!(sentence.contains(says), "{sentence}");
         }
     }
 }

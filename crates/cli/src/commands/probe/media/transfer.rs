@@ -16,7 +16,7 @@ use crate::interruption::until_interrupted;
 
 /// FTP's port (RFC 959).
 const FTP_PORT: u16 = 21;
-/// What TCP carries unless told.
+/// Amount of data over TCP if `--bytes` is not given.
 const TCP_BYTES: u64 = 10_000_000;
 
 pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
@@ -46,7 +46,7 @@ fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failur
         Some(name) => std::env::var(name).map_err(|_| {
             Failure::request(format!("there is no variable {name} with a password in the environment"))
         })?,
-        // RFC 1635: anonymous users give an address of theirs.
+        // RFC 1635: anonymous users give their address as the password.
         None => "netrig@".to_owned(),
     };
     let (direction, file, most) = match &arguments.ftp.download {
@@ -96,7 +96,7 @@ fn ftp_json(report: &FtpReport) -> Value {
 
 fn ftp_text(report: &FtpReport) -> String {
     format!(
-        "{} B by FTP; the server says: {}\n\
+        "{} B by FTP; greeting of the server: {}\n\
          data transfer   {:.3} s, {:.0} B/s of the file\n\
          whole session   {:.3} s, log-in and farewell included\n",
         report.bytes,

@@ -19,13 +19,13 @@ use crate::failure::{Failure, print};
 use crate::interruption::until_interrupted;
 use crate::output::replace;
 
-/// A clip as it came with one code point.
+/// The clip as received with one code point.
 struct Viewing {
     dscp: Dscp,
     stream: MediaStreamReport,
-    /// Of each packet whether it came in time.
+    /// Whether each packet was received in time.
     came: Vec<bool>,
-    /// Nothing without ffmpeg.
+    /// `None` without ffmpeg.
     watched: Option<WatchedClip>,
     fault: Option<String>,
 }
@@ -37,7 +37,7 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     }
     let decodes = has_ffmpeg();
     if !decodes {
-        eprintln!("ffmpeg is not here, so nothing is decoded; on Debian: apt-get install ffmpeg");
+        eprintln!("ffmpeg is not installed, so nothing is decoded; on Debian: apt-get install ffmpeg");
     }
     let viewings = view(arguments, &clip, decodes)?;
     if let (Some(file), true) = (&arguments.picture, decodes) {
@@ -48,7 +48,7 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
         let (number, frame) =
             beside.ok_or_else(|| Failure::failed("the pictures do not fit beside each other"))?;
         replace(file, &png(&frame).map_err(failure)?)?;
-        eprintln!("picture {number} as it was sent and as it came: {}", file.display());
+        eprintln!("picture {number} as sent and as received: {}", file.display());
     }
     if arguments.form.json {
         let document: Vec<Value> = viewings.iter().map(|viewing| as_json(&clip, viewing)).collect();
@@ -67,13 +67,13 @@ fn clip(arguments: &Video) -> Result<Arc<Clip>, Failure> {
     clip.map(Arc::new).map_err(|error| Failure::request(format!("{}: {error}", file.display())))
 }
 
-/// Sends the clip with each code point at the same time, so that all meet the same traffic.
+/// Sends the clip with each code point at the same time, so that all share the same other traffic.
 fn view(arguments: &Video, clip: &Clip, decodes: bool) -> Result<Vec<Viewing>, Failure> {
     let mut remotes = Vec::new();
     for dscp in &arguments.dscp {
         remotes.push((*dscp, connect(&arguments.target, &arguments.key)?));
     }
-    // A picture's time: what leaves later than that disturbs the next.
+    // The time of a picture: a packet that leaves later disturbs the next picture.
     let bearable = Duration::from_nanos(1_000_000_000 / u64::from(clip.frames_per_s()));
     let cancel = &*until_interrupted()?;
     let streams = std::thread::scope(|scope| {
@@ -120,7 +120,7 @@ fn as_json(clip: &Clip, viewing: &Viewing) -> Value {
     })
 }
 
-/// A state as it is told; an infinite ratio stands for the same picture.
+/// The name of a state. An infinite PSNR means an equal picture.
 const fn word(state: PictureState) -> &'static str {
     match state {
         PictureState::Intact => "intact",

@@ -1,4 +1,4 @@
-//! What a path needs: its round trip, and its rate by a short test.
+//! The properties of a path: its round trip, and its rate by a short test.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -15,23 +15,23 @@ use super::super::measure::{call_order, failure};
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
-/// Echoes by which a round trip is found.
+/// Number of echoes for the round trip.
 const ECHOES: u32 = 5;
 
-/// After so long an echo or an opening has no answer.
+/// Time after which an echo or a connection attempt counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long data goes each way.
+/// How long data goes in each direction.
 const LASTS: Duration = Duration::from_secs(3);
 
-/// What a short test has found.
+/// The result of a short test.
 pub(super) struct Measured {
     pub round_trip: Option<Duration>,
     pub rate: Option<Rate>,
 }
 
-/// The least round trip of some echoes or, where none may be sent or none comes back, of opening a connection: who refuses it
-/// has answered.
+/// The shortest round trip of some echoes. If echoes are not allowed or not answered, the time to open a connection; a refusal
+/// is an answer too.
 pub(super) fn round_trip(server: SocketAddr) -> Result<Duration, String> {
     let plan =
         ProbePlan { count: ECHOES, gaps: Gaps::Periodic(Duration::from_millis(50)), wait: PATIENCE, seed: 0 };
@@ -53,7 +53,7 @@ fn opening(server: SocketAddr) -> Result<Duration, String> {
     }
 }
 
-/// Some connections each way for a short time: the faster way is what the settings must be enough for.
+/// Loads some connections in each direction for a short time. The settings must be enough for the faster direction.
 pub(super) fn measure(target: &str, server: SocketAddr, arguments: &Tune) -> Result<Measured, Failure> {
     let cancel = until_interrupted()?;
     let order = call_order(target, server, &arguments.key, None, None)?;
@@ -66,8 +66,8 @@ pub(super) fn measure(target: &str, server: SocketAddr, arguments: &Tune) -> Res
         if carriage.cut_short {
             return Err(Failure::Interrupted);
         }
-        let told = carriage.course(way).throughput();
-        fastest = told.map(|told| told.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
+        let throughput = carriage.course(way).throughput();
+        fastest = throughput.map(|found| found.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
     }
     let round_trip = call.round_trip();
     call.hang_up();

@@ -1,10 +1,10 @@
-//! What was found of a terminal, as a table for people.
+//! The settings of a host as a table for people.
 
 use netrig_speed::tune::{RateFrom, SettingFinding, SettingVerdict, Tuning};
 
 use super::super::show::rate;
 
-/// All that was found: first what was known of the path, then each setting, what is to be mended at the end.
+/// The whole report: the path, then each setting, then what to mend.
 pub(super) fn table(tuning: &Tuning) -> String {
     let mut text = heading(tuning);
     let widest = |of: fn(&SettingFinding) -> &str| {
@@ -27,16 +27,16 @@ pub(super) fn table(tuning: &Tuning) -> String {
         let mend = finding.mend.as_deref().unwrap_or_default();
         text += &format!("\n{}: {}\n  {mend}\n", finding.name, finding.why);
     }
-    let untold =
+    let undecided =
         |finding: &&SettingFinding| finding.verdict == SettingVerdict::Unknown && finding.now.is_some();
-    if tuning.settings.iter().any(|finding| untold(&finding)) {
-        text += "\nnot to be told of this path:\n";
+    if tuning.settings.iter().any(|finding| undecided(&finding)) {
+        text += "\nnot known for this path:\n";
     }
-    for finding in tuning.settings.iter().filter(untold) {
+    for finding in tuning.settings.iter().filter(undecided) {
         text += &format!("  {}: {}\n", finding.name, finding.why);
     }
     if !tuning.unread.is_empty() {
-        text += "\nnot to be read here:\n";
+        text += "\nnot readable here:\n";
         tuning.unread.iter().for_each(|words| text += &format!("  {words}\n"));
     }
     text
@@ -53,9 +53,9 @@ fn heading(tuning: &Tuning) -> String {
         || "rate not known: --rate, or --measure".to_owned(),
         |bits_per_s| {
             let whence = match tuning.rate_from {
-                Some(RateFrom::Told) => "as told",
+                Some(RateFrom::Told) => "as given",
                 Some(RateFrom::Measured) => "as measured",
-                _ => "at most, which is the interface's own: --rate or --measure tells more",
+                _ => "at most, the rate of the interface; --rate or --measure gives a better value",
             };
             format!("rate {} {whence}", rate(bits_per_s as f64))
         },
