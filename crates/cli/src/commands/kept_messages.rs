@@ -170,7 +170,7 @@ mod tests {
             listed(vec![flow("a.log", Some(1)), late], 2),
             [
                 "kept: 4 messages of 2 flows in kept; netrig sip show kept/a.log",
-                "not kept: 2 messages that came faster than they could be written"
+                "not kept: 2 messages that arrived faster than they could be written"
             ]
         );
         let failed = std::iter::repeat_n(flow("a.log", None), MOST_LISTED + 2).collect();

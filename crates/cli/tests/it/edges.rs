@@ -758,7 +758,7 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
     assert!(reports.map(&read).iter().zip(&wholes).all(|(now, whole)| now != whole), "--force replaces");
     fs::write(at("own.html"), "<p>my own page</p>").expect("our own folder");
     let own = ["report", "small.toml", "--set", "rate=1 Mbit/s", "--out", "own.html"];
-    assert!(refused(folder.path(), &own).contains("does not say what it was made of"));
+    assert!(refused(folder.path(), &own).contains("does not say what it was made from"));
 }
 
 /// Levels, replications, seeds and substrates that are named choose among the stored runs, in every format and command.

@@ -91,7 +91,7 @@ fn what_cannot_be_compared_is_refused() {
     let compared = |files: &[&str]| netrig(folder, &[&["sip", "compare"][..], files].concat());
     for (files, said) in [
         (&["before.json", "other.json"][..], "the transport was \"udp\" and is \"tcp\""),
-        (&["before.json", "other.json"], "when users begin was"),
+        (&["before.json", "other.json"], "when users start was"),
         (&["before.json", "other.json"], "now: it was interrupted"),
         (&["before.json", "none.json"], "no result of `netrig sip load`"),
         (&["before.json", "nobody.json"], "nobody.json"),
@@ -140,7 +140,7 @@ fn what_is_answered_after_the_last_arrival_is_compared() {
         assert!((now - before - difference).abs() <= 1e-9 * now.abs(), "{index}");
     }
     let said = netrig(folder, &["sip", "compare", "before.json", "now.json"]);
-    assert!(text(&said.stdout).contains("nothing can be said") && said.status.code() == Some(2));
+    assert!(text(&said.stdout).contains("no index can be tested") && said.status.code() == Some(2));
     let wide = netrig(folder, &["sip", "compare", "now.json", "before.json"]);
     assert_eq!(wide.status.code(), Some(0), "what is better by as much passes: {}", text(&wide.stdout));
 }

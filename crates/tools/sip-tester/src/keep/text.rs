@@ -1,9 +1,9 @@
-//! What was kept, as text.
+//! Summaries of kept messages and records, as text.
 
 use netrig_core::number::counted;
 use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
-/// What was kept, in a line, and in another what was not.
+/// The kept messages in a line, and others for lost messages.
 pub fn kept(kept: &KeptMessages) -> Vec<String> {
     let attempts = kept.attempts.map(|attempts| format!(" of {}", counted(attempts, "attempt", "attempts")));
     let (log, capture) = (kept.log.display(), kept.capture.display());
@@ -15,11 +15,11 @@ pub fn kept(kept: &KeptMessages) -> Vec<String> {
     [messages].into_iter().chain(not_kept(kept)).collect()
 }
 
-/// What was not kept and why, in lines.
+/// The messages that were not kept, with reasons, in lines.
 pub fn not_kept(kept: &KeptMessages) -> Vec<String> {
     let lost = [
-        (kept.dropped, "came faster than they could be written"),
-        (kept.without_room, "found no room in memory or on the disk"),
+        (kept.dropped, "arrived faster than they could be written"),
+        (kept.without_room, "had no room in memory or on the disk"),
     ];
     let lost = lost.into_iter().filter(|(count, _)| *count > 0);
     let lost =
@@ -27,14 +27,14 @@ pub fn not_kept(kept: &KeptMessages) -> Vec<String> {
     lost.chain(kept.fault.clone().map(|fault| format!("not kept: {fault}"))).collect()
 }
 
-/// The attempts that were written down, in a line, and in others what was not.
+/// The written records in a line, and others for lost records.
 pub fn written(records: &KeptRecords) -> Vec<String> {
     let KeptRecords { file, records, dropped, fault } = records;
     let mut lines =
         vec![format!("records: {} in {}", counted(*records, "attempt", "attempts"), file.display())];
     if *dropped > 0 {
         let attempts = counted(*dropped, "attempt", "attempts");
-        lines.push(format!("not written: {attempts} that came faster than they could be written"));
+        lines.push(format!("not written: {attempts} that ended faster than they could be written"));
     }
     lines.extend(fault.as_ref().map(|fault| format!("not written: {fault}")));
     lines

@@ -1,6 +1,7 @@
 //! The HTTP/1.1 server for scrapers: one request per connection, with limits for each client.
 //!
-//! A connection has a thread, and one of the slots of [`ThreadSlots`]. It is a stranger until it has asked a whole question.
+//! A connection has a thread and one of the slots of [`ThreadSlots`]. It counts as a stranger until it has sent a complete
+//! request.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -20,16 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Connections at once. Scrapers are few, and a connection lasts for three times [`PATIENCE`] at most.
 const CONNECTIONS: usize = 32;
 
-/// After how long a client for which there is no slot may ask again, s.
+/// After how long a client without a slot may ask again, s.
 const RETRY_AFTER: u32 = 1;
 
 /// The longest request, bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// What a client's content type says.
+/// The content type of the page.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The HTTP server. It ends when it is dropped.
+/// The HTTP server. It stops when dropped.
 #[derive(Debug)]
 pub struct Answerer {
     shared: Arc<ServedPage>,
@@ -44,7 +45,7 @@ struct ServedPage {
 }
 
 impl Answerer {
-    /// Listens.
+    /// Starts to listen.
     pub fn open(at: SocketAddr) -> std::io::Result<Self> {
         Self::open_within(at, SlotLimits::shared(CONNECTIONS))
     }
@@ -70,12 +71,12 @@ impl Answerer {
         Ok(Self { shared, thread: Some(thread), at })
     }
 
-    /// Where it listens.
+    /// The listening address.
     pub const fn at(&self) -> SocketAddr {
         self.at
     }
 
-    /// Sets the page that is served from now on.
+    /// Sets the served page.
     pub fn show(&self, page: &str) {
         *self.shared.page.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
     }
@@ -108,7 +109,7 @@ fn begin<'scope>(
     match slots.enter(&stream, peer.ip()) {
         Ok(slot) => {
             let thread = std::thread::Builder::new().name("metrics".to_owned());
-            // A client that is gone or says nothing has no answer. Without a thread its connection is closed.
+            // A client that closed the connection or sends nothing gets no response. Without a thread its connection is closed.
             let _ = thread.spawn_scoped(scope, move || drop(answer(stream, &slot, || shared.page())));
         }
         Err(ThreadSlotError::Busy(why)) => say_busy(stream, why),
@@ -117,17 +118,17 @@ fn begin<'scope>(
     }
 }
 
-/// Tells a client that there is no slot for it, without waiting for it: one that does not listen need not know.
+/// Answers a client without a slot, and does not wait for it.
 fn say_busy(mut stream: TcpStream, why: SlotRefusal) {
     if stream.set_nonblocking(true).is_ok() {
-        // What was read is no reason for the kernel to throw away the answer.
+        // If unread bytes remained, the kernel would discard the response.
         let _ = stream.read(&mut [0; LONGEST]);
         let _ = stream.write(&response(BUSY, &format!("{why}\n"), None));
         let _ = stream.shutdown(Shutdown::Write);
     }
 }
 
-/// Reads one question, and answers it.
+/// Reads a request, and answers it.
 fn answer(mut stream: TcpStream, slot: &ThreadSlot, page: impl FnOnce() -> Arc<str>) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     let question = question(&mut stream, Instant::now() + PATIENCE)?;
@@ -142,14 +143,14 @@ fn answer(mut stream: TcpStream, slot: &ThreadSlot, page: impl FnOnce() -> Arc<s
     let page = if status == OK { page() } else { format!("{status}\n").into() };
     write_all(&mut stream, &response(status, &page, body), Instant::now() + PATIENCE)?;
     stream.shutdown(Shutdown::Write)?;
-    // What the client still says is taken, or the kernel would take the answer back with it.
+    // The rest of the client's bytes is read, or the kernel would discard the response.
     let end = Instant::now() + PATIENCE;
     let mut rest = [0; 1024];
     while matches!(read(&mut stream, &mut rest, end), Ok(1..)) {}
     Ok(())
 }
 
-/// An answer as it is sent.
+/// A response as sent.
 fn response(status: &str, page: &str, body: Option<ResponseBody>) -> Vec<u8> {
     let more = match status {
         NOT_ALLOWED => "Allow: GET, HEAD\r\n".to_owned(),
@@ -175,7 +176,7 @@ enum ResponseBody {
     Left,
 }
 
-/// What is answered to a whole question (RFC 9112 section 3).
+/// The response to a complete request (RFC 9112 section 3).
 fn asked(question: &[u8]) -> (&'static str, Option<ResponseBody>) {
     const BAD: (&str, Option<ResponseBody>) = ("400 Bad Request", None);
     let line = question.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -193,7 +194,7 @@ fn asked(question: &[u8]) -> (&'static str, Option<ResponseBody>) {
     }
 }
 
-/// What was asked, to the empty line behind it, or the status with which it is refused.
+/// The request up to its empty line, or the status that refuses it.
 fn question(stream: &mut TcpStream, end: Instant) -> std::io::Result<Result<Vec<u8>, &'static str>> {
     let mut question = Vec::new();
     let mut part = [0; 1024];
@@ -215,7 +216,7 @@ fn question(stream: &mut TcpStream, end: Instant) -> std::io::Result<Result<Vec<
     }
 }
 
-/// Reads some, by `end` at the latest.
+/// Reads some bytes until `end`.
 fn read(stream: &mut TcpStream, into: &mut [u8], end: Instant) -> std::io::Result<usize> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -230,7 +231,7 @@ fn read(stream: &mut TcpStream, into: &mut [u8], end: Instant) -> std::io::Resul
     }
 }
 
-/// Writes all, by `end` at the latest.
+/// Writes all bytes until `end`.
 fn write_all(stream: &mut TcpStream, bytes: &[u8], end: Instant) -> std::io::Result<()> {
     let mut written = 0;
     while written < bytes.len() {
@@ -263,7 +264,7 @@ mod tests {
         answerer
     }
 
-    /// A connection from this host of the loopback network.
+    /// A connection from this address of the loopback network.
     fn connected(answerer: &Answerer, host: u8) -> TcpStream {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let made = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -272,8 +273,8 @@ mod tests {
         made.into()
     }
 
-    /// What comes back for what is sent.
-    fn told(answerer: &Answerer, question: &[u8]) -> String {
+    /// The response to a request.
+    fn response_to(answerer: &Answerer, question: &[u8]) -> String {
         let mut stream = TcpStream::connect(answerer.at()).unwrap();
         stream.write_all(question).unwrap();
         let mut answer = String::new();
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn a_scraper_is_answered_and_nobody_else() {
         let answerer = open();
-        let page = told(&answerer, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let page = response_to(&answerer, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_eq!(
             page,
             format!(
@@ -292,8 +293,10 @@ mod tests {
             )
         );
         answerer.show("a 22\n");
-        assert!(told(&answerer, b"GET /metrics?x=1 HTTP/1.0\r\n\r\n").ends_with("\r\n\r\na 22\n"));
-        assert!(told(&answerer, b"HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("Connection: close\r\n\r\n"));
+        assert!(response_to(&answerer, b"GET /metrics?x=1 HTTP/1.0\r\n\r\n").ends_with("\r\n\r\na 22\n"));
+        assert!(
+            response_to(&answerer, b"HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("Connection: close\r\n\r\n")
+        );
         for (question, status) in [
             (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
             (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405"),
@@ -302,23 +305,23 @@ mod tests {
             (b"\n\n", "400"),
             (&[b'x'; 20_000], "431"),
         ] {
-            let answer = told(&answerer, question);
+            let answer = response_to(&answerer, question);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
         }
     }
 
-    /// The first connections of an address say nothing.
+    /// The first connections of an address send nothing.
     #[test]
     fn an_address_with_too_many_connections_is_told_so_and_others_are_answered() {
         let limits = SlotLimits { per_address: 3, per_group: 9, on_loopback: true, ..SlotLimits::shared(4) };
         let answerer = open_within(limits);
         let mut silent = [(); 3].map(|()| connected(&answerer, 2));
-        let mut said = [0; 1000];
-        let len = connected(&answerer, 2).read(&mut said).unwrap();
-        let said = String::from_utf8_lossy(&said[..len]).into_owned();
-        assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("\r\nRetry-After: 1\r\n"), "{said}");
-        assert!(said.contains("your address has reached its limit of connections (3)"), "{said}");
-        // Another address takes the last slot, and a third one that of the oldest of the first.
+        let mut answer = [0; 1000];
+        let len = connected(&answerer, 2).read(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer[..len]).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+        assert!(answer.contains("your address has reached its limit of connections (3)"), "{answer}");
+        // Another address gets the last slot, and a third one replaces the oldest connection of the first address.
         let _last = connected(&answerer, 3);
         let mut asking = connected(&answerer, 4);
         asking.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -333,11 +336,11 @@ mod tests {
     #[test]
     fn a_question_for_which_there_is_no_slot_is_answered_with_503() {
         let answerer = open_within(SlotLimits { known: 0, ..SlotLimits::shared(4) });
-        let answer = told(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n");
+        let answer = response_to(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     }
 
-    /// Who says nothing, or goes in the middle, keeps nobody else for long.
+    /// Clients that send nothing or stop in the middle do not block others for long.
     #[test]
     fn bad_clients_do_not_last() {
         let answerer = open();
@@ -346,7 +349,7 @@ mod tests {
         let mut half = TcpStream::connect(answerer.at()).unwrap();
         half.write_all(b"GET /met").unwrap();
         half.shutdown(Shutdown::Write).unwrap();
-        assert!(told(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
+        assert!(response_to(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
         let mut answer = String::new();
         silent.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");

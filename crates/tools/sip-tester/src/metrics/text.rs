@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use netrig_core::Duration;
 use netrig_sip::index::Histogram;
 
-/// Where the buckets of spans end, s: 1, 2 and 5 of each decade, and the thresholds between them.
+/// Upper ends of the buckets of durations, s: 1, 2 and 5 of each decade, and the thresholds between them.
 const ENDS: [f64; 20] = [
     0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 5.0, 10.0,
     20.0, 50.0, 100.0,
@@ -17,12 +17,12 @@ pub struct Page {
     text: String,
 }
 
-/// What kind of metric a family is.
+/// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only ever grows, within one load.
+    /// Only grows within a load.
     Counter,
-    /// Goes up and down.
+    /// Rises and falls.
     Gauge,
 }
 
@@ -30,12 +30,12 @@ pub enum MetricKind {
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Page {
-    /// As it is sent.
+    /// The page as sent.
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// A family of values; nothing without any.
+    /// A family of values; left out if there are none.
     pub fn family<'a>(
         &mut self,
         (name, help, kind): (&str, &str, MetricKind),
@@ -56,7 +56,7 @@ impl Page {
         self.family(family, [(Vec::new(), value)]);
     }
 
-    /// Histograms of spans, in seconds; of those without any span nothing.
+    /// Histograms of durations, s; empty ones are left out.
     pub fn histograms<'a>(
         &mut self,
         (name, help): (&str, &str),

@@ -20,7 +20,7 @@ use super::subject::scenario;
 use crate::commands::sip::environment;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
-use netrig_sip_tester::screen::{Hand, ScreenState};
+use netrig_sip_tester::screen::{KeyEffects, ScreenState};
 
 pub use arguments::Load;
 pub use order::pace;
@@ -48,9 +48,9 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
 fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let stop = until_interrupted()?;
     let control = Arc::new(Control::default());
-    let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
+    let effects = KeyEffects { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
     let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
-    let watchers = arguments.watching.open(ScreenState::of(title, order), hand)?;
+    let watchers = arguments.watching.open(ScreenState::of(title, order), effects)?;
     // Whom nobody can steer goes its way with nobody looking for it.
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use netrig_host::user_file;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
-    CallFilter, DifferenceLine, Ladder, LadderTimes, Mask, TraceDocument, TracedCall, calls, difference,
+    CallFilter, DifferenceLine, Ladder, LadderTimes, TraceDocument, TraceMask, TracedCall, calls, difference,
     printable,
 };
 use netrig_sip_tester::trace::SipTrace;
@@ -135,7 +135,7 @@ fn read(typed: &Show) -> Result<SipTrace, Failure> {
             "{file} has no SIP message: over TLS a capture has none without the keys, and netrig does not decrypt it"
         )));
     }
-    Ok(if typed.mask { Mask::default().trace(&trace) } else { trace })
+    Ok(if typed.mask { TraceMask::default().trace(&trace) } else { trace })
 }
 
 /// The calls that are asked for.
