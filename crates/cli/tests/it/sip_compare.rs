@@ -1,4 +1,4 @@
-//! `netrig sip compare` as its users start it.
+//! `netrig sip compare`.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -22,19 +22,19 @@ fn measured(folder: &Path) -> Value {
     let output = netrig(folder, &load);
     let mut told: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    // A busy machine may make the tester the limit; that is told of elsewhere.
+    // A busy machine may make the tester the limit; another test covers that.
     told["valid"] = json!(true);
     told
 }
 
-/// The same as if it had lasted for half a minute, with this mean delay, and written down.
+/// The same as if it had lasted for half a minute, with this mean delay, written to a file.
 fn lasting(folder: &Path, file: &str, load: &Value, mean_us: f64) {
     let mut told = load.clone();
     let second = |number: usize| {
         let mut second = load["seconds"][0].clone();
         second["second"] = json!(number);
         for delay in second["delays"].as_array_mut().unwrap() {
-            // Up and down, with no order that a neighbour could tell.
+            // Up and down, without an order that correlates neighbours.
             let around = [0.97, 1.01, 1.03, 0.98, 1.02, 0.99, 1.0][number * number % 7];
             delay["mean_us"] = json!(mean_us * around);
         }
@@ -106,7 +106,7 @@ fn what_cannot_be_compared_is_refused() {
     assert!(said.contains("note: the transport was") && said.contains("fewer than 10 seconds"), "{said}");
 }
 
-/// A server that is silent at the end answers when no call begins any more: that is no pass, and no column contradicts another.
+/// A server that is silent at the end answers when no more calls begin: that is no pass, and no columns contradict each other.
 #[test]
 fn what_is_answered_after_the_last_arrival_is_compared() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `netrig speed tune` on this host, whatever that is set to.
+//! `netrig speed tune` on this host, with any settings.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! What is worth keeping of what was ever read as a trace.
+//! The corpus: inputs that were read as a trace, kept for the tests.
 #![allow(clippy::disallowed_methods, reason = "a corpus is a folder of files")]
 
 use std::path::Path;
@@ -14,7 +14,7 @@ fn traces_are_survived() {
         println!("{}", path.display());
         let bytes = std::fs::read(path).expect("the corpus can be read");
         any_trace::check(&bytes);
-        // Also cut anywhere, as a capture that is being written is.
+        // Also cut at any place, as in a capture that is being written.
         (0..bytes.len()).step_by(7).for_each(|end| any_trace::check(&bytes[..end]));
         inputs += 1;
     }
@@ -30,7 +30,7 @@ fn scenarios_are_survived() {
         println!("{}", path.display());
         let bytes = std::fs::read(path).expect("the corpus can be read");
         any_scenario::check(&bytes);
-        // Also cut anywhere.
+        // Also cut at any place.
         (0..bytes.len()).step_by(13).for_each(|end| any_scenario::check(&bytes[..end]));
         inputs += 1;
     }
@@ -45,7 +45,7 @@ fn media_are_survived() {
         let bytes =
             std::fs::read(file.expect("the corpus can be read").path()).expect("the corpus can be read");
         any_media::check(&bytes);
-        // Also cut anywhere.
+        // Also cut at any place.
         (0..bytes.len()).step_by(7).for_each(|end| any_media::check(&bytes[..end]));
         inputs += 1;
     }
