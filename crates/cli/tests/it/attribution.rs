@@ -11,10 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::{Sample, Sink, Subject};
-
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder};
+use crate::common::path_lab::DiscardingSink;
 use crate::common::{netrig, text};
 
 /// Two hosts with a router between them, over which datagrams of `size` go in this version of IP; the first two nodes may have
@@ -61,16 +60,9 @@ metric = "datagram_loss"
     )
 }
 
-/// Ignores all events.
-struct Unheard;
-
-impl Sink for Unheard {
-    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
-}
-
 /// Why the run is invalid, and the drops of its links.
 fn verdict(experiment: &str) -> (String, u64) {
-    let outcome = carry_out(&run(experiment, 0), &mut Unheard, &AtomicBool::new(false));
+    let outcome = carry_out(&run(experiment, 0), &mut DiscardingSink, &AtomicBool::new(false));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     (outcome.invalid.unwrap_or_default(), outcome.balance.dropped)
 }

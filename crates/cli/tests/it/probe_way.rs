@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::common::far_end;
 use crate::common::far_end::FarEnd;
-use crate::common::path_lab::{PathLab, Unheard};
+use crate::common::path_lab::{DiscardingSink, PathLab};
 use crate::common::write_secret;
 
 /// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle carries 1400 B.
@@ -114,10 +114,10 @@ const HOPS: [[&str; 3]; 2] =
 const ATTEMPTS: usize = 4;
 
 /// A path that exists for the time of a test.
-struct Way(PathLab<Unheard>);
+struct Way(PathLab<DiscardingSink>);
 
 impl Deref for Way {
-    type Target = PathLab<Unheard>;
+    type Target = PathLab<DiscardingSink>;
 
     fn deref(&self) -> &Self::Target {
         &self.0

@@ -22,7 +22,7 @@ use netrig_speed::responsiveness::{ForeignProbe, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 use serde_json::Value;
 
-use crate::common::path_lab::{PathLab, Unheard};
+use crate::common::path_lab::{DiscardingSink, PathLab};
 
 /// near – 10 Mbit/s, 10 ms each way, 40 packets of queue – far.
 const LINE: &str = r#"
@@ -65,10 +65,10 @@ fn taken(packets: f64, octets: f64) -> f64 {
 const ATTEMPTS: usize = 4;
 
 /// A line that exists for the time of a test.
-struct Line(PathLab<Unheard>);
+struct Line(PathLab<DiscardingSink>);
 
 impl Deref for Line {
-    type Target = PathLab<Unheard>;
+    type Target = PathLab<DiscardingSink>;
 
     fn deref(&self) -> &Self::Target {
         &self.0

@@ -13,9 +13,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::machine::can;
 
 /// Ignores all events.
-pub struct Unheard;
+pub struct DiscardingSink;
 
-impl Sink for Unheard {
+impl Sink for DiscardingSink {
     fn sample(&mut self, _subject: Subject, _sample: Sample) {}
 }
 
@@ -25,10 +25,10 @@ pub struct PathLab<S: Sink + Send + 'static> {
     _journals: tempfile::TempDir,
 }
 
-impl PathLab<Unheard> {
+impl PathLab<DiscardingSink> {
     /// Builds the path. `None` if the machine cannot hold it; the reason goes to standard error.
     pub fn build_if_possible(name: &str, text: &str) -> Option<Self> {
-        can(&["ip", "sysctl"]).then(|| Self::build(name, text, Unheard))
+        can(&["ip", "sysctl"]).then(|| Self::build(name, text, DiscardingSink))
     }
 }
 

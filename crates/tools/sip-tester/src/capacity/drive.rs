@@ -12,7 +12,7 @@ use netrig_sip_net::load::{LoadOrder, Steering};
 use super::document::step_text;
 use super::journal_file;
 use super::order::{CapacityError, CapacityOrder};
-use super::sight::StepWatch;
+use super::step_watch::StepWatch;
 use super::{baseline_load, offer};
 use crate::watchers::Watchers;
 
@@ -69,7 +69,7 @@ impl<'a> SearchDrive<'a> {
         watchers: &Watchers,
     ) -> Result<Option<CapacityVerdict>, CapacityError> {
         let stop = steering.stop;
-        let mut sight = StepWatch::open(first).map_err(CapacityError::Watch)?;
+        let mut watch = StepWatch::open(first).map_err(CapacityError::Watch)?;
         self.since = Instant::now();
         let target = &self.order.target;
         loop {
@@ -88,7 +88,7 @@ impl<'a> SearchDrive<'a> {
                     if !self.has_baseline(&step, stop, watchers)? {
                         return Ok(None);
                     }
-                    let Some(mut seen) = self.offered(&step, (steering, watchers, &mut sight))? else {
+                    let Some(mut seen) = self.offered(&step, (steering, watchers, &mut watch))? else {
                         return Ok(None);
                     };
                     seen.took_s = self.since.elapsed().as_secs_f64();
@@ -109,7 +109,7 @@ impl<'a> SearchDrive<'a> {
     fn offered(
         &mut self,
         step: &LoadStep,
-        (steering, watchers, sight): (Steering<'_>, &Watchers, &mut StepWatch),
+        (steering, watchers, watch): (Steering<'_>, &Watchers, &mut StepWatch),
     ) -> Result<Option<StepObservation>, CapacityError> {
         if let Some(refused) = self.baseline.as_ref().and_then(|baseline| baseline.refuses(step.rate)) {
             return Ok(Some(refused));
@@ -123,7 +123,7 @@ impl<'a> SearchDrive<'a> {
                 notes.extend_from_slice(warnings);
             }
         };
-        offer::offer(self.order, (step, title), &mut self.search, (steering, watchers, sight), warn)
+        offer::offer(self.order, (step, title), &mut self.search, (steering, watchers, watch), warn)
     }
 
     /// Measures the tester's limit before a step, once the server has answered and if it may matter. False if it was

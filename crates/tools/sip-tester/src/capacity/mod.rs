@@ -23,8 +23,8 @@ mod procedure;
 mod rfc7502;
 mod search;
 mod settings;
-mod sight;
 mod step;
+mod step_watch;
 mod verdict;
 
 /// The version of the JSON document of a search. It rises if a field is removed or changes its meaning.

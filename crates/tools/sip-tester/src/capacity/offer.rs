@@ -13,7 +13,7 @@ use netrig_sip_net::load::{
 };
 
 use super::order::{CapacityError, CapacityOrder};
-use super::sight::StepWatch;
+use super::step_watch::StepWatch;
 use crate::load_text;
 use crate::watchers::Watchers;
 
@@ -22,7 +22,7 @@ pub fn offer(
     capacity: &CapacityOrder<'_>,
     (step, title): (&LoadStep, String),
     search: &mut CapacitySearch,
-    (steering, watchers, sight): (Steering<'_>, &Watchers, &mut StepWatch),
+    (steering, watchers, watch): (Steering<'_>, &Watchers, &mut StepWatch),
     mut warn: impl FnMut(&[String]),
 ) -> Result<Option<StepObservation>, CapacityError> {
     let mut order = (capacity.load)(step.rate, step.at_most_s, step.calls)?;
@@ -33,17 +33,17 @@ pub fn offer(
         let tester = TesterSeen { faults: vec![error.to_string()], ..TesterSeen::default() };
         return Ok(Some(StepObservation { tester, ..StepObservation::default() }));
     }
-    sight.find();
-    let sight = RefCell::new(sight);
+    watch.find();
+    let watch = RefCell::new(watch);
     let mut watched = OfferedStep::new(&order, step);
     watchers.show(|state| state.begin_step(title, &order));
     let stage = |stage: LoadStage<'_>| match stage {
         LoadStage::Open(ready) => warn(&ready.warnings),
-        LoadStage::Starting => sight.borrow_mut().start(),
+        LoadStage::Starting => watch.borrow_mut().start(),
     };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {
         watchers.second(row, so_far, &order);
-        watched.second(row, so_far, search, &mut sight.borrow_mut())
+        watched.second(row, so_far, search, &mut watch.borrow_mut())
     };
     let stop = steering.stop;
     let report = run(&order, steering, stage, second);
@@ -64,7 +64,7 @@ pub fn offer(
         return Ok(None);
     }
     let mut seen = watched.end(&report);
-    sight.borrow_mut().end(&mut seen);
+    watch.borrow_mut().end(&mut seen);
     Ok(Some(seen))
 }
 
@@ -88,7 +88,7 @@ impl<'a> OfferedStep<'a> {
         row: &SecondRow,
         so_far: SoFar<'_>,
         search: &mut CapacitySearch,
-        sight: &mut StepWatch,
+        watch: &mut StepWatch,
     ) -> Next {
         let counts = &mut self.seen.counts;
         // A call that found no server in the DNS shows nothing about the server.
@@ -110,7 +110,7 @@ impl<'a> OfferedStep<'a> {
         if self.is_enough {
             return Next::GoOn;
         }
-        sight.look(&mut self.seen);
+        watch.look(&mut self.seen);
         let over = (row.second + 1) as f64;
         let all = self.step.calls.is_some_and(|calls| self.seen.counts.begun >= calls);
         self.seen.span_s = if all { row.until } else { over.min(self.step.at_most_s) };
@@ -120,7 +120,7 @@ impl<'a> OfferedStep<'a> {
             StepProgress::Continue => return Next::GoOn,
         };
         self.is_enough = true;
-        sight.unload();
+        watch.unload();
         Next::Enough(Duration::from_secs_f64(linger_s) + self.order.plan.own_span())
     }
 
