@@ -67,7 +67,7 @@ fn lines_of(kept: KeptFlows, ran: u64, folder: &Path) -> Vec<String> {
             (_, 0) => "none of the new runs has a SIP flow",
             _ => "each run failed before its users had a file",
         };
-        return vec![format!("kept: no messages, for {why}")];
+        return vec![format!("kept: no messages: {why}")];
     }
     // After a failure its messages are what the user looks for.
     let (whole, failed): (Vec<_>, Vec<_>) = flows.into_iter().partition(|flow| flow.messages.is_some());
@@ -151,11 +151,8 @@ mod tests {
                 ..Default::default()
             }),
         };
-        assert_eq!(listed(Vec::new(), 0), ["kept: no messages, for none of the new runs has a SIP flow"]);
-        assert_eq!(
-            listed(Vec::new(), 1),
-            ["kept: no messages, for each run failed before its users had a file"]
-        );
+        assert_eq!(listed(Vec::new(), 0), ["kept: no messages: none of the new runs has a SIP flow"]);
+        assert_eq!(listed(Vec::new(), 1), ["kept: no messages: each run failed before its users had a file"]);
         let lines = listed(vec![flow("/x/a.log", Some(1)), flow("/x/b.log", None)], 2);
         assert_eq!(
             lines,

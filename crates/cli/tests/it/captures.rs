@@ -212,7 +212,7 @@ fn what_cannot_be_captured_is_refused_with_what_can() {
     }
     let csv = netrig(folder.path(), &["export", "--run", &run, "--format", "csv", "--out", "x.csv"]);
     assert_eq!(csv.status.code(), Some(2), "{}", text(&csv.stderr));
-    assert!(text(&csv.stderr).contains("csv, parquet and svg are of an experiment"), "{}", text(&csv.stderr));
+    assert!(text(&csv.stderr).contains("csv, parquet and svg take an experiment"), "{}", text(&csv.stderr));
     assert!(!folder.path().join("x.pcapng").exists() && !folder.path().join("x.csv").exists());
 }
 
@@ -375,7 +375,7 @@ mod unix {
             "{}",
             text(&output.stderr)
         );
-        assert!(text(&output.stderr).contains("`--from`, `--to` and `--snap` make a smaller one"));
+        assert!(text(&output.stderr).contains("`--from`, `--to` and `--snap` make a smaller capture"));
         assert_eq!(left_in(folder.path()), [""; 0]);
         // Nothing is lost: the same run, with fewer events.
         let small = limited.replace("--out x", "--from 1s --to 1.01s --snap 60B --out x");

@@ -373,7 +373,7 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
     let (differs, warned) = compare(&["b.db", "--margin", "1 %"]);
     assert!(differs.contains("within 1 ± 1 %") && !differs.contains("  agrees"), "{differs}");
     assert!(differs.contains("inconclusive  n = 3 and 2, 2 pairs"), "{differs}");
-    assert!(warned.contains("in a.db are of another") && !warned.contains("in b.db"), "{warned}");
+    assert!(warned.contains("in a.db belong to another") && !warned.contains("in b.db"), "{warned}");
     let (one, _) = compare(&["b.db", "--set", "rate=2 Mbit/s"]);
     assert!(one.contains("rate = 2 Mbit/s") && !one.contains("rate = 1 Mbit/s"), "{one}");
     let (json, _) = compare(&["a.db", "--json"]);
@@ -733,7 +733,7 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
                 continue;
             }
             let told = refused(folder.path(), &asked);
-            assert!(told.contains("was made of") && told.contains("--force"), "{asked:?}: {told}");
+            assert!(told.contains("was made from") && told.contains("--force"), "{asked:?}: {told}");
         }
         assert!(files().eq(wholes.iter().cloned()), "{part:?}");
     }
@@ -749,7 +749,7 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
         folder.path(),
         &["run", "small.toml", "--store", "less.db", "--replications", "1", "--out", "all.html"],
     );
-    assert!(less.contains("all.html was made of 2 points and 6 runs on sim"), "{less}");
+    assert!(less.contains("all.html was made from 2 points and 6 runs on sim"), "{less}");
     assert!(!at("less.db").exists(), "it is refused before anything is run");
     for command in commands() {
         let forced = [&command[..], &["--set", "rate=1 Mbit/s", "--force"]].concat();

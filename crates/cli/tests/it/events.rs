@@ -197,7 +197,7 @@ fn what_cannot_be_listed_is_refused_with_what_can() {
     let (folder, run, _) = folder_with_run();
     for (format, more, why) in [
         ("events", ["--link", "lien"], "the run has no link `lien`; it has: line"),
-        ("events", ["--node", "a"], "events are of a --link"),
+        ("events", ["--node", "a"], "events take --link"),
         ("pcapng", ["--link", "line"], "--link is for events"),
     ] {
         let all = [&["export", "--run", &run, "--format", format, "--out", "x"], &more[..]].concat();

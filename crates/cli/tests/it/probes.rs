@@ -251,7 +251,7 @@ fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
         (&["stamp", "127.0.0.1", "--wait", "2h"], "at most 1 h"),
         (&["stamp", "127.0.0.1", "--size", "45B"], "44 B, or 48 B to 65507 B with padding"),
         (&["stamp", "127.0.0.1", "--dscp", "64"], "DiffServ code point"),
-        (&["stamp", "127.0.0.1:99999"], "no target"),
+        (&["stamp", "127.0.0.1:99999"], "not a target"),
         (&["ping", "127.0.0.1", "--size", "4B"], "expected 12 B"),
         (&["owd", "127.0.0.1", "--size", "4B"], "expected 24 B"),
         (&["owd", "127.0.0.1", "--key", "/nonexistent"], "cannot read the key"),

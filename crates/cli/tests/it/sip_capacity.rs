@@ -129,7 +129,7 @@ fn a_search_goes_on_from_its_journal() {
     let elsewhere = [&arguments("udp:127.0.0.1:9")[..], &["--journal", "steps.json"]].concat();
     let other = common::netrig(folder.path(), &elsewhere);
     assert_eq!(other.status.code(), Some(2));
-    assert!(text(&other.stderr).contains("of another server"), "{}", text(&other.stderr));
+    assert!(text(&other.stderr).contains("belongs to another server"), "{}", text(&other.stderr));
 }
 
 #[test]

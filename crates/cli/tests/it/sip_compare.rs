@@ -93,7 +93,7 @@ fn what_cannot_be_compared_is_refused() {
         (&["before.json", "other.json"][..], "the transport was \"udp\" and is \"tcp\""),
         (&["before.json", "other.json"], "when users start was"),
         (&["before.json", "other.json"], "now: it was interrupted"),
-        (&["before.json", "none.json"], "no result of `netrig sip load`"),
+        (&["before.json", "none.json"], "not a result of `netrig sip load`"),
         (&["before.json", "nobody.json"], "nobody.json"),
     ] {
         let output = compared(files);

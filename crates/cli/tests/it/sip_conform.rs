@@ -231,7 +231,7 @@ fn a_server_that_breaks_rules_is_told() {
     assert!(told.starts_with("no verdict: udp:127.0.0.1:"), "{told}");
     assert!(
         told.contains(
-            "REG-BIND-01, REG-MSG-01\n    the server is to have registration, and does not show it"
+            "REG-BIND-01, REG-MSG-01\n    the role requires registration, but the server does not show it"
         ),
         "{told}"
     );

@@ -39,7 +39,7 @@ fn numbers(document: &Value, verdict: &str) -> Vec<String> {
     let rows = document["purposes"].as_array().unwrap().iter();
     let is_wanted = |row: &&Value| {
         let is_deviation =
-            row["observation"].as_str().is_some_and(|text| text.starts_with("recommended only"));
+            row["observation"].as_str().is_some_and(|text| text.starts_with("only recommended"));
         row["verdict"] == verdict && !is_deviation || is_deviation && verdict == "FAIL"
     };
     rows.filter(is_wanted).map(|row| row["id"].as_str().unwrap().replace("PRX-DNS-", "")).collect()

@@ -194,7 +194,7 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
     if spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]).is_some()
         && said.contains("0 runs made")
     {
-        assert!(said.contains("kept: no messages, for no run was made"), "{said}");
+        assert!(said.contains("kept: no messages: no run was made"), "{said}");
     }
     let ended = netrig(folder.path(), &["run", "sip.toml", "--on", "sim", "--keep", "all"]);
     let said = text(&ended.stderr);

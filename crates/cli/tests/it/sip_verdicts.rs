@@ -24,7 +24,7 @@ fn verdict(target: &str, role: &str, id: &str) -> (String, String) {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let row = &document["purposes"][0];
     let observation = row["observation"].as_str().unwrap_or_default().to_owned();
-    let is_deviation = observation.starts_with("recommended only");
+    let is_deviation = observation.starts_with("only recommended");
     let verdict = if is_deviation { "SHOULD" } else { row["verdict"].as_str().unwrap_or("not tested") };
     (verdict.to_owned(), observation)
 }

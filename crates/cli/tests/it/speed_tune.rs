@@ -42,7 +42,7 @@ fn what_a_path_needs_stands_beside_what_is() {
     let told = netrig(&["speed", "tune", "127.0.0.1", "--rate", "1 Gbit/s", "--rtt", "100 ms"]);
     let text = text(&told);
     assert!(
-        text.starts_with("the path to 127.0.0.1 by lo: round trip 100.000 ms; rate 1.00 Gbit/s as told; "),
+        text.starts_with("the path to 127.0.0.1 by lo: round trip 100.000 ms; rate 1.00 Gbit/s as given; "),
         "{text}"
     );
     assert!(text.contains("window 12500000 B") && text.contains("25.0 MB at most"), "{text}");
@@ -68,7 +68,7 @@ fn without_a_path_nothing_is_guessed() {
 fn what_cannot_be_is_refused_in_words() {
     for (arguments, says) in [
         (&["--measure"][..], "HOST"),
-        (&["192.0.2.1:x"], "no target"),
+        (&["192.0.2.1:x"], "not a target"),
         (&["127.0.0.1", "--rate", "fast"], "a rate such as"),
         (&["127.0.0.1", "--measure", "--rate", "1 Gbit/s"], "cannot be used with"),
     ] {

@@ -125,7 +125,7 @@ impl FaultSubject {
             let (id, verdict) = (row["id"].as_str()?, row["verdict"].as_str()?);
             // A deviation from a recommendation is reported as INCONC: it is no failure, but it is detected.
             let is_deviation =
-                row["observation"].as_str().is_some_and(|text| text.starts_with("recommended only"));
+                row["observation"].as_str().is_some_and(|text| text.starts_with("only recommended"));
             Some((id.to_owned(), if is_deviation { "FAIL" } else { verdict }.to_owned()))
         };
         rows.filter_map(verdict).collect()

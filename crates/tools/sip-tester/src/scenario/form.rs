@@ -95,7 +95,7 @@ mod tests {
             ("", 1, "expected [[step]]"),
             ("[[step]]\nsend = \"A\"\nreceive = 200\n", 1, "a step has one of"),
             ("[[step]]\nsend = \"A [what] B\"\n", 1, "no keyword [what]"),
-            ("[[step]]\npause = \"1s\"\n[[step]]\nreceive = 99\n", 3, "99 is no status"),
+            ("[[step]]\npause = \"1s\"\n[[step]]\nreceive = 99\n", 3, "99 is not a status"),
             ("[[step]]\nreceive = 200\nthen = \"x\"\n", 1, "there is no label x"),
             ("[[step]]\nlabel = \"a\"\n[[step]]\nlabel = \"a\"\n", 3, "second time"),
             ("[[step]]\nreceive = 200\nthen-if = \"x\"\n", 1, "expected then"),

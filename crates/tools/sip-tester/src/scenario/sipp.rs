@@ -586,7 +586,7 @@ mod tests {
             ("<scenario>\n<pause distribution=\"x\"/></scenario>", 3, "no distribution x"),
             ("<scenario>\n<pause distribution=\"uniform\" min=\"1\"/></scenario>", 3, "expected max"),
             ("<scenario>\n<pause milliseconds=\"soon\"/></scenario>", 3, "expected a number"),
-            ("<scenario>\n<nop><action><leap/></action></nop></scenario>", 3, "no action"),
+            ("<scenario>\n<nop><action><leap/></action></nop></scenario>", 3, "is not an action"),
             ("<scenario>\n<Reference variables=\"a\"/></scenario>", 3, "there is no variable a"),
         ] {
             let wrong = read(text).unwrap_err();
