@@ -33,7 +33,7 @@ pub fn dissect(capture: &[u8], filter: &str, fields: &[&str]) -> Vec<Vec<Vec<Str
     std::fs::write(&file, capture).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut command = Command::new("tshark");
     command.args(["-n", "-Y", filter, "-T", "fields", "-E", "separator=|", "-E", "aggregator=;"]);
-    // Nobody's own settings; and what is off there, for a host's network card often makes the checksums.
+    // No user settings; and the checks that are off by default, because a host's network card often computes the checksums.
     for preference in [
         "ip.check_checksum:TRUE",
         "tcp.check_checksum:TRUE",

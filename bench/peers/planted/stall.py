@@ -23,7 +23,7 @@ for other in others:
         break
 os.sched_setaffinity(0, {cpu})
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-# Each process draws the same moments.
+# Each process draws the same instants.
 while True:
     at += every * chance.uniform(0.7, 1.3)
     time.sleep(max(0.0, at - time.monotonic()))

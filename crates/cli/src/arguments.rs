@@ -1,4 +1,4 @@
-//! What may be typed.
+//! The command line.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use netrig_core::{Duration, Fraction, Size};
 use netrig_sim::Simulator;
 use netrig_sip_tester::keep::KeepPolicy;
 
-/// The store that is meant if none is named.
+/// The store if `--store` is not given.
 pub const STORE: &str = "netrig.db";
 
 /// A network performance laboratory: experiments as files, answers with their evidence.
@@ -20,38 +20,38 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// The verbs.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run what the store does not have yet, then show responses and verdicts and write the report
+    /// Make the runs that the store lacks, show responses and verdicts, and write the report
     Run(Run),
-    /// Check an experiment file, and say what each substrate cannot run of it
+    /// Check an experiment file, and list what each substrate cannot run
     Check(Check),
     /// Show the points and runs of an experiment, and what they will cost
     Plan(Plan),
-    /// List the studies, and what a store has of which experiments
+    /// List the studies, and the experiments and runs of a store
     List(List),
     /// Show a study's text, the constants of a profile or an access line, or one run's time line
     Show(Show),
-    /// Write the report of what a store has
+    /// Write the report of the runs in a store
     Report(Report),
-    /// Compare two stores, or two versions in one: how far do their results agree, and what was different?
+    /// Compare the results of two stores, or of two versions in one store, and list what differed when they were made
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
     /// Measure a path between two hosts: delay, loss, order
     Probe(crate::commands::Probe),
-    /// Measure how fast a line is, both ways, and how long packets take meanwhile
+    /// Measure the speed of a line in both directions, and packet delays under that load
     Speed(Box<crate::commands::Speed>),
-    /// Test with SIP: servers to answer others, loads of calls and registrations for a server
+    /// Test SIP: servers that answer, and loads of calls and registrations for a server
     Sip(crate::commands::Sip),
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
     Lab(Lab),
-    /// Say what this machine can do and what would spoil a measurement on it, and remove what a killed run left
+    /// Show what this machine can do and what would spoil a measurement, and remove what a killed run left behind
     Doctor(Doctor),
-    /// Print the JSON schema of experiment files, or of what a tester prints
+    /// Print the JSON schema of experiment files, or of a tester's document
     Schema(crate::commands::Schema),
-    /// Carry out what a controller says over standard input, as the nodes of a testbed do
+    /// Carry out the orders of a controller on standard input, as the nodes of a testbed do
     #[command(hide = true)]
     Agent(Agent),
 }
@@ -63,20 +63,20 @@ pub struct Agent {
     pub instead: Option<InsteadOfAnAgent>,
 }
 
-/// What an agent's program does on a node beside its agent.
+/// What the program does on a node beside its agent.
 #[derive(Debug, Subcommand)]
 pub enum InsteadOfAnAgent {
     /// Compute for a share of the time of each of these processors, until standard input ends
     Load {
-        /// Of each processor, 0 to 1
+        /// Share of each processor, 0 to 1
         share: Fraction,
-        /// Their numbers, from 0
+        /// Numbers of the processors, from 0
         #[arg(value_delimiter = ',', required = true)]
         processors: Vec<u32>,
     },
 }
 
-/// Which experiment, and what to change in it.
+/// An experiment, and what to change in it.
 #[derive(Debug, Args)]
 pub struct Which {
     /// An experiment file, or the name of a study (`link-down`, `link-down/failover`)
@@ -86,22 +86,22 @@ pub struct Which {
     pub changes: Changes,
 }
 
-/// What to change in an experiment, and where it runs.
+/// Changes of an experiment, and where it runs.
 #[derive(Clone, Debug, Args)]
 pub struct Changes {
     /// Give a factor other levels: `down_for=10s,20s`; a piece with `=` starts the next factor
     #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL..]")]
     pub set: Vec<String>,
-    /// Exactly so many replications of each point, in the place of the file's rule
+    /// Number of replications of each point, instead of the file's rule
     #[arg(long, value_name = "N")]
     pub replications: Option<u32>,
-    /// Seed of the first replication, in the place of the file's
+    /// Seed of the first replication, instead of the file's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// The most memory that one simulated run may take; one that would take more fails
+    /// Memory limit of one simulated run; a run that would exceed it fails
     #[arg(long, value_name = "SIZE", default_value_t = Simulator::MOST_MEMORY)]
     pub memory: Size,
-    /// Substrates, with commas between; `sim` if not given, and `netns` where the simulator can run no point
+    /// Substrates, separated by commas; default: `sim`, or `netns` if the simulator can run no point
     #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',')]
     pub on: Vec<String>,
 }
@@ -117,7 +117,7 @@ pub struct Where {
 /// `netrig lab`.
 #[derive(Debug, Args)]
 pub struct Lab {
-    /// An experiment file, or the name of a study; of several points the first that `--set` leaves
+    /// An experiment file, or the name of a study; if there are several points, the first that `--set` leaves
     #[arg(value_name = "FILE|STUDY")]
     pub experiment: String,
     /// Give a factor other levels: `rate=1 Mbit/s`
@@ -126,7 +126,7 @@ pub struct Lab {
     /// The node in which the command runs; the lab ends with it
     #[arg(long, value_name = "NODE", requires = "command")]
     pub node: Option<String>,
-    /// Let the lab run the programs that the file's nodes name: on this machine, with your rights
+    /// Allow the programs that the file's nodes name: they run on this machine with your rights
     #[arg(long)]
     pub allow_programs: bool,
     /// The command, after `--`: `-- iperf3 -c 10.0.0.2`
@@ -141,42 +141,43 @@ pub struct Run {
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Runs at the same time; as many as there are cores if not given
+    /// Number of runs at the same time; default: the number of cores
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Keep the time series and the time line of each run that is made in the store
+    /// Keep the time series and the time line of each new run in the store
     #[arg(long)]
     pub traces: bool,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Where the report goes, `.html`, `.md`, `.csv` or `.json` by its ending; beside the store if not given
+    /// Report file, `.html`, `.md`, `.csv` or `.json` by its ending; default: beside the store
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace a report even if it was made of more points or runs
+    /// Replace a report even if it was made from more points or runs
     #[arg(long)]
     pub force: bool,
-    /// End with exit code 1 if a claim is not supported
+    /// Exit with code 1 if a claim is not supported
     #[arg(long)]
     pub require_claims: bool,
-    /// Let the experiment run the programs that its nodes name: on this machine, with your rights
+    /// Allow the programs that the experiment's nodes name: they run on this machine with your rights
     #[arg(long)]
     pub allow_programs: bool,
     #[command(flatten)]
     pub keep: RunKeep,
 }
 
-/// Messages of flows of SIP that are kept while runs are made.
+/// Messages of SIP flows that are kept while runs are made.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Messages of flows of SIP (--on netns)")]
+#[command(next_help_heading = "Messages of SIP flows (--on netns)")]
 pub struct RunKeep {
-    /// Keep messages of each run that is made: `all`, those of attempts that `failed`, of the `slowest:100` to get a final response, or a `sample:1%` of the attempts
+    /// Keep messages of each new run: `all`, those of attempts that `failed`, of the `slowest:100` to get a final response, or
+    /// of a `sample:1%` of the attempts
     #[arg(long, value_name = "WHICH")]
     pub keep: Option<KeepPolicy>,
-    /// The folder: of each run and flow a .log, for `netrig sip show` and editors, and a .pcapng, for Wireshark
+    /// The folder; each run and flow gets a .log for `netrig sip show` and editors, and a .pcapng for Wireshark
     #[arg(long, value_name = "DIR", default_value = "sip-messages", requires = "keep")]
     pub keep_to: PathBuf,
-    /// The most that the files of all runs may take on the disk; what would exceed it is dropped and counted
+    /// Disk space for the files of all runs; messages that would exceed it are dropped and counted
     #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep")]
     pub keep_most: Size,
 }
@@ -212,28 +213,28 @@ pub struct Show {
     pub what: Shown,
 }
 
-/// What `netrig show` can show.
+/// What `netrig show` shows.
 #[derive(Debug, Subcommand)]
 pub enum Shown {
-    /// A study: what it asks, its experiments, and its README
+    /// A study: its questions, its experiments and its README
     Study {
-        /// Its name; of one of its further experiments (`link-down/failover`) the text of the file
+        /// Name of the study, or of one of its further experiments (`link-down/failover`), whose file is printed
         name: String,
     },
     /// Every constant of a profile, with its meaning and its source
     Profile {
-        /// Which
+        /// Name of the profile
         profile: ProfileName,
         /// Only this protocol
         #[arg(long)]
         protocol: Option<ProtocolName>,
     },
-    /// A preset of access lines, or all of them: its constants with their sources, and how asymmetric it is
+    /// A preset of access lines: its constants with their sources, and how asymmetric it is
     Preset {
-        /// Which (`adsl2+`); without it what there is
+        /// Name of the preset (`adsl2+`); without it, all presets are listed
         name: Option<String>,
     },
-    /// One run: its levels, its responses, and what happened when
+    /// One run: its levels, its responses and its time line
     Run {
         /// The first characters of the run's identity, as `netrig list` prints it
         id: String,
@@ -242,7 +243,7 @@ pub enum Shown {
     },
 }
 
-/// A profile of endpoints' constants.
+/// A profile of protocol constants.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ProfileName {
     /// What the standards-track RFCs recommend
@@ -269,10 +270,10 @@ pub struct Report {
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Where it goes: `.html`, `.md`, `.csv` or `.json` by its ending
+    /// Report file, `.html`, `.md`, `.csv` or `.json` by its ending
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace a report even if it was made of more points or runs
+    /// Replace a report even if it was made from more points or runs
     #[arg(long, requires = "out")]
     pub force: bool,
 }
@@ -282,14 +283,14 @@ pub struct Report {
 pub struct Compare {
     #[command(flatten)]
     pub which: Which,
-    /// The first store; `PATH@VERSION` for runs of a version of the file or of a build, by its first characters
+    /// The first store; `PATH@VERSION` selects the runs of a version of the file or of a build, by its first characters
     #[arg(long, value_name = "PATH[@VERSION]", default_value = STORE)]
     pub store: PathBuf,
     /// The second store; `@VERSION` for another version in the first
     #[arg(long, value_name = "[PATH][@VERSION]")]
     pub with: PathBuf,
-    /// Results agree if the whole interval of their ratio lies within 1 and this share, differ if it lies outside. What
-    /// the file asks of a response if not given, and 5 % where it asks nothing
+    /// Results agree if the whole interval of their ratio lies within 1 ± this share, and differ if it lies outside. Default:
+    /// what the file asks of the response, else 5 %
     #[arg(long, value_name = "SHARE")]
     pub margin: Option<Fraction>,
     /// Print one JSON document instead of a table
@@ -309,33 +310,33 @@ pub struct Export {
     pub place: Where,
     #[command(flatten)]
     pub form: Form,
-    /// A file (`/dev/stdout` for the next program); a folder for svg and for the captures of several nodes
+    /// Output file (`/dev/stdout` for a pipe); a folder for svg and for the captures of several nodes
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// Replace files even if they were made of more points or runs
+    /// Replace files even if they were made from more points or runs
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
     pub capture: Capture,
 }
 
-/// What is written: one of these.
+/// What is written: exactly one of these.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Form {
-    /// In which format
+    /// Format
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
-    /// The packets of one run: the same as `--format pcapng`
+    /// The packets of one run, as `--format pcapng`
     #[arg(long)]
     pcapng: bool,
-    /// A figure of one run, as a drawing
+    /// A figure of one run
     #[arg(long, value_enum)]
     figure: Option<RunFigure>,
 }
 
 impl Form {
-    /// What was asked for.
+    /// The form that the arguments select.
     pub fn exported(&self) -> Exported {
         match (self.figure, self.format) {
             (Some(figure), _) => Exported::Figure(figure),
@@ -351,33 +352,33 @@ impl Form {
 /// What `netrig export` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exported {
-    /// Runs, figures or packets as they are.
+    /// Runs, figures or packets.
     Format(ExportFormat),
-    /// What one run's packets tell.
+    /// A figure of one run's packets.
     Figure(RunFigure),
 }
 
-/// Which packets of which run.
+/// The run, and which of its packets.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "One run (--pcapng, --figure, --format events)")]
 pub struct Capture {
-    /// The run: the first characters of its identity, as `netrig list` prints it. It is made again
+    /// First characters of the run's identity, as `netrig list` prints it; the run is made again
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
     pub run: Option<String>,
-    /// Look at this node; at the one that sends the data of the first flow if not given. Of several, each gets a
-    /// capture NODE.pcapng in the folder `--out`. For the figure delivery SENDER,RECEIVER
+    /// Node to capture at; default: the node that sends the data of the first flow. Several nodes give one capture NODE.pcapng
+    /// each in the folder `--out`. For the figure delivery: SENDER,RECEIVER
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub node: Vec<String>,
-    /// For events: look at this link, or at one direction of it (`NAME.forward`, `NAME.backward`); at all if not given
+    /// For events: the link, or one direction of it (`NAME.forward`, `NAME.backward`); default: all links
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub link: Vec<String>,
-    /// Only packets from this moment of the run on: `2.5s`; of the figure video the round of the clip at that moment
+    /// Start of the packets, in time of the run: `2.5s`; for the figure video, the round of the clip at that time
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub from: Option<Duration>,
-    /// Only packets up to this moment of the run
+    /// End of the packets, in time of the run
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub to: Option<Duration>,
-    /// Keep no more than so much of each packet in a capture: `96B` for the headers; all of it if not given
+    /// Keep at most so many bytes of each packet in a capture: `96B` for the headers; default: all
     #[arg(long, value_name = "SIZE", conflicts_with = "experiment")]
     pub snap: Option<Size>,
 }
@@ -385,26 +386,26 @@ pub struct Capture {
 /// A format of export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
-    /// One line for each run, with a heading
+    /// One line per run, with a heading
     Csv,
-    /// The same as Parquet
+    /// As csv, but Parquet
     Parquet,
-    /// Each figure of the experiment as a drawing
+    /// Each figure of the experiment as SVG
     Svg,
     /// The packets that pass a node in one run, for Wireshark and tshark
     Pcapng,
-    /// What happened to each packet on a link in one run, a line for each event: CSV, or JSON in a file `.jsonl`
+    /// The events of each packet on a link in one run, one line each: CSV, or JSON if the file ends with `.jsonl`
     Events,
 }
 
-/// A figure of one run, made of its packets.
+/// A figure of one run's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RunFigure {
-    /// What a node sent against time, by sequence number
+    /// The sequence numbers that a node sent, against time
     Sequence,
     /// When each message of an SCTP association arrived, and how long it waited
     Delivery,
-    /// A picture of the run's video flows, as it was sent and as it came to each, side by side (PNG; needs ffmpeg)
+    /// A picture of the run's video flows, as sent and as each flow received it, side by side (PNG; needs ffmpeg)
     Video,
 }
 

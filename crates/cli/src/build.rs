@@ -1,4 +1,4 @@
-//! Which netrig this is. A run's identity hangs on it: numbers of two builds are never mixed.
+//! The build. It is part of a run's identity: numbers of two builds are never mixed.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
-/// Version and commit, `0.1.0+abc1234`; of a changed tree also the executable's own hash.
+/// Version and commit, `0.1.0+abc1234`; if the source tree was changed, also the executable's own hash.
 pub static BUILD: LazyLock<String> = LazyLock::new(|| {
     let clean = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NETRIG_COMMIT"));
     if env!("NETRIG_DIRTY") != "true" {
@@ -21,7 +21,7 @@ pub static BUILD: LazyLock<String> = LazyLock::new(|| {
 /// The first eight hexadecimal digits of the executable's SHA-256.
 fn executable_hash() -> Option<String> {
     let mut executable = File::open(std::env::current_exe().ok()?).ok()?;
-    // Piece by piece: an agent may have less memory than its executable is large.
+    // In pieces: an agent may have less memory than the size of its executable.
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
     loop {
         match executable.read(&mut piece).ok()? {

@@ -8,14 +8,14 @@ use netrig_report::Coverage;
 
 use crate::failure::Failure;
 
-/// A stamp stands in the last bytes of a file: behind a page or a drawing, in the footer of a Parquet file.
+/// A stamp stands in the last bytes of a file: after a page or a drawing, in the footer of a Parquet file.
 const STAMPED: u64 = 1 << 20;
 
-/// What is at the place of a file that is to be written.
+/// What is at the path of a file that is to be written.
 enum Occupant {
     /// Nothing that could be lost: no file, an empty one, a pipe or a device.
     Nothing,
-    /// A file of which netrig cannot tell what it was made of.
+    /// A file that does not say what it was made from.
     Unknown,
     Known(Coverage),
 }
@@ -23,12 +23,12 @@ enum Occupant {
 /// Refuses to replace a file that was made of more than `new`, or, if that is a part, a file of which this cannot be told.
 pub fn may_replace(new: &Coverage, out: &Path) -> Result<(), Failure> {
     let was = match Occupant::of(out) {
-        Occupant::Known(there) if there.is_lost_to(new) => format!("was made of {}", there.words()),
-        Occupant::Unknown if new.is_part() => "exists, but does not say what it was made of".to_owned(),
+        Occupant::Known(there) if there.is_lost_to(new) => format!("was made from {}", there.words()),
+        Occupant::Unknown if new.is_part() => "exists, but does not say what it was made from".to_owned(),
         _ => return Ok(()),
     };
     Err(Failure::request(format!(
-        "{} {was}, and would be replaced by a file made of {}; --out names another file, and --force replaces this one",
+        "{} {was}, and would be replaced by a file made from {}; --out names another file, and --force replaces this one",
         out.display(),
         new.words()
     )))
@@ -38,7 +38,7 @@ pub fn may_replace(new: &Coverage, out: &Path) -> Result<(), Failure> {
 pub fn spare(out: &Path, force: bool) -> Result<(), Failure> {
     match Occupant::of(out) {
         Occupant::Known(there) if there.runs() > 1 && !force => Err(Failure::request(format!(
-            "{} was made of {}, and would be replaced by a file of one run; --out names another file, and --force \
+            "{} was made from {}, and would be replaced by a file of one run; --out names another file, and --force \
              replaces this one",
             out.display(),
             there.words()
@@ -52,7 +52,7 @@ impl Occupant {
         Self::within(path, user_file::LONGEST_DATA)
     }
 
-    /// The same. A document or a table of more than `longest` bytes does not say what it was made of.
+    /// The same. A document or a table of more than `longest` bytes has an unknown coverage.
     fn within(path: &Path, longest: u64) -> Self {
         let Ok(about) = path.metadata() else { return Self::Nothing };
         if !about.is_file() || about.len() == 0 {
@@ -61,7 +61,7 @@ impl Occupant {
         Self::read(path, longest).map_or(Self::Unknown, Self::Known)
     }
 
-    /// What a file says of itself.
+    /// The coverage that a file states.
     fn read(path: &Path, longest: u64) -> Option<Coverage> {
         let (mut file, about) = user_file::open_regular(path, "a regular file").ok()?;
         let mut tail = Vec::new();
@@ -92,7 +92,7 @@ mod tests {
             assert_eq!(made.words(), "1 point and 2 runs on sim", "{name}");
             assert!(matches!(Occupant::within(&path, length - 1), Occupant::Unknown), "{name}");
         }
-        // A stamp is found behind any number of bytes.
+        // A stamp is found after any number of bytes.
         let page = folder.path().join("report.html");
         std::fs::write(&page, "<!-- netrig-coverage: whole 1 2 sim x; -->\n").expect("a file");
         assert!(matches!(Occupant::within(&page, 1), Occupant::Known(_)));

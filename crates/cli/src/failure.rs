@@ -1,4 +1,4 @@
-//! How the program ends when it cannot do what was asked.
+//! How the program ends if it cannot do what was asked.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -6,26 +6,26 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-/// A sentence for the person, and an exit code for the script.
+/// A message for the user, and an exit code for scripts.
 #[derive(Debug)]
 pub enum Failure {
     /// The request was wrong: exit code 2.
     Request(String),
-    /// Something failed while it was carried out: exit code 1.
+    /// Something failed during execution: exit code 1.
     Failed(String),
-    /// The tester itself could not: exit code 3.
+    /// The tester itself was the limit: exit code 3.
     Tester(String),
-    /// The person interrupted it, and there is nothing to show: exit code 130.
+    /// The user interrupted it, and there is nothing to show: exit code 130.
     Interrupted,
-    /// The reader of our output has gone (a closed pipe): nothing to say, exit code 0.
-    NobodyListens,
+    /// The reader of the output closed the pipe: no message, exit code 0.
+    BrokenPipe,
 }
 
 /// A claim was not supported, or a run failed.
 pub const FAILED: u8 = 1;
 /// The tester itself was the limit.
 pub const TESTER: u8 = 3;
-/// Interrupted by the person.
+/// Interrupted by the user.
 pub const INTERRUPTED: u8 = 130;
 
 impl Failure {
@@ -39,25 +39,25 @@ impl Failure {
         Self::Failed(why.to_string())
     }
 
-    /// Says why on stderr, and returns the exit code.
+    /// Prints the message on stderr, and returns the exit code.
     pub fn tell(&self) -> ExitCode {
         let (why, code) = match self {
             Self::Request(why) => (why.as_str(), 2),
             Self::Failed(why) => (why.as_str(), FAILED),
             Self::Tester(why) => (why.as_str(), TESTER),
             Self::Interrupted => ("interrupted before there was anything to show", INTERRUPTED),
-            Self::NobodyListens => return ExitCode::SUCCESS,
+            Self::BrokenPipe => return ExitCode::SUCCESS,
         };
-        // Diagnostics of a file begin with the word themselves, and who interrupts makes no error.
+        // Diagnostics of a file begin with the word `error`, and an interruption is no error.
         let is_error = code != INTERRUPTED && !why.starts_with("error");
         let prefix = if is_error { "error: " } else { "" };
-        // If even stderr is closed there is nobody left to tell.
+        // If even stderr is closed, nothing can be printed.
         let _ = writeln!(std::io::stderr(), "{prefix}{}", why.trim_end());
         ExitCode::from(code)
     }
 }
 
-/// Prints to stdout, and minds a closed pipe.
+/// Prints to stdout, and detects a closed pipe.
 pub fn print(text: impl Display) -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(|error| unwritten(&error))
 }
@@ -89,7 +89,7 @@ pub fn exit_code(interrupted: bool, valid: bool, is_good: bool) -> ExitCode {
 /// Output that could not be written; nothing to say to a reader that has gone.
 pub fn unwritten(error: &std::io::Error) -> Failure {
     match error.kind() {
-        std::io::ErrorKind::BrokenPipe => Failure::NobodyListens,
+        std::io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
         _ => Failure::failed(format!("cannot write to the output: {error}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Files that the user names.
+//! Input files of the user.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use netrig_host::user_file::{self, UserFileError};
 
 use crate::failure::Failure;
 
-/// The contents of a file.
 pub fn read(path: &Path) -> Result<String, Failure> {
     user_file::read_text(path, user_file::LONGEST_DATA).map_err(|error| unreadable(path, &error))
 }

@@ -21,8 +21,7 @@ pub fn abort() -> ! {
     std::process::exit(i32::from(INTERRUPTED))
 }
 
-/// The same, where what has been built must be taken down whatever happens: the program ends when that is done, and says so
-/// to who asks again.
+/// As [`until_interrupted`], but a second signal does not end the program: it first takes down what it has built, and says so.
 pub fn until_taken_down() -> Result<Arc<AtomicBool>, Failure> {
     flag(|again| {
         if again {
@@ -31,11 +30,11 @@ pub fn until_taken_down() -> Result<Arc<AtomicBool>, Failure> {
     })
 }
 
-/// A flag that the first signal sets; each is told whether it was set before.
-fn flag(told: impl Fn(bool) + Send + 'static) -> Result<Arc<AtomicBool>, Failure> {
+/// A flag that the first signal sets. `on_signal` gets whether it was set before.
+fn flag(on_signal: impl Fn(bool) + Send + 'static) -> Result<Arc<AtomicBool>, Failure> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancel);
-    ctrlc::set_handler(move || told(flag.swap(true, Ordering::Relaxed)))
+    ctrlc::set_handler(move || on_signal(flag.swap(true, Ordering::Relaxed)))
         .map_err(|error| Failure::failed(format!("cannot listen for Ctrl-C: {error}")))?;
     Ok(cancel)
 }

@@ -1,9 +1,8 @@
-//! The program `netrig`: arguments, progress and exit codes. Glue only; what is worth knowing is in the
-//! crates beside this one.
+//! The program `netrig`: arguments, progress and exit codes. All else is in the libraries.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "the program is where files are read and written, and where time passes for a person"
+    reason = "the program reads and writes files, and shows progress in real time"
 )]
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! Where output goes: files that were asked for with `--out`, and the width of a terminal.
+//! Output files (`--out`), and the width of a terminal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, print};
 
-/// More symbolic links in a row than any system follows.
+/// Longest chain of symbolic links; more than any system follows.
 const MOST_LINKS: usize = 40;
 
-/// Columns that a line may have: what `COLUMNS` says, else those of the terminal, else 100.
+/// Columns of a line: `COLUMNS`, else those of the terminal, else 100.
 pub fn terminal_width() -> usize {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let is_terminal = io::stdout().is_terminal();
@@ -17,20 +17,20 @@ pub fn terminal_width() -> usize {
     typed.or_else(|| own().map(|(columns, _)| columns.into())).filter(|columns| *columns > 0).unwrap_or(100)
 }
 
-/// Puts a file in place whole or not at all: a full disk leaves what was there before. A symbolic link stays, and the
-/// file that it leads to is replaced. What is no regular file, a pipe or a device, is written to.
+/// Puts a whole file in place or none: if the disk is full, the old file stays. A symbolic link stays, and its target is
+/// replaced. A pipe or a device is written to.
 pub fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut file = Outgoing::open(out)?;
     file.write(bytes)?;
     file.finish()
 }
 
-/// A file on its way out, piece by piece, by the rules of [`replace`]. One that is not finished is not left behind.
+/// A file that is written in pieces, by the rules of [`replace`]. If it is not finished, nothing is left behind.
 pub struct Outgoing {
-    /// As it was typed.
+    /// The path as typed.
     named: PathBuf,
     to: BufWriter<File>,
-    /// Where it is written, and where it goes when it is whole; nothing for a stream.
+    /// The temporary file, and the final path; `None` for a stream.
     part: Option<(PathBuf, PathBuf)>,
 }
 
@@ -41,7 +41,7 @@ impl Outgoing {
         opened.map_err(|error| lost(out, &error))
     }
 
-    /// Writes behind what an open file has (`>> all.csv`); pipes and devices have no end.
+    /// Appends to what an open file has (`>> all.csv`); pipes and devices have no end.
     fn stream(out: &Path) -> io::Result<Self> {
         let regular = fs::metadata(out)?.is_file();
         let file = OpenOptions::new().write(true).append(regular).open(out)?;
@@ -66,7 +66,7 @@ impl Outgoing {
         self.to.write_all(bytes).map_err(|error| lost(&self.named, &error))
     }
 
-    /// All is written: puts it in place.
+    /// Puts the finished file in place.
     pub fn finish(mut self) -> Result<(), Failure> {
         let placed = self.to.flush().and_then(|()| match &self.part {
             Some((part, file)) => fs::rename(part, file),
@@ -81,21 +81,21 @@ impl Outgoing {
 impl Drop for Outgoing {
     fn drop(&mut self) {
         if let Some((part, _)) = &self.part {
-            // What could not be finished is not left behind; that it cannot be removed either changes nothing.
+            // An unfinished file is removed. If that fails, nothing else can be done.
             let _ = fs::remove_file(part);
         }
     }
 }
 
-/// Why `out` could not be written; nothing to say to a reader that has gone.
+/// Why `out` could not be written. A closed pipe needs no message.
 fn lost(out: &Path, error: &io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::NobodyListens,
+        io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
         _ => Failure::failed(format!("cannot write {}: {error}", out.display())),
     }
 }
 
-/// Says what was written: on stdout, but on stderr if `out` may be where stdout leads.
+/// Prints what was written: on stdout, or on stderr if `out` may be where stdout leads.
 pub fn tell(out: &Path, text: &str) -> Result<(), Failure> {
     if !is_stream(out) {
         return print(text);
@@ -115,7 +115,7 @@ fn is_descriptor(path: &Path) -> bool {
     ["/proc", "/dev/fd"].iter().any(|folder| path.starts_with(folder))
 }
 
-/// The path at the end of a chain of symbolic links; there need be nothing at it.
+/// The path at the end of a chain of symbolic links, which need not exist.
 fn behind_links(out: &Path) -> io::Result<PathBuf> {
     let mut path = out.to_owned();
     for _ in 0..MOST_LINKS {

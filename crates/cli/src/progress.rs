@@ -5,13 +5,12 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use netrig_runner::{ProgressListener, RunEvent, RunTally};
 
-/// A line on stderr, if that is a terminal; else nothing.
+/// A progress line on stderr if that is a terminal, else nothing.
 pub struct ProgressLine {
     bar: ProgressBar,
 }
 
 impl ProgressLine {
-    /// Hidden where nobody watches.
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         let style = ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} runs {msg}");
@@ -45,7 +44,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// A span as a person says it.
+/// A duration in words.
 pub fn words(span: Duration) -> String {
     match span.as_secs() {
         0 => format!("{:.1} s", span.as_secs_f64()),

@@ -1,4 +1,4 @@
-//! From what was typed to an experiment and the substrates to run it on.
+//! Reads an experiment and selects the substrates to run it on.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,26 +22,26 @@ use crate::studies;
 
 /// An experiment, ready to be planned.
 pub struct ExperimentRequest {
-    /// The experiment, with the levels and replications that were asked for.
+    /// The experiment, with the requested levels and replications.
     pub experiment: Experiment,
-    /// The factors that were given other levels.
+    /// The factors whose levels were changed.
     pub set: BTreeSet<String>,
     /// Whether it is less than its file asks for: other levels, or fewer replications.
     pub is_part: bool,
-    /// What the names of its files begin with: the experiment's name, and of a part what was changed.
+    /// Prefix of its files' names: the experiment's name, and for a part what was changed.
     pub stem: String,
-    /// The study's README, if it is a shipped one or lies beside the file.
+    /// The README of a shipped study, or the one beside the file.
     pub readme: Option<String>,
-    /// Where it is to run.
+    /// The substrates to run it on.
     pub substrates: Vec<&'static dyn Substrate>,
-    /// The file or study, as it was typed.
+    /// The file or study, as typed.
     name: String,
-    /// What was changed, as it was typed.
+    /// The changes, as typed.
     changes: Changes,
 }
 
 impl ExperimentRequest {
-    /// Finds, reads and checks.
+    /// Finds, reads and checks the experiment.
     pub fn new(which: &Which) -> Result<Self, Failure> {
         let Which { experiment, changes } = which;
         let source = Source::find(experiment)?;
@@ -62,7 +62,7 @@ impl ExperimentRequest {
                 }
             }
             experiment = experiment.set(&assignments).map_err(|error| match error {
-                // What is wrong with the file then says itself which level it is.
+                // Diagnostics of the file name the level themselves.
                 SetError::Refused(diagnostics) => Failure::request(diagnostics),
                 other => Failure::request(format!("--set {set}: {other}")),
             })?;
@@ -77,7 +77,7 @@ impl ExperimentRequest {
             experiment.design.replications = Replications::exactly(n);
         }
         check_runs(&experiment)?;
-        // A program makes one request.
+        // The program makes one request, so this is set once.
         SIMULATOR.get_or_init(|| Simulator { most_memory: changes.memory });
         if let Some(seed) = changes.seed {
             experiment.seed = seed;
@@ -102,10 +102,10 @@ impl ExperimentRequest {
         })
     }
 
-    /// Checks the scenarios of calls in which a factor stands, at each point. Others were checked when the file was read.
+    /// Checks the scenarios of calls that contain a factor, at each point. Others were checked when the file was read.
     ///
     /// # Errors
-    /// The scenario of a point is none.
+    /// If the scenario of a point is invalid.
     pub fn check_scenarios(&self) -> Result<(), Failure> {
         if !self.experiment.text().contains("${") {
             return Ok(());
@@ -113,7 +113,7 @@ impl ExperimentRequest {
         let plan = self.experiment.plan();
         let mut checked = BTreeSet::new();
         for place in 0..plan.len() {
-            // What is wrong with the rest of a point is told where it is run.
+            // Other errors of a point are reported when it is run.
             let Ok(resolved) = plan.scenario(place) else { continue };
             for flow in &resolved.flows {
                 let Some(sip) = flow.application.sip() else { continue };
@@ -142,11 +142,11 @@ impl ExperimentRequest {
     }
 }
 
-/// Characters of a file's name that say what was changed; of more a digest stands for the rest.
+/// Characters of a file name that say what was changed; a digest replaces the rest.
 const LONGEST_CHANGE: usize = 80;
 
-/// What the names of an experiment's files begin with: `link-down/failover` becomes `link-down-failover`, and with
-/// `--set down_for=10s` `link-down-failover-down_for-10s`.
+/// Prefix of an experiment's files: `link-down/failover` becomes `link-down-failover`, and with `--set down_for=10s`
+/// `link-down-failover-down_for-10s`.
 fn stem(name: &str, changed: &[String]) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '.' | '+') { c } else { '-' };
     let words: String = changed.join("-").chars().map(plain).collect();
@@ -161,13 +161,12 @@ fn stem(name: &str, changed: &[String]) -> String {
 }
 
 impl ExperimentRequest {
-    /// Whether a stored run is one of those that were asked for: of the levels, the replications, the seeds and the substrates
-    /// that were named.
+    /// Whether a stored run was requested: by its levels, its replication, its seed and its substrate.
     pub fn wants(&self, run: &Replication) -> bool {
         self.wants_levels(&run.point) && self.wants_whatever_level(run)
     }
 
-    /// The same without a look at levels.
+    /// As [`Self::wants`], for any levels.
     pub fn wants_whatever_level(&self, run: &Replication) -> bool {
         let Changes { replications, seed, on, .. } = &self.changes;
         replications.is_none_or(|most| run.number <= most)
@@ -175,7 +174,7 @@ impl ExperimentRequest {
             && (on.is_empty() || on.contains(&run.run.substrate))
     }
 
-    /// Whether the factors that were set have one of their levels at a point, however it is written.
+    /// Whether a point has requested levels of the changed factors, however they are written.
     pub fn wants_levels(&self, point: &Point) -> bool {
         let design = &self.experiment.design;
         let factors = design.factors.iter().filter(|factor| self.set.contains(&factor.name));
@@ -184,7 +183,7 @@ impl ExperimentRequest {
     }
 }
 
-/// An experiment's text, wherever it is from.
+/// An experiment's text and its accompanying files.
 struct Source {
     name: String,
     text: String,
@@ -196,7 +195,7 @@ struct Source {
 }
 
 impl Source {
-    /// A file if there is one, else a study of that name.
+    /// Reads a file if there is one, else a study of that name.
     fn find(wanted: &str) -> Result<Self, Failure> {
         let path = Path::new(wanted);
         if path.exists() && !path.is_dir() {
@@ -270,7 +269,7 @@ impl FileReader for Folder {
     }
 }
 
-/// That a scenario is one that the calls of a flow can follow.
+/// Checks that the calls of a flow can follow a scenario.
 fn check_scenario(scenario: &ScenarioText) -> Result<(), ScenarioFault> {
     let ScenarioText { text, values, keys } = scenario;
     let read = FlowScenario::read(text, keys, values.as_deref());
@@ -285,13 +284,13 @@ fn paper(name: &str, text: &str) -> Result<Paper, Failure> {
     })
 }
 
-/// The simulator, with the memory that its runs may take.
+/// The simulator, with its memory limit.
 static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
 
-/// The most runs of an experiment: what is known of each is kept until the last has ended.
+/// Most runs of an experiment: the data of each run is kept until the last has ended.
 const MOST_RUNS: u64 = 10_000_000;
 
-/// That an experiment has no more runs than can be handled.
+/// Checks that an experiment has not too many runs.
 fn check_runs(experiment: &Experiment) -> Result<(), Failure> {
     let plan = experiment.plan();
     let (points, each) = (plan.len() as u64, u64::from(plan.replications().max));
@@ -299,12 +298,12 @@ fn check_runs(experiment: &Experiment) -> Result<(), Failure> {
         Some(0..=MOST_RUNS) => Ok(()),
         _ => Err(Failure::request(format!(
             "{points} points with {each} replications of each are more than {MOST_RUNS} runs, the most that can be handled; \
-             --set and --replications make it fewer"
+             reduce them with --set and --replications"
         ))),
     }
 }
 
-/// The substrate called `name`: the only place that names one.
+/// The substrate called `name`. No other code knows the names.
 pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     match name {
         "sim" => Ok(SIMULATOR.get_or_init(Simulator::default)),
@@ -317,8 +316,7 @@ pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     }
 }
 
-/// Where an experiment runs unless somebody says where: in virtual time, or, where that can run no point of it and the next can
-/// run one, there.
+/// The default substrate: the first that can run a point.
 fn usual(experiment: &Experiment) -> Result<&'static dyn Substrate, Failure> {
     let plan = experiment.plan();
     let runs_in = |substrate: &dyn Substrate| {
@@ -343,11 +341,11 @@ pub fn allow_programs() {
 /// The names of all substrates.
 pub const SUBSTRATES: &[&str] = if cfg!(target_os = "linux") { &["sim", "netns"] } else { &["sim"] };
 
-/// Why a scenario is not run on the substrate called `on` as long as nobody allows its programs; nothing if it has none.
+/// The refusal of a scenario whose programs are not allowed on the substrate called `on`; `None` if it has no programs.
 pub fn not_allowed(scenario: &Scenario, on: &str) -> Option<Failure> {
     let (node, program) = scenario.first_program()?;
     Some(Failure::request(format!(
-        "node `{}` runs `{}` on this machine with your rights (--on {on}); if you trust the experiment file, allow it by \
+        "node `{}` runs `{}` on this machine with your rights (--on {on}); if you trust the experiment file, allow it with \
          --allow-programs",
         node.name,
         program.name()
@@ -360,12 +358,12 @@ pub fn namespaces() -> &'static netrig_netns::Namespaces {
     use netrig_netns::Namespaces;
 
     static NAMESPACES: OnceLock<Namespaces> = OnceLock::new();
-    // What runs in a node is this program, also if its file was replaced meanwhile.
+    // A node runs this program even if its file was replaced meanwhile.
     NAMESPACES.get_or_init(|| Namespaces::new("/proc/self/exe", journals()))
 }
 
-/// The journals of the testbeds: where `NETRIG_RUN_DIR` says, so that who has a folder of their own neither finds nor removes
-/// what others made.
+/// The journals of the testbeds, in the folder `NETRIG_RUN_DIR` if it is set. With a folder of their own, users neither find
+/// nor remove the testbeds of others.
 #[cfg(target_os = "linux")]
 pub fn journals() -> netrig_netns::Journals {
     use netrig_netns::Journals;

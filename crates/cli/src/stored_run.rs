@@ -1,4 +1,4 @@
-//! One run of a store: found by its identity, and made again.
+//! A run of a store: found by its identity, and made again.
 
 use netrig_experiment::{Assignment, Experiment, Plan, Run};
 use netrig_store::{ExperimentId, Replication, Store, StoreError};
@@ -15,13 +15,13 @@ pub fn find(store: &Store, id: &str) -> Result<(ExperimentId, Replication), Fail
     })
 }
 
-/// The stored replication of an experiment as a run that can be made again. Warns, if another build made it.
+/// A stored replication as a run that can be made again. Warns if another build made it.
 pub fn again(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<Run, Failure> {
     let on = &replication.run.substrate;
     if !substrate(on)?.repeats() {
         return Err(Failure::request(format!(
-            "a run on {on} happened in real time and cannot be made again: what was not kept then is gone. `run --traces` keeps \
-             a time line; on sim the same point can be made again"
+            "a run on {on} happened in real time and cannot be made again. Next time, `run --traces` keeps \
+             its time line; on sim the same point can be made again"
         )));
     }
     if replication.build != *BUILD {
@@ -31,7 +31,7 @@ pub fn again(store: &Store, experiment: ExperimentId, replication: &Replication)
     described(store, experiment, replication)
 }
 
-/// What was run in a stored replication of an experiment.
+/// The run of a stored replication.
 pub fn described(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<Run, Failure> {
     let text = store.experiment_file(experiment).map_err(Failure::failed)?;
     let experiment = Experiment::parse_runs("the stored file", &text).map_err(Failure::failed)?;

@@ -10,13 +10,13 @@ pub struct Study {
     pub name: &'static str,
     /// What it is about, in a line.
     pub title: &'static str,
-    /// Its experiments by their names after the slash; `experiment` is the one that the bare name runs.
+    /// Its experiments by the name after the slash; `experiment` is the one that the bare name runs.
     pub experiments: &'static [(&'static str, &'static str)],
     /// The values that stand in the paper's text.
     pub paper: Option<&'static str>,
-    /// What differs from the paper, and why.
+    /// The differences from the paper, with reasons.
     pub readme: Option<&'static str>,
-    /// Files that its experiments give to programs, by their names.
+    /// Files that its experiments give to programs, by name.
     pub files: &'static [(&'static str, &'static str)],
 }
 
@@ -149,7 +149,7 @@ impl Study {
     /// The text of one of its experiments, called `name`, with the files that it names.
     ///
     /// # Errors
-    /// If it names one that the study does not have: a defect, which a test finds.
+    /// If it names a file that the study does not have: a defect, which a test finds.
     pub fn whole(&self, name: &str, text: &str) -> Result<String, Diagnostics> {
         with_files(name, text, &self)
     }
@@ -177,9 +177,9 @@ impl FileReader for &Study {
     }
 }
 
-/// Whether a text, with the files that it names, is that of a shipped experiment to the letter: what it runs is netrig's own.
+/// Whether a text, with the files that it names, is exactly that of a shipped experiment, whose programs are netrig's own.
 pub fn is_shipped(text: &str) -> bool {
-    // The first line of a file is a comment, which names no files.
+    // The first line of a file is a comment and names no files.
     let begins_as = |own: &str| own.lines().next() == text.lines().next();
     let same = |study: &Study, name: &str, own: &str| {
         begins_as(own) && study.whole(name, own).is_ok_and(|own| own == text)
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// A file that is added to a study is not forgotten here.
+    /// Every file of a study is embedded.
     #[test]
     fn every_file_of_every_study_is_embedded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");

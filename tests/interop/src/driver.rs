@@ -66,7 +66,7 @@ impl fmt::Debug for User {
 /// Who netrig is.
 #[derive(Debug)]
 enum Host {
-    /// Nobody has come yet.
+    /// No peer has connected yet.
     Listening(Box<Listener>),
     /// It has its association.
     Associated(Box<Association>),
@@ -142,8 +142,8 @@ impl Driver {
         Self { host, wires: wires.collect(), user, outcome }
     }
 
-    /// Runs until the association is over and `done` says so too: until then the host goes on answering
-    /// what a peer sends that has not heard of the end.
+    /// Runs until the association is over and `done` returns true. Until then the host still answers messages of a peer that
+    /// has not yet received the end.
     ///
     /// # Panics
     /// If it takes too long, or a socket fails.

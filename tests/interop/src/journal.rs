@@ -43,7 +43,7 @@ impl Journal {
         &self.folder
     }
 
-    /// A name for a namespace that nobody else uses, written down.
+    /// A unique name for a namespace, written to the journal.
     pub fn name(&self, side: char) -> String {
         let name = format!("{}{side}", self.prefix);
         let file = fs::OpenOptions::new().create(true).append(true).open(self.folder.join(NAMESPACES));

@@ -1,5 +1,4 @@
-//! netrig's SCTP in real time, over raw IP between network namespaces, for tests against implementations
-//! that nobody here wrote.
+//! netrig's SCTP in real time, over raw IP between network namespaces, for tests against third-party implementations.
 //!
 //! * [`Driver`] is the real-time end: the sans-IO association or listener, raw sockets, a clock, and one
 //!   [`netrig_link::Line`] per path and direction, where packets are lost by named chance.

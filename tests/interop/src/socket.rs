@@ -59,7 +59,7 @@ impl RawSocket {
             match rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
                 Ok((len, _)) => return Ok(Some(parse(&buffer[..len]))),
                 Err(Errno::AGAIN) => return Ok(None),
-                // What an ICMP message told the socket, and a signal: neither is a packet.
+                // An ICMP error at the socket, or a signal: neither is a packet.
                 Err(Errno::INTR | Errno::CONNREFUSED | Errno::NETUNREACH | Errno::HOSTUNREACH) => {}
                 Err(other) => return Err(other.into()),
             }

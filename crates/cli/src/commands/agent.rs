@@ -10,7 +10,7 @@ use netrig_sip_tester::ExperimentTester;
 use crate::arguments::{self, InsteadOfAnAgent};
 use crate::failure::Failure;
 
-/// Serves the controller that speaks on standard input, until it has nothing more to say; or loads processors as long.
+/// Serves the controller on standard input until the input ends; or loads processors until then.
 pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
     match &arguments.instead {
         None => Agent::with_tester(&ExperimentTester)
@@ -18,7 +18,7 @@ pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
             .map_err(Failure::failed)?,
         Some(InsteadOfAnAgent::Load { share, processors }) => {
             let until = || {
-                // Who does not hear that it has begun does not wait for it, and an input that cannot be read has ended.
+                // A controller that closed the pipe does not wait for this line, and an input that cannot be read has ended.
                 let _ = writeln!(std::io::stdout(), "begun");
                 let _ = std::io::stdin().read_to_end(&mut Vec::new());
             };

@@ -16,8 +16,8 @@ use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print, print_json};
 use crate::request::ExperimentRequest;
 
-/// Says how far two stores' results of an experiment agree: ratio of means with its interval, point by point; and what
-/// was not the same when their runs were made.
+/// Prints how far two stores' results of an experiment agree: the ratio of means with its interval, point by point, and what
+/// differed when their runs were made.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let place = StoreVersion::of(&arguments.store, Path::new(STORE));
@@ -54,11 +54,11 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is called equal.
+/// The margin within which two results count as equal.
 struct Margin {
-    /// What the command says, of every response.
+    /// The margin of the command line, for every response.
     asked: Option<Fraction>,
-    /// What holds without it for responses of which the file asks nothing.
+    /// Without it, the margin of responses for which the file has none.
     usual: Fraction,
 }
 
@@ -67,7 +67,7 @@ impl Margin {
         Ok(Self { asked, usual: Fraction::new(0.05).map_err(Failure::failed)? })
     }
 
-    /// Asks for it, unless the file has asked.
+    /// Applies the margin, unless the file has one for this response.
     fn ask(&self, entry: &mut Agreement, design: &Design) {
         let silent = || design.response(&entry.response).is_none_or(|spec| spec.agreement.is_none());
         if let Some(margin) = self.asked.or_else(|| silent().then_some(self.usual)) {
@@ -75,7 +75,7 @@ impl Margin {
         }
     }
 
-    /// When two results agree.
+    /// The rule by which two results agree, as a sentence.
     fn says(&self, design: &Design) -> String {
         let silent = design.responses.iter().all(|(_, spec)| spec.agreement.is_none());
         let margin = self.asked.unwrap_or(self.usual);
@@ -83,15 +83,15 @@ impl Margin {
             format!("second / first agrees if its whole interval lies within 1 ± {margin}")
         } else {
             format!(
-                "they agree as the file asks; where it asks nothing of a response, if the whole interval of second / first \
+                "they agree by the margins of the file; a response without one agrees if the whole interval of second / first \
                  lies within 1 ± {margin}"
             )
         }
     }
 }
 
-/// Factors that the file has as constants, or no more, and that have one level at all points of each side, but not the
-/// same one: the points are compared although they differ in it, and it is told with what else was different.
+/// Factors that the file has as constants, or has no longer, and that have one level at all points of each side, but not the
+/// same level. The points are compared nevertheless, and the factor is listed among the differences.
 fn other_constants(request: &ExperimentRequest, first: &Side, second: &Side) -> BTreeSet<String> {
     let may_differ = |name: &String| {
         let levels = request.experiment.design.factor(name).map_or(1, |factor| factor.levels.len());
@@ -107,8 +107,7 @@ fn without(point: &Point, factors: &BTreeSet<String>) -> Point {
     point
 }
 
-/// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` in a store that goes without
-/// saying.
+/// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` for the default store.
 struct StoreVersion {
     store: PathBuf,
     version: Option<String>,
@@ -116,7 +115,7 @@ struct StoreVersion {
 
 impl StoreVersion {
     fn of(typed: &Path, unnamed: &Path) -> Self {
-        // A file may have the sign in its name.
+        // A file name may contain an `@`.
         let parts = typed.to_str().filter(|_| !typed.exists()).and_then(|text| text.rsplit_once('@'));
         let Some((store, version)) = parts else { return Self { store: typed.to_owned(), version: None } };
         let store = if store.is_empty() { unnamed.to_owned() } else { store.into() };
@@ -124,19 +123,19 @@ impl StoreVersion {
     }
 }
 
-/// One of the two that are compared.
+/// One of the two sides of a comparison.
 struct Side {
     store: PathBuf,
     kept: StoredResults,
     provenances: Provenances,
-    /// Of the version of the file.
+    /// Digest of the version of the file.
     digest: String,
-    /// Factors that its points have no more, with their levels.
+    /// Factors that were removed from its points, with their levels.
     constants: Point,
 }
 
 impl Side {
-    /// What a store has of the experiment, as if `name` were its substrate.
+    /// The runs of the experiment in a store, with `name` as their substrate.
     fn new(request: &ExperimentRequest, place: &StoreVersion, name: &str) -> Result<Self, Failure> {
         let path = place.store.display();
         if !place.store.exists() {
@@ -164,7 +163,7 @@ impl Side {
         })
     }
 
-    /// Takes constants out of its points, and keeps them in mind.
+    /// Moves constants from its points to `constants`.
     fn set_aside(&mut self, factors: &BTreeSet<String>) {
         let levels = factors
             .iter()
@@ -174,7 +173,7 @@ impl Side {
         self.kept.runs.iter_mut().for_each(|run| run.point = without(&run.point, factors));
     }
 
-    /// Leaves the points that the experiment has with the levels that were asked for.
+    /// Keeps only the points whose levels `--set` asks for.
     fn narrow(&mut self, request: &ExperimentRequest, constants: &BTreeSet<String>) -> Result<(), Failure> {
         let plan = request.experiment.plan();
         let wanted: BTreeSet<Point> =
@@ -191,15 +190,14 @@ impl Side {
         Ok(())
     }
 
-    /// Where, when and with what its runs were made, at one point or at all.
+    /// Where, when and with what its runs were made; at one point, or at all if `None`.
     fn origin(&self, point: Option<&Point>) -> RunOrigin {
         let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
         self.provenances.origin(&self.digest, &self.constants, here)
     }
 }
 
-/// The entry of a report's document, with what was not the same when its runs were made; over all
-/// points also with all that is known of their making.
+/// The entry of a report's document, with what differed when its runs were made. The entry of all points also has both origins.
 fn document(agreement: &Agreement, sides: [&Side; 2]) -> serde_json::Result<serde_json::Value> {
     let mut entry = serde_json::to_value(agreement)?;
     let all = agreement.factors.0.is_empty();

@@ -8,7 +8,7 @@ use crate::arguments::Doctor;
 use crate::build::BUILD;
 use crate::failure::{Failure, print_report};
 
-/// Says what this machine can do, and what would spoil a measurement on it.
+/// Prints what this machine can do, and what would spoil a measurement on it.
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let mut findings = vec![HostFinding::fine("netrig", BUILD.as_str())];
     findings.extend(machine_findings());
@@ -20,7 +20,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let text = || {
         let lines = findings.iter().map(|finding| finding.text() + "\n");
         lines.collect::<String>()
-            + "\nsim needs none of this: it runs in virtual time. What only takes longer on a slow machine is no fault."
+            + "\nsim needs none of this: it runs in virtual time. A slow machine only makes it take longer."
     };
     print_report(arguments.json, &findings, text)?;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! Which run of a store stands for a point where single runs are shown.
+//! The runs of a store that represent points where single runs are shown.
 
 use std::collections::BTreeMap;
 

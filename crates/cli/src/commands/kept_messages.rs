@@ -1,19 +1,19 @@
-//! Messages of the flows of SIP of runs that are kept.
+//! Messages of the SIP flows of runs that are kept.
 
 use crate::arguments::RunKeep;
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// The substrate whose runs have messages to be kept.
+/// The substrate whose runs can keep messages.
 const ON: &str = "netns";
 
-/// Has the runs that follow keep what was asked for.
+/// Orders that the following runs keep their messages.
 pub fn begin(typed: &RunKeep, request: &ExperimentRequest) -> Result<(), Failure> {
     let Some(policy) = typed.keep else { return Ok(()) };
     let others: Vec<_> =
         request.substrates.iter().map(|substrate| substrate.name()).filter(|name| *name != ON).collect();
     let why = format!(
-        "--keep {policy}: messages are kept of runs on {ON}; of a run on sim, `netrig export --run ID --pcapng --out FILE` writes the \
+        "--keep {policy}: only runs on {ON} keep messages; for a run on sim, `netrig export --run ID --pcapng --out FILE` writes the \
          packets, and `netrig sip show FILE` reads them"
     );
     if others.len() == request.substrates.len() {
@@ -33,7 +33,7 @@ pub fn begin(typed: &RunKeep, request: &ExperimentRequest) -> Result<(), Failure
     Ok(())
 }
 
-/// Says in lines what was kept of the runs that were made.
+/// One line per fact about the kept messages.
 #[cfg(target_os = "linux")]
 pub fn lines(typed: &RunKeep, ran: u64) -> Vec<String> {
     if typed.keep.is_none() {
@@ -42,7 +42,7 @@ pub fn lines(typed: &RunKeep, ran: u64) -> Vec<String> {
     crate::request::namespaces().take_kept().lines(ran, &typed.keep_to)
 }
 
-/// Nothing is kept where there is no such substrate.
+/// Only Linux has the substrate that keeps messages.
 #[cfg(not(target_os = "linux"))]
 pub fn lines(_typed: &RunKeep, _ran: u64) -> Vec<String> {
     Vec::new()

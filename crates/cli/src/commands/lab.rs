@@ -8,10 +8,10 @@ use crate::failure::Failure;
 /// Only Linux has namespaces.
 #[cfg(not(target_os = "linux"))]
 pub fn lab(_arguments: &Lab) -> Result<ExitCode, Failure> {
-    Err(Failure::request("a lab is made of Linux's network namespaces, and this is another system"))
+    Err(Failure::request("a lab needs Linux's network namespaces, which this system does not have"))
 }
 
-/// Holds a topology up until its command has ended, or somebody says so.
+/// Holds a topology up until its command has ended, or until Ctrl-C.
 #[cfg(target_os = "linux")]
 pub fn lab(arguments: &Lab) -> Result<ExitCode, Failure> {
     linux::lab(arguments)
@@ -35,16 +35,16 @@ mod linux {
     use crate::request::{ExperimentRequest, allow_programs, namespaces, not_allowed};
     use crate::studies::is_shipped;
 
-    /// Between two looks at whether somebody wants it to end.
+    /// Time between two checks for an interruption.
     const LOOK: Duration = Duration::from_millis(50);
 
-    /// How long a command may take to end when it is told to.
-    const PARTING: Duration = Duration::from_secs(2);
+    /// How long a command may take to end after it was asked to.
+    const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// Wants to know nothing: what passes a lab is for those who work in it.
-    struct Unheard;
+    /// Takes no samples: the packets of a lab are for its users.
+    struct NoSamples;
 
-    impl Sink for Unheard {
+    impl Sink for NoSamples {
         fn sample(&mut self, _subject: Subject, _sample: Sample) {}
 
         fn wants(&self, _quantity: &'static Quantity) -> bool {
@@ -71,13 +71,13 @@ mod linux {
             return Err(refusal);
         }
         if let Some(wanted) = &arguments.node {
-            knows(&run.scenario.nodes, wanted)?;
+            check_node(&run.scenario.nodes, wanted)?;
         }
         let interrupted = until_taken_down()?;
-        let mut lab = namespaces().lab(&run, Unheard, tell, &interrupted).map_err(of)?;
+        let mut lab = namespaces().lab(&run, NoSamples, pass_on, &interrupted).map_err(failure)?;
         eprint!("{}", lab.text());
         if plan.len() > 1 {
-            eprintln!("links as at {}, the first of {} points; --set chooses", run.point, plan.len());
+            eprintln!("links as at {}, the first of {} points; --set selects another", run.point, plan.len());
         }
         let code = match &arguments.node {
             Some(node) => command(&mut lab, node, &arguments.command, &interrupted)?,
@@ -87,23 +87,23 @@ mod linux {
                 ExitCode::SUCCESS
             }
         };
-        let (passed, Unheard) = lab.close().map_err(of)?;
+        let (passed, NoSamples) = lab.close().map_err(failure)?;
         let (offered, dropped) = (passed.balance.offered, passed.balance.dropped);
         eprintln!("links took {offered} packets and dropped {dropped}");
         passed.faults.iter().for_each(|fault| eprintln!("warning: {fault}"));
         Ok(code)
     }
 
-    /// That there is a node of this name.
-    fn knows(nodes: &[Node], wanted: &str) -> Result<(), Failure> {
+    /// Checks that there is a node of this name.
+    fn check_node(nodes: &[Node], wanted: &str) -> Result<(), Failure> {
         if nodes.iter().any(|node| node.name == wanted) {
             return Ok(());
         }
         let nodes = nodes.iter().map(|node| node.name.clone()).collect();
-        Err(of(LabError::NoNode { wanted: wanted.to_owned(), nodes }))
+        Err(failure(LabError::NoNode { wanted: wanted.to_owned(), nodes }))
     }
 
-    fn of(error: LabError) -> Failure {
+    fn failure(error: LabError) -> Failure {
         match error {
             LabError::NoNode { .. } | LabError::Unsupported(_) => Failure::request(error),
             LabError::Cancelled => Failure::Interrupted,
@@ -111,9 +111,9 @@ mod linux {
         }
     }
 
-    /// Passes on what a program of the file's wrote.
-    fn tell(node: &str, program: &str, line: &str) {
-        // If even stderr is closed there is nobody left to tell.
+    /// Passes on a line of output of one of the file's programs.
+    fn pass_on(node: &str, program: &str, line: &str) {
+        // If even stderr is closed, nothing can be printed.
         let _ = writeln!(std::io::stderr(), "{node} {program}: {line}");
     }
 
@@ -125,7 +125,7 @@ mod linux {
 
     /// Runs a command in a node, and gives its exit code.
     fn command(
-        lab: &mut Lab<Unheard>,
+        lab: &mut Lab<NoSamples>,
         node: &str,
         words: &[String],
         interrupted: &AtomicBool,
@@ -135,22 +135,22 @@ mod linux {
         };
         let mut command = Command::new(program);
         command.args(rest);
-        let mut process = lab.spawn(node, command).map_err(of)?;
-        // Ctrl-C at a terminal reaches the command too, and what it does then is its own affair. Elsewhere who wants the lab
-        // to end has told nobody else.
+        let mut process = lab.spawn(node, command).map_err(failure)?;
+        // Ctrl-C at a terminal reaches the command too, which decides what to do. Without a terminal only this process gets the
+        // signal.
         let ends_by_itself = std::io::stdin().is_terminal();
         loop {
             if let Some(status) = process.wait(LOOK).map_err(Failure::failed)? {
                 return Ok(code(status));
             }
             if !ends_by_itself && interrupted.load(Ordering::Relaxed) {
-                process.stop(PARTING).map_err(Failure::failed)?;
+                process.stop(STOP_TIMEOUT).map_err(Failure::failed)?;
                 return Ok(ExitCode::from(INTERRUPTED));
             }
         }
     }
 
-    /// A shell's: 128 and the signal's number, if that was its end.
+    /// As a shell: 128 plus the signal's number if a signal ended it.
     fn code(status: ExitStatus) -> ExitCode {
         use std::os::unix::process::ExitStatusExt;
         let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());

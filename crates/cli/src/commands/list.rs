@@ -8,10 +8,10 @@ use crate::arguments::List;
 use crate::failure::{Failure, print};
 use crate::studies::STUDIES;
 
-/// Runs whose identities are listed of each experiment; the export has them all.
+/// Number of runs that are listed of each experiment; the export has them all.
 const LISTED: u32 = 10;
 
-/// Lists the shipped studies, and what the store has.
+/// Lists the shipped studies, and the experiments and runs of the store.
 pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
     print("Studies:")?;
     for study in STUDIES {
@@ -20,10 +20,10 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
             print(format!("  {name}"))?;
         }
     }
-    print("`netrig show study NAME` tells what each asks.")?;
+    print("`netrig show study NAME` shows the questions of a study.")?;
     let path = &arguments.place.store;
     if !path.exists() {
-        return print(format!("\nThere is no store {} yet; `netrig run` makes one.", path.display()))
+        return print(format!("\nThere is no store {} yet; `netrig run` creates one.", path.display()))
             .map(|()| ExitCode::SUCCESS);
     }
     let store = Store::open_read_only(path).map_err(Failure::request)?;
@@ -44,10 +44,10 @@ pub fn list(arguments: &List) -> Result<ExitCode, Failure> {
             let (id, number) = (&replication.run.identity, replication.number);
             print(format!("    {id:.12}  {number:>3}  {}", replication.point))?;
         }
-        // Another process may have added some meanwhile.
+        // Another process may have added runs meanwhile.
         let others = entry.runs.saturating_sub(runs.len() as u64);
         if others > 0 {
-            print(format!("    … and {others} more, which `netrig export` has"))?;
+            print(format!("    … and {others} more; `netrig export` has them all"))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! The verbs, a file each; those with parts of their own a folder.
+//! The subcommands: a file or a folder each.
 
 mod agent;
 mod check;

@@ -16,9 +16,9 @@ use crate::failure::{Failure, print};
 use crate::progress::words;
 use crate::request::ExperimentRequest;
 
-/// Points of which one run is made to learn what a run costs.
+/// Number of points at which one run is tried to estimate the cost of a run.
 const TRIED: usize = 3;
-/// A run is given up after so long, and the rest of it estimated from what was done.
+/// A trial is stopped after this time, and the rest of the run is estimated.
 const TRIAL: Duration = Duration::from_millis(3);
 
 /// Shows points and runs, and what they will cost.
@@ -45,7 +45,7 @@ pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many of the runs a store has; nothing without a store.
+/// How many of the runs a store has; `None` without a store.
 fn already_made(request: &ExperimentRequest, path: &Path) -> Result<Option<String>, Failure> {
     if !path.exists() {
         return Ok(None);
@@ -60,7 +60,7 @@ fn already_made(request: &ExperimentRequest, path: &Path) -> Result<Option<Strin
     }))
 }
 
-/// What the runs will take, from runs of a few points spread over the plan.
+/// The time that the runs will take, from trials at a few points spread over the plan.
 fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
     let stride = plan.len().div_ceil(TRIED).max(1);
     let (mut spent, mut tried) = (Duration::ZERO, 0u32);
@@ -69,9 +69,9 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         if substrate.check(&run).is_err() {
             continue;
         }
-        // Nothing is built, and no program started, to learn how long a run in real time takes.
+        // A run in real time takes as long as it lasts: no testbed is built and no program started.
         spent += if substrate.repeats() {
-            trial(&run, substrate).map_err(|error| told_of(&run, error))?
+            trial(&run, substrate).map_err(|error| trial_failure(&run, error))?
         } else {
             run.scenario.duration.into()
         };
@@ -94,7 +94,7 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
     Ok(format!("{name}: {about} {each} a run, {} for all with {jobs} at the same time", words(total)))
 }
 
-/// What a run takes.
+/// How long a run takes.
 fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, RunError> {
     let cancel = AtomicBool::new(false);
     let start = Instant::now();
@@ -107,26 +107,26 @@ fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, RunError> {
     }
 }
 
-/// Why a run of a point cannot be tried.
-fn told_of(run: &Run, error: RunError) -> Failure {
+/// Why the trial of a run failed.
+fn trial_failure(run: &Run, error: RunError) -> Failure {
     let point = run.point.to_string();
     let of = if point.is_empty() { String::new() } else { format!(" of the point {point}") };
     Failure::failed(format!("the first run{of} was tried: {error}"))
 }
 
-/// Follows a run by its samples of intervals, and gives it up after [`TRIAL`].
+/// Follows a run by its interval samples, and stops it after [`TRIAL`].
 struct TrialSink<'a> {
     start: Instant,
     cancel: &'a AtomicBool,
-    /// Not if the run ends when its flows do: how long it lasts shows only in the end.
+    /// False if the run ends with its flows: how long it lasts is known only at its end.
     gives_up: bool,
-    /// Moments of the first and the last interval, and when they were told: what is before the first may be set-up.
+    /// The first and the last interval, and when they were reported. Before the first, time may have gone into set-up.
     first: Option<(netrig_core::Instant, Duration)>,
     last: (netrig_core::Instant, Duration),
 }
 
 impl TrialSink<'_> {
-    /// What the whole run takes, if the rest of it goes on as between the first interval and the last.
+    /// The time of the whole run, if it goes on as between the first interval and the last.
     fn estimate(&self, run: &Run) -> Duration {
         let (at, spent) = self.last;
         let (from, before) = self.first.unwrap_or_default();
@@ -138,7 +138,7 @@ impl TrialSink<'_> {
 
 impl Sink for TrialSink<'_> {
     fn sample(&mut self, _: Subject, sample: Sample) {
-        // Others are told whenever something happens.
+        // Other samples come whenever something happens.
         if sample.quantity.kind != QuantityKind::Count || sample.at <= self.last.0 {
             return;
         }

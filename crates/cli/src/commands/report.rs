@@ -18,7 +18,7 @@ use crate::failure::{Failure, print};
 use crate::output;
 use crate::request::ExperimentRequest;
 
-/// Writes the report of what the store has; runs nothing.
+/// Writes the report of the runs in the store; makes none.
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let out = arguments.out.as_deref().map(|out| Ok((out, Form::of(out)?))).transpose()?;
@@ -39,20 +39,20 @@ pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a store has of an experiment.
+/// An experiment's runs in a store.
 pub struct Stored {
     pub store: Store,
-    /// Judged.
+    /// With verdicts on the claims.
     pub results: Results,
-    /// Whether the store has every run that was asked for.
+    /// Whether the store has every requested run.
     pub is_complete: bool,
 }
 
-/// The store, and what it has of an experiment as it was asked for, judged. Nothing is run.
+/// Opens the store, and judges the requested runs of an experiment in it. Makes no run.
 pub fn stored(request: &ExperimentRequest, path: &Path) -> Result<Stored, Failure> {
     if !path.exists() {
         return Err(Failure::request(format!(
-            "there is no store {}; `netrig run` makes one",
+            "there is no store {}; `netrig run` creates one",
             path.display()
         )));
     }
@@ -69,7 +69,7 @@ pub fn stored(request: &ExperimentRequest, path: &Path) -> Result<Stored, Failur
     Ok(Stored { store, results, is_complete: !ended.interrupted })
 }
 
-/// The report of results, with its figures of single runs.
+/// The report of results, with figures of single runs.
 pub fn of<'a>(
     request: &'a ExperimentRequest,
     results: &'a Results,
@@ -92,7 +92,7 @@ pub fn of<'a>(
     Ok(report)
 }
 
-/// A form of report, by the ending of its file.
+/// The format of a report, by the ending of its file.
 #[derive(Clone, Copy)]
 pub enum Form {
     Html,
@@ -102,7 +102,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that the file's ending asks for.
+    /// The format of this file.
     pub fn of(out: &Path) -> Result<Self, Failure> {
         match out.extension().and_then(|ending| ending.to_str()) {
             Some("html" | "htm") => Ok(Self::Html),
@@ -116,7 +116,7 @@ impl Form {
         }
     }
 
-    /// Writes the report in this form.
+    /// Writes the report in this format.
     pub fn write(self, report: &Report<'_>, made: &Coverage, out: &Path) -> Result<(), Failure> {
         let text = match self {
             Self::Html => report.html() + &made.comment(),

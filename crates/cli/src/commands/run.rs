@@ -20,7 +20,7 @@ use crate::progress::ProgressLine;
 use crate::request::{ExperimentRequest, allow_programs, not_allowed};
 use crate::studies::is_shipped;
 
-/// Runs what the store does not have, prints responses and verdicts, and writes the report.
+/// Makes the runs that the store lacks, prints responses and verdicts, and writes the report.
 pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     for warning in request.experiment.warnings().all() {
@@ -38,7 +38,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     kept_messages::begin(&arguments.keep, &request)?;
     let provenance = [provenance(&BUILD, &[])];
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
-    // What repeats itself is in memory; all else builds something that must not outlive it.
+    // Repeatable runs exist in memory only; others build something that must be removed at the end.
     let in_memory = request.substrates.iter().all(|substrate| substrate.repeats());
     let cancel = if in_memory { until_interrupted()? } else { until_taken_down()? };
     let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
@@ -78,13 +78,13 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
         Err(other) => return Err(other),
     }
     if ended.interrupted {
-        eprintln!("interrupted: what was done is kept; the same command goes on where this one stopped");
+        eprintln!("interrupted: finished runs are kept; the same command continues with the others");
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(code(&results, arguments.require_claims))
 }
 
-/// Lets the experiment run programs of others if that was allowed, and refuses one that was not and would.
+/// Allows the experiment's programs if `allowed`; otherwise refuses an experiment that would run one.
 fn permit(request: &ExperimentRequest, allowed: bool) -> Result<(), Failure> {
     if allowed {
         allow_programs();
@@ -92,7 +92,7 @@ fn permit(request: &ExperimentRequest, allowed: bool) -> Result<(), Failure> {
     }
     let plan = request.experiment.plan();
     for place in 0..plan.len() {
-        // What is wrong with a point is told where it is run.
+        // Errors of a point are reported when it is run.
         let Ok(run) = plan.run(place, 1) else { continue };
         if run.scenario.first_program().is_none() {
             continue;

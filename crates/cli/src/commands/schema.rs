@@ -13,12 +13,12 @@ use crate::failure::{Failure, print};
 /// `netrig schema`.
 #[derive(Debug, Args)]
 pub struct Schema {
-    /// Of what
+    /// The document whose schema is printed
     #[arg(long, value_enum, default_value_t = Of::Experiment)]
     pub of: Of,
 }
 
-/// What has a schema.
+/// A document with a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Of {
     /// Experiment files
@@ -55,7 +55,7 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The schema of what is written: what may be left out on reading stands there.
+/// The schema for writing: fields that a reader may leave out are required.
 fn written<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().into()
 }

@@ -71,7 +71,7 @@ fn entry(constant: &Constant) -> String {
     format!("{name} = {value}\n    {doc}\n    source: {source}\n")
 }
 
-/// A preset with all its constants; without a name, what there is.
+/// A preset with all its constants; without a name, the list of presets.
 fn presets(name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
         return Preset::ALL.iter().try_for_each(|preset| {
@@ -91,14 +91,14 @@ fn presets(name: Option<&str>) -> Result<(), Failure> {
     print(asymmetry_of(preset))
 }
 
-/// How asymmetric a preset is: of the longest packets, and acknowledgements of TCP with time stamps over IPv4.
+/// How asymmetric a preset is, for packets of its MTU and TCP acknowledgements with time stamps over IPv4.
 fn asymmetry_of(preset: Preset) -> String {
     const ACKNOWLEDGEMENT: u32 = 20 + 20 + 12;
     let [up, down] = preset.lines();
     let longest = down.mtu.and_then(|mtu| u32::try_from(mtu.bytes()).ok()).unwrap_or(1500);
     let k = asymmetry(&down, &up, longest, ACKNOWLEDGEMENT);
     format!(
-        "asymmetry k = {k:.2} (RFC 3449 section 3.1, of packets of {longest} B and acknowledgements of {ACKNOWLEDGEMENT} B)"
+        "asymmetry k = {k:.2} (RFC 3449 section 3.1, for packets of {longest} B and acknowledgements of {ACKNOWLEDGEMENT} B)"
     )
 }
 
@@ -117,7 +117,7 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
         print(format!("  {name}: {value} {}", response.unit))?;
     }
     if let Some(lasted) = stored.end.lasted() {
-        print(format!("  ended at {lasted}: the flows that it waited for were done"))?;
+        print(format!("  ended at {lasted}: its flows were done"))?;
     }
     if let Some(why) = stored.end.why() {
         print(format!("  does not count: {why}"))?;
@@ -129,7 +129,7 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
     time_line(&store, experiment, &replication)
 }
 
-/// What happened and when, as the store has it; of a run that was not traced, as it happens when it is made again.
+/// The time line that the store has. A run that was not traced is made again for it.
 fn time_line(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<(), Failure> {
     let stored = store.notes(&replication.run.identity).map_err(Failure::failed)?;
     if !stored.is_empty() {
@@ -141,7 +141,7 @@ fn time_line(store: &Store, experiment: ExperimentId, replication: &Replication)
     let ended = substrate.run(&run, &mut trace, &AtomicBool::new(false));
     print("")?;
     trace.notes().iter().try_for_each(|note| line(note.at, &note.text))?;
-    // Of a run that fails, the time line up to there has been told.
+    // The time line of a failed run is printed up to the failure.
     ended.map(drop).map_err(Failure::failed)
 }
 

@@ -14,11 +14,11 @@ use crate::request::ExperimentRequest;
 
 /// A figure over the time of runs, one of each point that it shows.
 ///
-/// Simulated runs are made again, for they give the same trace each time, and a store of all traces would be a hundred times as
-/// large. Of a substrate that does not repeat its runs they are the first that counts of each point, of which the store has kept
-/// what the figure draws.
+/// Simulated runs are made again: they give the same trace each time, and a store with all traces would be a hundred times as
+/// large. On other substrates the figure shows the first run of each point that counts; the store has kept the series of the
+/// figure.
 ///
-/// If `cancel` is set meanwhile the figure shows the runs that were made again by then.
+/// If `cancel` is set meanwhile, the figure shows the runs that were made again by then.
 pub fn traced(
     (request, results, store): (&ExperimentRequest, &Results, &Store),
     (id, spec): (&str, &FigureSpec),
@@ -53,8 +53,8 @@ pub fn traced(
     }
     if missing > 0 {
         eprintln!(
-            "figure `{id}`: the store has no series of {missing} of its runs: they were measured before the file had such a \
-             figure, and cannot be had later; with another store they are made anew"
+            "figure `{id}`: the store has no time series of {missing} of its runs, which were measured before the file had this \
+             figure; with a new store they are measured again"
         );
     }
     let traced: Vec<_> = runs
@@ -70,7 +70,7 @@ pub fn traced(
     Ok(spec.trace(id, design, &traced))
 }
 
-/// What a run reports when it is made again, and how long it was; nothing if that was cancelled.
+/// The trace of a run that is made again, and how long the run was; `None` if cancelled.
 fn again(
     substrate: &dyn Substrate,
     run: &Run,
@@ -84,7 +84,7 @@ fn again(
     }
 }
 
-/// What a figure draws of the series that the store has kept of a run.
+/// The part of a stored run's series that a figure draws.
 fn recorded(series: &[TimeSeries], spec: &FigureSpec, run: &Run) -> Trace {
     let mut trace = Trace::new();
     for (subject, quantity) in spec.draws(run) {

@@ -1,11 +1,11 @@
-//! Which version of an experiment's file a store's runs are of.
+//! The version of an experiment's file to which runs of a store belong.
 
 use netrig_store::{ExperimentEntry, Store};
 
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// The runs that are meant: those of a version of the file, of one build or of the latest.
+/// The selected runs: those of a version of the file, and of one build or of the latest.
 pub struct Version {
     /// The version of the file.
     pub file: ExperimentEntry,
@@ -13,11 +13,10 @@ pub struct Version {
     pub build: Option<String>,
 }
 
-/// The fewest characters by which a version is named.
+/// The fewest characters that select a version.
 const FEWEST: usize = 4;
 
-/// The latest version of the file that `store` has runs of. If it is not the one that was asked for, a line on
-/// stderr says so.
+/// The latest version of the file of which `store` has runs. If it is not the requested file, a warning goes to stderr.
 pub fn latest(store: &Store, request: &ExperimentRequest) -> Result<ExperimentEntry, Failure> {
     let (name, place) = (&request.experiment.design.name, store.path().display());
     let version = versions(store, request)?
@@ -25,29 +24,29 @@ pub fn latest(store: &Store, request: &ExperimentRequest) -> Result<ExperimentEn
         .ok_or_else(|| Failure::request(format!("the store {place} has no runs of `{name}`")))?;
     if store.experiment_file(version.id).map_err(Failure::failed)? != request.experiment.text() {
         eprintln!(
-            "warning: the runs of `{name}` in {place} are of another version of its file, {:.8} of {}",
+            "warning: the runs of `{name}` in {place} belong to another version of its file, {:.8} of {}",
             version.digest, version.added
         );
     }
     Ok(version)
 }
 
-/// The version that `named` begins: of the file by its digest, or of netrig by its build or the commit in it.
+/// The version that begins with `named`: a digest of the file, a build of netrig, or the commit in it.
 pub fn named(store: &Store, request: &ExperimentRequest, named: &str) -> Result<Version, Failure> {
     let refuse = |why: &str| {
         let (name, place) = (&request.experiment.design.name, store.path().display());
         Err(Failure::request(format!(
-            "@{named}: {why}; `netrig list --store {place}` shows what there is of `{name}`"
+            "@{named}: {why}; `netrig list --store {place}` shows the versions of `{name}`"
         )))
     };
     if named.len() < FEWEST {
-        return refuse("a version is named by at least four characters");
+        return refuse("a version needs at least four characters");
     }
     let mut found: Vec<Version> = Vec::new();
     for file in versions(store, request)? {
         let runs = store.replications(file.id).map_err(Failure::failed)?;
         for build in runs.into_iter().map(|run| run.build).filter(|build| is_build(build, named)) {
-            // A build's runs are looked for in the latest version of the file that it ran.
+            // The runs of a build are those of the latest version of the file that it ran.
             found.retain(|known| known.build.as_ref() != Some(&build));
             found.push(Version { file: file.clone(), build: Some(build) });
         }
@@ -57,8 +56,8 @@ pub fn named(store: &Store, request: &ExperimentRequest, named: &str) -> Result<
     }
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
-        (Some(_), false) => refuse("more than one version begins so"),
-        (None, _) => refuse("no version of the file and no build begins so"),
+        (Some(_), false) => refuse("more than one version begins with it"),
+        (None, _) => refuse("no version of the file and no build begins with it"),
     }
 }
 
@@ -66,7 +65,7 @@ fn is_build(build: &str, named: &str) -> bool {
     build.starts_with(named) || build.split_once('+').is_some_and(|(_, commit)| commit.starts_with(named))
 }
 
-/// The versions of the file that have runs, the latest last.
+/// The versions of the file that have runs, oldest first.
 fn versions(store: &Store, request: &ExperimentRequest) -> Result<Vec<ExperimentEntry>, Failure> {
     let mut versions = store.experiments().map_err(Failure::failed)?;
     versions.retain(|version| version.name == request.experiment.design.name && version.runs > 0);

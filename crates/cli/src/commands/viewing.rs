@@ -1,4 +1,4 @@
-//! What a viewer saw of the video of a stored run: the packets that came, decoded.
+//! The video of a stored run as a viewer saw it: the received packets, decoded.
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_core::{Instant, Quantity, Subject};
@@ -8,11 +8,11 @@ use netrig_store::{Store, TimeSeries};
 
 use crate::failure::Failure;
 
-/// A flow of video as it was seen at its end.
+/// A video flow as it was seen at its end.
 pub struct Viewing {
-    /// By its packets.
+    /// Quality by packets.
     pub quality: VideoQuality,
-    /// By its pictures, as ffmpeg decodes them.
+    /// The pictures, as ffmpeg decodes them.
     pub watched: WatchedClip,
 }
 
@@ -20,8 +20,8 @@ impl Viewing {
     /// What came to the flow at this place of the scenario in the run of this identity; nothing if the flow carries no
     /// video, or the store has kept nothing of it.
     ///
-    /// A substrate in real time sends the clip's packets themselves and counts one that arrives if no byte of it was
-    /// changed, so that with their numbers the store has what was received; a simulated one sends their lengths.
+    /// A substrate in real time sends the clip's packets themselves, and counts an arrived packet only if no byte has changed.
+    /// A simulated one sends packets of the same lengths. So the packet numbers say what was received.
     pub fn of(
         store: &Store,
         identity: &str,
@@ -38,18 +38,18 @@ impl Viewing {
         if sent == 0.0 {
             return Ok(None);
         }
-        let heard = numbers.iter().zip(delays).map(|((at, number), (_, delay_s))| MediaArrival {
+        let arrivals = numbers.iter().zip(delays).map(|((at, number), (_, delay_s))| MediaArrival {
             number: *number as u64,
             sent_s: at.as_secs_f64() - delay_s,
             delay_s: *delay_s,
         });
-        let quality = VideoQuality::of(video, 0, sent as u64, heard)
+        let quality = VideoQuality::of(video, 0, sent as u64, arrivals)
             .map_err(|why| Failure::failed(format!("flow `{}`: {why}", flow.name)))?;
         let watched = watch(&video.clip(), &quality.came).map_err(Failure::failed)?;
         Ok(Some(Self { quality, watched }))
     }
 
-    /// What is to be said of one of its pictures, and of all.
+    /// One picture and all pictures, in words.
     pub fn says(&self, picture: usize) -> String {
         let Some(shown) = self.watched.shown.get(picture) else { return String::new() };
         let likeness = match shown.psnr_db.is_finite() {
@@ -70,7 +70,7 @@ impl Viewing {
     }
 }
 
-/// A state in a word.
+/// The name of a state.
 pub const fn word(state: PictureState) -> &'static str {
     match state {
         PictureState::Intact => "intact",

@@ -1,4 +1,4 @@
-//! Figures over the pictures of a video: what each run's viewer saw, with a picture side by side.
+//! Figures over the pictures of a video as each run's viewer saw them, with one picture side by side.
 
 use netrig_experiment::{FigureSpec, Legend, PointResult, Results, Run, Status, WatchedRun};
 use netrig_probe::video::{VideoFrame, WatchedClip, has_ffmpeg, png, worst};
@@ -19,7 +19,7 @@ struct Viewer<'a> {
 }
 
 impl Viewer<'_> {
-    /// What is said of the picture of this number as it was seen.
+    /// A picture as this viewer saw it, in words.
     fn says(&self, request: &ExperimentRequest, place: usize) -> String {
         let made = match request.substrates.iter().find(|on| on.name() == self.substrate) {
             Some(on) if !on.repeats() => "the packets that were received",
@@ -33,8 +33,8 @@ fn picture(legend: Option<Legend>, says: String, frame: &VideoFrame) -> Result<P
     Ok(Picture { legend, says, png: png(frame).map_err(Failure::failed)? })
 }
 
-/// Adds a figure over pictures to a report, and a picture beside each other as it was sent and as each viewer saw it. It is
-/// made of what the store has kept of the first valid replication of each point.
+/// Adds to a report a figure over pictures, and one picture side by side as sent and as each viewer saw it. Both show the first
+/// valid replication of each point in the store.
 pub fn watched<'a>(
     report: Report<'a>,
     (request, results, store): (&ExperimentRequest, &Results, &Store),
@@ -42,7 +42,7 @@ pub fn watched<'a>(
 ) -> Result<Report<'a>, Failure> {
     if !has_ffmpeg() {
         eprintln!(
-            "ffmpeg is not here, so figure `{id}` shows no pictures; on Debian: apt-get install ffmpeg"
+            "ffmpeg is not installed, so figure `{id}` shows no pictures; on Debian: apt-get install ffmpeg"
         );
         return Ok(report.with_figure(spec.watched(id, &request.experiment.design, &[])));
     }
@@ -69,7 +69,7 @@ pub fn watched<'a>(
         return Ok(report);
     };
     let Some(sent) = first.frame_sent(place) else { return Ok(report) };
-    let says = format!("picture {place} of the stream, the one that was damaged most to anybody");
+    let says = format!("picture {place} of the stream, the most damaged one of all viewers");
     let mut pictures = vec![picture(None, says, sent)?];
     for viewer in &viewers {
         let Some(shown) = viewer.viewing.watched.shown.get(place) else { continue };
@@ -81,7 +81,7 @@ pub fn watched<'a>(
     Ok(report.with_pictures(id, pictures))
 }
 
-/// Who saw what the figure shows.
+/// The viewers that the figure shows.
 fn viewers<'a>(
     request: &ExperimentRequest,
     results: &'a Results,

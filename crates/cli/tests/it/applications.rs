@@ -1,5 +1,5 @@
-//! Servers and programs of others, and real video, in experiments on the testbed of namespaces. As root on Linux; elsewhere
-//! each test says that it was skipped.
+//! Other programs and servers, and real video, in experiments on the testbed of namespaces. As root on Linux; otherwise each
+//! test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
-/// Two hosts on a line, and what `rest` adds.
+/// Two hosts on a line, with the content of `rest`.
 fn experiment(rest: &str) -> tempfile::TempDir {
     let file = format!(
         r#"
@@ -48,13 +48,13 @@ fn run(folder: &Path, on: &str, more: &[&str]) -> (Option<i32>, Value, String) {
     (ended.status.code(), document, text(&ended.stderr))
 }
 
-/// What one substrate made of the only point.
+/// The result of one substrate at the only point.
 fn point<'a>(document: &'a Value, substrate: &str) -> &'a Value {
     let points = document["points"].as_array().expect("there are points");
     points.iter().find(|point| point["substrate"] == substrate).expect("the substrate has the point")
 }
 
-/// What was measured, also if the run does not count.
+/// The measured values, also if the run does not count.
 fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     point(document, substrate)["responses"][response]["runs"][0]["value"].as_f64()
 }
@@ -67,8 +67,8 @@ fn time_lines(folder: &Path) -> String {
     ids.map(|id| text(&netrig(folder, &["show", "run", id]).stdout)).collect()
 }
 
-/// One million bytes take 2 s on a line of 4 Mbit/s, and with 52 B of headers to each 1448 of them 3.6 % more; the rest is
-/// how a window opens, and what was lost on the way.
+/// One million bytes take 2 s on a line of 4 Mbit/s, and 3.6 % more with 52 B of headers to each 1448 of them; the rest is the
+/// opening of a window and losses.
 #[test]
 fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
     if !can(&["/usr/sbin/vsftpd"]) {
@@ -103,26 +103,26 @@ metric = "packets_sent"
         for time in [modelled, real] {
             assert!((2.0..2.4).contains(&time), "{direction}: {modelled} s modelled, {real} s real");
         }
-        // The window opens beyond what the queue holds, so both send something again.
+        // The window opens beyond the queue's size, so both retransmit.
         let shares = ["sim", "netns"].map(|on| value(&document, on, "again"));
         for share in shares {
             assert!(share.is_some_and(|share| (0.01..0.2).contains(&share)), "{direction}: {shares:?}");
         }
-        // What the network carries of the file is known by the server's port for data; the commands are none of it.
+        // The network's share of the file is identified by the server's data port; the commands are not part of it.
         let [modelled, real] = ["sim", "netns"].map(|on| value(&document, on, "wire").unwrap_or(0.0));
         let ratio = real / modelled;
         assert!(
             (0.9..1.1).contains(&ratio),
             "{direction}: {modelled} B/s on the modelled wire, {real} on this"
         );
-        // Only the client's end is asked.
+        // Only the client's end is read.
         assert!(value(&document, "sim", "sent").is_some() && value(&document, "netns", "sent").is_none());
         let line = time_lines(folder.path());
         assert!(line.contains("vsftpd") && line.contains("SHA-256"), "{line}");
     }
 }
 
-/// A server that says who it is once it listens.
+/// A server that prints its identity when it listens.
 const PROGRAM: &str = r#"
 [node.b]
 application = { kind = "program", command = ["sh", "{folder}/serve", "{address:a}"], ready = "says:ready", packages = ["dash"], files = { serve = "echo ready at {address} for $1; exec sleep 1000" } }
@@ -156,7 +156,7 @@ fn a_program_runs_on_its_node_if_it_is_allowed_to() {
     assert_eq!(value(&document, "netns", "loss"), Some(0.0), "{document:#}");
     let line = time_lines(folder.path());
     assert!(line.contains("sh: ready at 10.0.0.2 for 10.0.0.1"), "{line}");
-    // Journals tell of a folder before it is made, so nothing of it is left when they are gone.
+    // Journals name a folder before it is made, so nothing of it remains when they are removed.
     let left = netrig(folder.path(), &["doctor"]);
     assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
 }
@@ -190,12 +190,12 @@ fn a_program_that_ends_before_it_is_ready_fails_its_run() {
     );
 }
 
-/// What `ip netns` calls the node of a testbed.
+/// The node's name in `ip netns`.
 fn namespace(id: &str, node: &str) -> PathBuf {
     Path::new("/run/netns").join(format!("netrig-{id}-{node}"))
 }
 
-/// Numbers of the processes of a testbed, but for zombies, whose environment is empty.
+/// Process numbers of a testbed, except zombies, whose environment is empty.
 fn processes(id: &str) -> Vec<String> {
     let mark = format!("NETRIG_TESTBED={id}");
     let entries = std::fs::read_dir("/proc").expect("processes are listed").flatten();
@@ -224,7 +224,7 @@ fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
     let (code, _, refused) = lab(&[]);
     let (_, _, refused_run) = run(folder.path(), "netns", &[]);
     assert_eq!(code, Some(2), "{refused}");
-    // A run warns of the file before.
+    // A run warns of the file first.
     assert!(refused_run.ends_with(&refused), "in the same words: {refused}{refused_run}");
 
     let (code, out, told) = lab(&["--allow-programs"]);
@@ -246,7 +246,7 @@ fn a_lab_says_which_of_its_programs_ended_and_how() {
     let gate = scratch.path().join("gate").display().to_string();
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
     assert!(Command::new("mkfifo").arg(&gate).status().expect("mkfifo starts").success());
-    // Lets the program end, and ends itself when it has.
+    // Lets the program end, and ends itself afterwards.
     let words =
         "echo > $0; while [ -n \"$(ip netns pids $(ip netns identify | sed s/-a$/-b/))\" ]; do :; done";
     let ended = netrig(
@@ -280,7 +280,7 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
     }
     kill_process(Pid::from_child(&lab), Signal::INT).expect("it still runs");
     assert_eq!(lab.wait().expect("it ends").code(), Some(130));
-    // It never stood, and says nothing of links.
+    // It was never built, and reports no links.
     assert_eq!(told.collect::<Vec<_>>(), ["interrupted before there was anything to show"]);
     for node in ["a", "b"] {
         assert!(!namespace(&id, node).exists(), "{node} of {id} is still there");
@@ -293,7 +293,7 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What a run's kernels are told of Multipath TCP those of a lab are told too.
+/// The Multipath TCP settings of a run's kernels are those of a lab's too.
 #[test]
 fn a_lab_has_the_paths_of_multipath_tcp() {
     if !can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) {
@@ -375,7 +375,7 @@ of = "flow.video"
         let _ = writeln!(std::io::stderr(), "the machine was too busy: {document:#}");
         return;
     }
-    // As it was sent, as it came in the simulation, as it came in real time: what two decoders made of the same packets.
+    // As sent, as received in the simulation, as received in real time: two decoders' results for the same packets.
     let pictures = ["applied-seen-1.png", "applied-seen-2.png", "applied-seen-3.png"]
         .map(|name| std::fs::read(folder.path().join(name)).unwrap_or_else(|_| panic!("no {name}: {told}")));
     assert!(pictures[0].starts_with(b"\x89PNG\r\n\x1a\n") && pictures[0] != pictures[1]);

@@ -1,5 +1,5 @@
-//! What was lost or delayed by this machine, and not by the network of the experiment, makes a run invalid, with the place.
-//! As root on Linux; elsewhere each test says that it was skipped.
+//! Loss or delay by this machine, and not by the network of the experiment, makes a run invalid, with the place. As root on
+//! Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -11,10 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::{Sample, Sink, Subject};
-
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder};
+use crate::common::path_lab::DiscardingSink;
 use crate::common::{netrig, text};
 
 /// Two hosts with a router between them, over which datagrams of `size` go in this version of IP; the first two nodes may have
@@ -61,21 +60,14 @@ metric = "datagram_loss"
     )
 }
 
-/// Wants nothing.
-struct Unheard;
-
-impl Sink for Unheard {
-    fn sample(&mut self, _subject: Subject, _sample: Sample) {}
-}
-
-/// Why the run is worth nothing, and what its links dropped.
+/// Why the run is invalid, and the drops of its links.
 fn verdict(experiment: &str) -> (String, u64) {
-    let outcome = carry_out(&run(experiment, 0), &mut Unheard, &AtomicBool::new(false));
+    let outcome = carry_out(&run(experiment, 0), &mut DiscardingSink, &AtomicBool::new(false));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     (outcome.invalid.unwrap_or_default(), outcome.balance.dropped)
 }
 
-/// Datagrams that are cut into fragments and put together again are all accounted for.
+/// Fragmented and reassembled datagrams are all accounted for.
 #[test]
 fn what_no_kernel_loses_is_nobodys_fault() {
     if !can(&[]) {
@@ -111,7 +103,7 @@ fn what_does_not_reach_its_link_is_told() {
     if !can(&[]) {
         return;
     }
-    // Datagrams that are not cut any more: no link takes such frames.
+    // Datagrams that are not fragmented any more: no link carries such frames.
     let raises = "sleep 0.5; ip link set dev access mtu 9000; sleep 0.7; \
                   ip link set dev access mtu 1500; sleep 100";
     for ip in [4, 6] {
@@ -121,7 +113,7 @@ fn what_does_not_reach_its_link_is_told() {
     }
 }
 
-/// Not only "permission denied": who is not root is told what to do.
+/// Not only "permission denied": without root the message gives a remedy.
 #[test]
 fn without_root_is_said_what_needs_it_and_what_does_not() {
     if !can(&[]) {
@@ -129,7 +121,7 @@ fn without_root_is_said_what_needs_it_and_what_does_not() {
     }
     let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let path = folder.path();
-    // By another process: as long as one that this one starts has the file open for writing, nobody can run it.
+    // In another process: while a child of this one has the file open for writing, no process can run it.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_netrig")).arg(path.join("netrig")).status();
     assert!(copied.expect("cp starts").success(), "the program can be copied");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);

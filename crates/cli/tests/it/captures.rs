@@ -1,4 +1,4 @@
-//! `netrig export --run`, as its users meet it: whose packets, which of them, where to, and what is refused.
+//! `netrig export --run`: whose packets, which of them, the destination, and rejected arguments.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -53,14 +53,14 @@ fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
     (folder, identity)
 }
 
-/// Exports the run with further arguments. What it says on stdout.
+/// Exports the run with further arguments, and returns stdout.
 fn export(folder: &Path, run: &str, more: &[&str]) -> String {
     let output = netrig(folder, &[&["export", "--run", run, "--pcapng"], more].concat());
     assert!(output.status.success(), "{more:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// A packet of a capture: interface, moment in nanoseconds, bytes kept, original length, whether inbound.
+/// A packet of a capture: interface, time in nanoseconds, kept bytes, original length, whether inbound.
 type Packet = (u32, u64, Vec<u8>, u32, bool);
 
 /// Reads a capture by the pcapng draft: the names of its interfaces, and its packets.
@@ -138,7 +138,7 @@ fn several_nodes_get_a_file_each() {
     assert_eq!(capture(folder.path(), "both/b.pcapng").0, ["far"]);
     let (interfaces, packets) = capture(folder.path(), "both/router.pcapng");
     assert_eq!(interfaces, ["near", "far"]);
-    // What arrives over one link leaves over the other at once, the same but for nothing.
+    // A packet that arrives over one link leaves over the other at once, unchanged.
     for pair in packets.chunks(2) {
         let [(from, arrived, came, _, true), (to, left, went, _, false)] = pair else { panic!("{pair:?}") };
         assert!(from != to && arrived == left && came == went);
@@ -197,7 +197,7 @@ fn what_cannot_be_captured_is_refused_with_what_can() {
     for (arguments, wanted) in [
         (&["--run", &run, "--node", "c"][..], "the run has no node `c`; it has: a, router, b"),
         (&["--run", "nobody"], "the store has no run `nobody`"),
-        (&["small.toml"], "--pcapng, --figure and --format events are of one run: --run ID"),
+        (&["small.toml"], "--pcapng, --figure and --format events are for one run: give --run ID"),
         (&["--run", &run, "small.toml"], "cannot be used with"),
         (&["--run", &run, "--set", "x=1"], "cannot be used with"),
         (&["small.toml", "--node", "a"], "cannot be used with"),
@@ -212,11 +212,11 @@ fn what_cannot_be_captured_is_refused_with_what_can() {
     }
     let csv = netrig(folder.path(), &["export", "--run", &run, "--format", "csv", "--out", "x.csv"]);
     assert_eq!(csv.status.code(), Some(2), "{}", text(&csv.stderr));
-    assert!(text(&csv.stderr).contains("csv, parquet and svg are of an experiment"), "{}", text(&csv.stderr));
+    assert!(text(&csv.stderr).contains("csv, parquet and svg take an experiment"), "{}", text(&csv.stderr));
     assert!(!folder.path().join("x.pcapng").exists() && !folder.path().join("x.csv").exists());
 }
 
-/// A lossy line: something is sent again. The axes say what they count, in which unit.
+/// A lossy line with a retransmission. The axes name their quantity and unit.
 #[test]
 fn sequence_numbers_are_drawn_against_time() {
     let lossy =
@@ -225,10 +225,10 @@ fn sequence_numbers_are_drawn_against_time() {
     let over = |transport: &str| lossy.replace("kind = \"tcp\"", transport);
     let (tcp, sctp) = ("sequence number, relative (B)", "TSN, relative (chunks)");
     for (transport, y, window) in [
-        // About 200 KB are sent: a window of 60 KB is drawn, one that makes all else flat is told.
+        // About 200 KB are sent: a window of 60 KB is drawn, one that flattens all other curves is named in the text.
         ("kind = \"tcp\"\nreceive_buffer = \"60 KB\"", tcp, Some(">window<")),
         ("kind = \"tcp\"\nreceive_buffer = \"6 MB\"", tcp, Some("window reached")),
-        // That of SCTP counts other things.
+        // That of SCTP counts other quantities.
         ("kind = \"sctp\"", sctp, None),
     ] {
         let experiment = over(transport);
@@ -358,7 +358,7 @@ mod unix {
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
     }
 
-    /// A limit on the size of a file takes the place of a disk that is full.
+    /// A limit on the size of a file replaces a full disk.
     #[test]
     fn what_does_not_fit_is_not_left_behind() {
         let (folder, run) = folder_with_run(&long());
@@ -375,9 +375,9 @@ mod unix {
             "{}",
             text(&output.stderr)
         );
-        assert!(text(&output.stderr).contains("`--from`, `--to` and `--snap` make a smaller one"));
+        assert!(text(&output.stderr).contains("`--from`, `--to` and `--snap` make a smaller capture"));
         assert_eq!(left_in(folder.path()), [""; 0]);
-        // Nothing is lost: the same run, and less of it.
+        // Nothing is lost: the same run, with fewer events.
         let small = limited.replace("--out x", "--from 1s --to 1.01s --snap 60B --out x");
         let output = Command::new("sh")
             .args(["-c", &small, env!("CARGO_BIN_EXE_netrig")])

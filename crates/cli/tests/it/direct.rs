@@ -1,5 +1,5 @@
-//! Links that are cables and nothing more, modelled and between real namespaces. As root on Linux; elsewhere each test says
-//! that it was skipped.
+//! Links that are only cables, modelled and between real namespaces. As root on Linux; otherwise each test says that it was
+//! skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -17,7 +17,7 @@ use crate::common::carried_out;
 use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
-/// A node on a cable to one that passes on, and a line from there.
+/// A node on a cable to a forwarding node, and a line from there.
 const MIXED: &str = r#"
 format = 1
 name = "mixed"
@@ -116,14 +116,14 @@ fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
             assert_eq!(losses, [0.0; 4], "{on} {version}: {document:#}");
             assert_eq!([of("file"), of("long")], [1e6, 1e5], "{on} {version}: {document:#}");
         }
-        // A cable takes no time: the model says so, and what a kernel takes is not asserted.
+        // A cable takes no time: the model says so, and the time of a kernel is not asserted.
         assert_eq!(value(&document, "sim", "trip"), Some(0.0), "{document:#}");
         let left = netrig(folder.path(), &["doctor"]);
         assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
     }
 }
 
-/// Over the cable, and over it and the line behind it, in both versions of IP.
+/// Over the cable, and over it and the line after it, in both versions of IP.
 #[test]
 fn a_lab_has_cables_too() {
     if !can(&["ping"]) {
@@ -141,7 +141,7 @@ fn a_lab_has_cables_too() {
     assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
 }
 
-/// What is refused, and in which words.
+/// Rejected settings, and their messages.
 #[test]
 fn of_a_cable_nothing_is_counted_changed_or_captured() {
     let check = |text_of_file: &str| {
@@ -160,7 +160,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
     let other = check(&plain.replace("kind = \"direct\"", "kind = \"wire\""));
     assert!(other.contains("`wire`") && other.contains("direct"), "{other}");
 
-    // In virtual time nothing slows a sender down whose path is a cable.
+    // In virtual time no device slows a sender whose path is a cable.
     let folder = folder("mixed", &plain.replace("bytes = \"1 MB\"", "seconds = \"1 s\""));
     let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
     assert_eq!(code, Some(0), "{told}");
@@ -168,7 +168,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
     assert!(why.contains("flow `file`") && why.contains("only cables"), "{document:#}");
 }
 
-/// Wants the frames of the first node.
+/// Keeps the frames of the first node.
 struct Capture;
 
 impl Sink for Capture {

@@ -1,4 +1,4 @@
-//! What the program makes of odd files, odd levels and odd stores, as its users meet it.
+//! The program with odd files, odd levels and odd stores.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -38,14 +38,14 @@ of = "flow.transfer"
 metric = "goodput"
 "#;
 
-/// Standard output of what must go well.
+/// Standard output of a successful command.
 fn ok(folder: &Path, arguments: &[&str]) -> String {
     let output = netrig(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// Standard error of a request that must be refused.
+/// Standard error of a rejected command.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = netrig(folder, arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
@@ -70,7 +70,7 @@ fn a_level_that_is_set_is_refused_once() {
     assert!(told.contains("factor `size` has the level `1 Kb`"), "{told}");
 }
 
-/// An experiment may come from a stranger: it takes neither all memory nor other people's files, and hangs on nothing.
+/// An experiment may come from a stranger: it gets neither all memory nor other people's files, and blocks on no file.
 #[cfg(unix)]
 #[test]
 fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
@@ -105,7 +105,7 @@ fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
         assert!(told.contains(why) && told.contains(&format!("small.toml:{line}:")), "{told}");
         assert!(!told.contains("for nobody else"), "{told}");
     }
-    // What netrig looks for by itself is no way out either.
+    // netrig's own search for files is no way around it either.
     fs::write(own.join("small.toml"), EXPERIMENT).expect("our own folder");
     symlink("../secret", own.join("README.md")).expect("a link");
     let told = refused(&own, &["check", "small.toml"]);
@@ -132,7 +132,7 @@ fn an_experiment_comes_from_a_file_or_a_pipe_but_from_no_device() {
     });
 }
 
-/// A line that gets a thousand times what it carries, into a queue without an end, and the same within reason.
+/// A line that gets a thousand times its rate, into a queue without a limit, and the same within reason.
 const FLOOD: &str = r#"
 format = 1
 name = "small"
@@ -170,7 +170,7 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     let told = text(&lost.stdout) + &text(&lost.stderr);
     assert!(told.contains("the run takes more memory than its limit (32 MB)"), "{told}");
     assert!(told.contains("bound the queues") && told.contains("raise the limit with --memory"), "{told}");
-    // It fails alone.
+    // It fails without an effect on others.
     let document: serde_json::Value = serde_json::from_slice(&lost.stdout).expect("a document");
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
@@ -198,7 +198,7 @@ fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     let told = text(&lost.stdout) + &text(&lost.stderr);
     assert!(told.contains("the run takes more memory than its limit (10 MB)"), "{told}");
     assert!(told.contains("its samples take") && told.contains("raise the limit with --memory"), "{told}");
-    // What any run takes is more than so little.
+    // Any run needs more than that.
     let least = netrig(
         folder.path(),
         &["run", "small.toml", "--set", "gap=50 ms", "--memory", "1KB", "--store", "new.db"],
@@ -207,7 +207,7 @@ fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     assert!(text(&least.stdout).contains("more memory than its limit (1 KB)"), "{}", text(&least.stdout));
 }
 
-/// Numbers in quotes are texts: they have no unit, and none of their zeros is lost on the way to a program that reads them.
+/// Numbers in quotes are texts: they have no unit, and keep all their zeros in an exported file.
 #[test]
 fn a_number_in_quotes_is_a_text_in_each_document() {
     let file = EXPERIMENT
@@ -232,7 +232,7 @@ fn a_number_in_quotes_is_a_text_in_each_document() {
     assert!(!compared.contains("\"0200\""), "{compared}");
 }
 
-/// A line that gets more than it carries: the delay of its one flow grows until the run ends.
+/// A line that gets more than its rate: the delay of its one flow grows until the run ends.
 fn overload(head: &str, response: &str) -> String {
     let of_flow = format!("of = \"flow.f\"\nmetric = \"one_way_delay\"\nunit = \"ms\"\n{response}");
     FLOOD
@@ -241,7 +241,7 @@ fn overload(head: &str, response: &str) -> String {
         .replace("of = \"link.line\"\nmetric = \"waiting_time\"\n", &of_flow)
 }
 
-/// What `netrig run` tells in each of its forms, each line break and each run of spaces as one space.
+/// The output of `netrig run` in each of its forms, each line break and each run of spaces as one space.
 fn told_in_each_form(folder: &Path) -> [(&'static str, String); 4] {
     let run = |more: &[&str]| ok(folder, &[&["run", "small.toml"], more].concat());
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a report");
@@ -339,7 +339,7 @@ fn a_pipe_is_written_to_and_stays_a_pipe() {
         let reader = std::thread::spawn(move || fs::read(pipe_of_reader).expect("what comes through"));
         let output = netrig(folder.path(), &[&CSV[..], &["--out", out]].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
-        // A pipe may be where stdout leads, so that says nothing.
+        // Stdout may lead to the same pipe, so nothing is printed there.
         assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), format!("6 runs: {out}\n")));
         let kind = fs::symlink_metadata(&pipe).expect("it is there").file_type();
         assert!(kind.is_fifo() && folder.path().join("link.csv").is_symlink());
@@ -368,12 +368,12 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
         same.contains("n = 6 and 6, 3 pairs  all points") && same.contains("n = 3 and 3, 3 pairs"),
         "{same}"
     );
-    assert_eq!(warned.matches("in a.db are of another version of its file").count(), 2, "{warned}");
-    // Twice the loss and two runs each: an interval that contains 1, and much else.
+    assert_eq!(warned.matches("in a.db belong to another version of its file").count(), 2, "{warned}");
+    // Twice the loss and two runs each: an interval that contains 1, and many other values.
     let (differs, warned) = compare(&["b.db", "--margin", "1 %"]);
     assert!(differs.contains("within 1 ± 1 %") && !differs.contains("  agrees"), "{differs}");
     assert!(differs.contains("inconclusive  n = 3 and 2, 2 pairs"), "{differs}");
-    assert!(warned.contains("in a.db are of another") && !warned.contains("in b.db"), "{warned}");
+    assert!(warned.contains("in a.db belong to another") && !warned.contains("in b.db"), "{warned}");
     let (one, _) = compare(&["b.db", "--set", "rate=2 Mbit/s"]);
     assert!(one.contains("rate = 2 Mbit/s") && !one.contains("rate = 1 Mbit/s"), "{one}");
     let (json, _) = compare(&["a.db", "--json"]);
@@ -389,7 +389,7 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
     );
 }
 
-/// Margins play no part in a run: the same store answers to each.
+/// Margins are no part of a run: the same store answers for each.
 #[test]
 fn without_a_margin_the_file_is_asked() {
     let folder = folder_with(EXPERIMENT);
@@ -419,7 +419,10 @@ fn without_a_margin_the_file_is_asked() {
         "{all:?}"
     );
     let lines = ok(folder.path(), &["compare", "small.toml", "--with", "b.db"]);
-    assert!(lines.starts_with("first: netrig.db, second: b.db; they agree as the file asks;"), "{lines}");
+    assert!(
+        lines.starts_with("first: netrig.db, second: b.db; they agree by the margins of the file;"),
+        "{lines}"
+    );
     assert!(
         lines.contains("agrees        n = 3 and 3, 3 pairs  rate = 2 Mbit/s  (second − first = "),
         "{lines}"
@@ -457,7 +460,7 @@ fn what_was_different_when_two_sides_were_made_is_told() {
     let again = ok(folder.path(), &["compare", "small.toml", "--store", &by_path, "--with", &earlier]);
     assert!(!again.contains("  file ") && again.matches("  agrees").count() == 3, "{again}");
 
-    // Other seeds in another store; a point by itself says what was different of it.
+    // Other seeds in another store; a point by itself names its difference.
     let told = ok(folder.path(), &["compare", "small.toml", "--with", "b.db", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&told).expect("JSON");
     for entry in json.as_array().expect("a list") {
@@ -472,7 +475,7 @@ fn what_was_different_when_two_sides_were_made_is_told() {
         (&"sim".into(), &"100 to 102".into())
     );
 
-    // Another level of a constant is a difference like the others, unless one asks for a level.
+    // Another level of a constant is a difference like the others, unless a level is requested.
     let factors = "rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\nmss = \"1000 B\"\n";
     let with_constant = EXPERIMENT
         .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", factors)
@@ -499,7 +502,7 @@ fn what_was_different_when_two_sides_were_made_is_told() {
     assert!(refused(folder.path(), &asked).contains("d.db has no runs"));
 
     for (version, why) in
-        [("@12", "at least four"), ("@zzzz", "no version of the file and no build begins so")]
+        [("@12", "at least four"), ("@zzzz", "no version of the file and no build begins with it")]
     {
         let refused = refused(folder.path(), &["compare", "small.toml", "--with", version]);
         assert!(refused.contains(why) && refused.contains("netrig list --store netrig.db"), "{refused}");
@@ -544,7 +547,7 @@ fn what_cannot_be_is_refused_where_it_stands() {
     }
 }
 
-/// Handled, and told: by `check` with the place and what to do about it, by `run` in a sentence.
+/// Handled, and reported: by `check` with the place and a remedy, by `run` in a sentence.
 #[test]
 fn what_does_not_fit_together_is_told_where_it_stands() {
     let sctp = |constants: &str, settings: &str| {
@@ -605,7 +608,7 @@ fn what_does_not_fit_together_is_told_where_it_stands() {
     }
 }
 
-/// Nothing is measured, which is no failure: runs end at their end, and what cannot be measured has no value.
+/// Nothing is measured, which is no failure: runs end at their end, and an unmeasured response has no value.
 #[test]
 fn a_run_in_which_nothing_arrives_ends() {
     let transfer = "[response.time]\nof = \"flow.transfer\"\nmetric = \"transfer_time\"\n";
@@ -621,7 +624,7 @@ fn a_run_in_which_nothing_arrives_ends() {
     }
 }
 
-/// Bulk data is a number until somebody needs its bytes.
+/// Bulk data is a number until a reader needs its bytes.
 #[cfg(unix)]
 #[test]
 fn a_file_larger_than_memory_is_no_larger_than_another() {
@@ -635,7 +638,7 @@ fn a_file_larger_than_memory_is_no_larger_than_another() {
         for kind in ["tcp", "sctp"] {
             let experiment = EXPERIMENT.replace("kind = \"bulk\"", application);
             let folder = folder_with(&experiment.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")));
-            // KiB of address space, of which the program itself takes a part.
+            // KiB of address space, including the program itself.
             let limited = "ulimit -v 2000000; exec \"$0\" run small.toml --replications 1 --jobs 1";
             let output = Command::new("sh")
                 .args(["-c", limited, env!("CARGO_BIN_EXE_netrig")])
@@ -661,7 +664,7 @@ fn a_substrate_is_named_once() {
     }
 }
 
-/// Before hours of runs, not after them; and the help lists all that can be had.
+/// Before hours of runs, not after them; and the help lists all valid values.
 #[test]
 fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
     let folder = folder_with(EXPERIMENT);
@@ -674,7 +677,7 @@ fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
     assert!(!folder.path().join("netrig.db").exists());
 }
 
-/// The last seed that there is, and those after it.
+/// The last possible seed, and those after it.
 #[test]
 fn no_two_replications_share_a_seed() {
     let folder = folder_with(EXPERIMENT);
@@ -695,7 +698,7 @@ fn every_listed_name_of_a_study_can_be_shown() {
     assert!(refused(folder.path(), &["show", "study", "moon"]).contains("link-down/failover"));
 }
 
-/// What a part, or fewer runs, would replace stays as it was, unless it is asked for.
+/// Results that a part, or fewer runs, would replace stay unchanged without `--force`.
 #[test]
 fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
     let folder = folder_with(&format!("{EXPERIMENT}[figure.f]\nx = \"rate\"\ny = \"goodput\"\n"));
@@ -724,29 +727,29 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
     for part in [["--set", "rate=1 Mbit/s"], ["--replications", "2"]] {
         for command in commands() {
             let asked = [&command[..], &part].concat();
-            // The name of a part's figure says that it is one.
+            // The name of a part's figure identifies it as a part.
             if asked.contains(&"svg") {
                 ok(folder.path(), &asked);
                 continue;
             }
             let told = refused(folder.path(), &asked);
-            assert!(told.contains("was made of") && told.contains("--force"), "{asked:?}: {told}");
+            assert!(told.contains("was made from") && told.contains("--force"), "{asked:?}: {told}");
         }
         assert!(files().eq(wholes.iter().cloned()), "{part:?}");
     }
     assert!(at("figures/small-rate-1-Mbit-s-f.svg").is_file());
-    // The same part again and the whole again take each other's own place.
+    // The same part again and the whole again replace each other's own files.
     ok(folder.path(), &["run", "small.toml", "--set", "rate=1 Mbit/s"]);
     for command in commands() {
         ok(folder.path(), &command);
     }
     assert!(files().eq(wholes.iter().cloned()), "the same results give the same bytes");
-    // A store with fewer runs is a part too, without a word of the command line that says so.
+    // A store with fewer runs is a part too, without an argument for it.
     let less = refused(
         folder.path(),
         &["run", "small.toml", "--store", "less.db", "--replications", "1", "--out", "all.html"],
     );
-    assert!(less.contains("all.html was made of 2 points and 6 runs on sim"), "{less}");
+    assert!(less.contains("all.html was made from 2 points and 6 runs on sim"), "{less}");
     assert!(!at("less.db").exists(), "it is refused before anything is run");
     for command in commands() {
         let forced = [&command[..], &["--set", "rate=1 Mbit/s", "--force"]].concat();
@@ -755,10 +758,10 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
     assert!(reports.map(&read).iter().zip(&wholes).all(|(now, whole)| now != whole), "--force replaces");
     fs::write(at("own.html"), "<p>my own page</p>").expect("our own folder");
     let own = ["report", "small.toml", "--set", "rate=1 Mbit/s", "--out", "own.html"];
-    assert!(refused(folder.path(), &own).contains("does not say what it was made of"));
+    assert!(refused(folder.path(), &own).contains("does not say what it was made from"));
 }
 
-/// Levels, replications, seeds and substrates that are named choose among the stored runs, in every format and command.
+/// Named levels, replications, seeds and substrates select the stored runs, in every format and command.
 #[test]
 fn an_export_obeys_what_is_set() {
     let queues = EXPERIMENT
@@ -819,7 +822,7 @@ fn a_part_of_a_study_is_not_compared_with_the_papers_whole() {
     assert!(!told.contains("50.71"), "{told}");
 }
 
-/// Nothing is started to learn what runs in real time cost, so nobody has to allow it.
+/// No process is started to estimate the cost of real-time runs, so no permission is needed.
 #[test]
 fn a_plan_starts_no_programs() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! `netrig export --format events`: what happened to each packet on a link, line by line.
+//! `netrig export --format events`: the events of each packet on a link, line by line.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::common::{netrig, text};
 
-/// 800 kbit/s of premium traffic, of which the profile lets every other packet pass, and 1.6 Mbit/s of best effort into a
+/// 800 kbit/s of premium traffic, every other packet of which conforms to the profile, and 1.6 Mbit/s of best effort into a
 /// line of 1 Mbit/s.
 const EXPERIMENT: &str = r#"
 format = 1
@@ -126,7 +126,7 @@ fn every_packet_is_told_from_its_arrival_to_its_end() {
                 way.extend(["classified", "dropped"]);
                 full += 1.0;
             }
-            // At the end of the run some are still there.
+            // At the end of the run some are still in the queue.
             (_, "") => {
                 let (class, dscp) = if premium { ("ef", "ef") } else { ("rest", "be") };
                 assert!(last["class"] == class && last["dscp"] == dscp, "{number}: {last:?}");
@@ -197,7 +197,7 @@ fn what_cannot_be_listed_is_refused_with_what_can() {
     let (folder, run, _) = folder_with_run();
     for (format, more, why) in [
         ("events", ["--link", "lien"], "the run has no link `lien`; it has: line"),
-        ("events", ["--node", "a"], "events are of a --link"),
+        ("events", ["--node", "a"], "events take --link"),
         ("pcapng", ["--link", "line"], "--link is for events"),
     ] {
         let all = [&["export", "--run", &run, "--format", format, "--out", "x"], &more[..]].concat();

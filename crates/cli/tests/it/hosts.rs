@@ -1,5 +1,5 @@
-//! What of a host an experiment varies, by what the kernel counts and a wire carries. As root on Linux; elsewhere each test says
-//! that it was skipped.
+//! The properties of a host that an experiment varies, compared with the kernel's counts and the traffic on a wire. As root on
+//! Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -20,7 +20,7 @@ use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder, skipped};
 use crate::common::{netrig, text};
 
-/// A terminal at a line, with what is said of it as a host and of its line.
+/// A terminal at a line, with settings of the host and of its line.
 fn experiment(client: &str, flow: &str) -> String {
     format!(
         r#"
@@ -95,7 +95,7 @@ impl Lab {
         Self { folder, process }
     }
 
-    /// What stands in its journal behind this word.
+    /// The value in its journal after this word.
     fn named(&self, word: &str) -> Vec<String> {
         let journals = std::fs::read_dir(self.folder.path().join("journals")).into_iter().flatten().flatten();
         let text: String = journals.map(|file| text_of(&file.path())).collect();
@@ -103,7 +103,7 @@ impl Lab {
         text.lines().filter_map(line).collect()
     }
 
-    /// The process of its journal whose command line has this in it, once there is one.
+    /// The process in its journal whose command line contains this, once it exists.
     fn process(&mut self, part: &str) -> u32 {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -122,12 +122,12 @@ impl Lab {
     }
 
     fn kill(&mut self) {
-        // Refused only if it has ended.
+        // The kill fails only if it has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// What the next start says and does about what is left.
+    /// The output and the clean-up of the next start.
     fn doctor(&self) -> String {
         let mut netrig = Command::new(env!("CARGO_BIN_EXE_netrig"));
         netrig.arg("doctor").current_dir(self.folder.path());
@@ -153,7 +153,7 @@ fn had(pid: u32) -> [f64; 2] {
     })
 }
 
-/// How long they ran and waited, s, and the least and the most time that passed meanwhile: a look takes time too.
+/// How long they ran and waited, s, and the minimum and the maximum of the elapsed time: a reading takes time too.
 fn over(pid: u32, span: Duration) -> ([f64; 2], [f64; 2]) {
     let most = Instant::now();
     let before = had(pid);
@@ -164,10 +164,10 @@ fn over(pid: u32, span: Duration) -> ([f64; 2], [f64; 2]) {
     ([after[0] - before[0], after[1] - before[1]], [least, most.elapsed().as_secs_f64()])
 }
 
-/// What the kernel counts of the load is the share that was asked for: but for the period that begins, and the one that ends,
-/// within what was looked at; less what others on this machine kept it from, which the kernel counts too; and more by what it
-/// was kept from before, which it makes up for one period. A thread's account is up to date at each tick of the kernel's
-/// clock, 10 ms where it is slowest.
+/// The kernel's count of the load is the requested share, with these deviations: the periods at the start and at the end of the
+/// measurement; less by the time that other processes on this machine delayed it, which the kernel counts too; more by the time
+/// of an earlier delay, which the load makes up for one period. A thread's account is up to date at each tick of the kernel's
+/// clock, at most 10 ms.
 #[test]
 fn a_load_has_the_share_that_was_asked_for_on_its_processor_alone() {
     if !can(&[]) {
@@ -191,7 +191,7 @@ fn a_load_has_the_share_that_was_asked_for_on_its_processor_alone() {
     }
 }
 
-/// Of two that want a processor, each has half.
+/// If two threads compete for a processor, each gets half.
 #[test]
 fn a_load_competes_as_any_program_does() {
     if !can(&[]) {
@@ -217,7 +217,7 @@ fn of_groups(lab: &Lab, files: &[&str]) -> Option<String> {
     texts.filter(|file| file.exists()).map(|file| text_of(&file)).next()
 }
 
-/// Whether a lab of such a client can be had: not where groups of processes cannot limit.
+/// Whether a lab with such a client is possible: not without limits for groups of processes.
 fn can_be(client: &str) -> bool {
     let folder = folder("hosts", &experiment(client, UP));
     let told = netrig(folder.path(), &["check", "hosts.toml"]);
@@ -227,7 +227,7 @@ fn can_be(client: &str) -> bool {
     lacks.is_none()
 }
 
-/// A client that is held so on a processor of its own, where such a one can be had.
+/// A client with these limits on its own processor, if one is available.
 fn held(settings: &str) -> Option<String> {
     if !can(&[]) {
         return None;
@@ -243,7 +243,7 @@ fn a_quota_holds_by_the_kernels_counts() {
     let loops = lab.process("while");
     std::thread::sleep(Duration::from_millis(200));
     let ([ran, _], [_, passed]) = over(loops, Duration::from_secs(2));
-    // Of each of the periods of 10 ms that were looked at, and what the kernel hands out at once, 5 ms (sched-bwc).
+    // For each of the measured periods of 10 ms, and the kernel's slice of 5 ms (sched-bwc).
     let most = 0.3 * (passed + 0.020) + 0.005;
     assert!(ran > 0.0 && ran <= most, "it ran for {ran} s of {passed}");
     let stat = of_groups(&lab, &["cpu.stat"]).expect("the journal names the group");
@@ -265,7 +265,7 @@ fn what_needs_more_memory_than_a_node_has_is_ended() {
     let folder = folder("hosts", &experiment(client, UP));
     let words = ["lab", "hosts.toml", "--node", "client", "--", "sh", "-c"];
     let lab = |command: &str| netrig(folder.path(), &[&words[..], &[command]].concat());
-    // Without a line's end `tail` keeps what it has read.
+    // Without a line end `tail` keeps the data.
     let small = lab("head -c 1000000 /dev/zero | tail -n 1 | wc -c");
     assert_eq!(text(&small.stdout).trim(), "1000000", "{}", text(&small.stderr));
     let large = lab("head -c 100000000 /dev/zero | tail -n 1 | wc -c");
@@ -276,7 +276,7 @@ fn what_needs_more_memory_than_a_node_has_is_ended() {
     assert_eq!(limit.trim(), (32 << 20).to_string());
 }
 
-/// Groups go with their testbed, and by the journal when its owner was killed, with what runs in them.
+/// Groups end with their testbed, and by the journal if their owner was killed, with their processes.
 #[test]
 fn nothing_of_a_host_outlives_a_killed_owner() {
     let Some(client) = held("load = 0.2\nquota = 0.5\nmemory = \"64 MiB\"") else { return };
@@ -290,7 +290,7 @@ fn nothing_of_a_host_outlives_a_killed_owner() {
     let stat = text_of(&PathBuf::from(format!("/proc/{load}/stat")));
     assert!(stat.is_empty() || stat.contains(" Z "), "{stat}");
     assert_eq!(lab.named("group"), [""; 0], "{told}");
-    // And where nobody is killed.
+    // The same without a kill.
     let folder = folder("hosts", &experiment(&client, UP));
     let ended =
         netrig(folder.path(), &["lab", "hosts.toml", "--node", "client", "--", "cat", "/proc/self/cgroup"]);
@@ -302,7 +302,7 @@ fn nothing_of_a_host_outlives_a_killed_owner() {
     assert_eq!(left, None);
 }
 
-/// What passes the client, and what is told.
+/// The client's packets, and the reports.
 #[derive(Default)]
 struct Seen {
     frames: Vec<(Heading, Vec<u8>)>,
@@ -339,7 +339,7 @@ impl Sink for Seen {
 }
 
 impl Seen {
-    /// IPv4 packets that go this way.
+    /// IPv4 packets in this direction.
     fn packets(&self, heading: Heading) -> impl Iterator<Item = Packet<'_>> {
         self.frames
             .iter()
@@ -370,12 +370,12 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The window as it stands in the header (RFC 9293 section 3.1).
+    /// The window in the header (RFC 9293 section 3.1).
     fn window(&self) -> u16 {
         u16::from_be_bytes([self.rest[14], self.rest[15]])
     }
 
-    /// By how much a SYN says that windows are shifted (RFC 7323 section 2.2: kind 3, length 3).
+    /// The window scale of a SYN (RFC 7323 section 2.2: kind 3, length 3).
     fn window_scale(&self) -> Option<u8> {
         let header = self.rest.get(20..usize::from(self.rest.get(12)? >> 4) * 4)?;
         let is_syn = self.rest[13] & 2 != 0;
@@ -396,15 +396,15 @@ fn seen(client: &str, flow: &str) -> Seen {
     judged(&experiment(client, flow)).0
 }
 
-/// What is seen of a run, and why it must not be trusted, if so.
+/// The observations of a run, and the reason if it is invalid.
 fn judged(text: &str) -> (Seen, String) {
     let mut seen = Seen::default();
     let outcome = carry_out(&run(text, 0), &mut seen, &AtomicBool::new(false));
     (seen, outcome.unwrap_or_else(|error| panic!("{error}")).invalid.unwrap_or_default())
 }
 
-/// Runs the experiment of a client with a processor of its own up to four times, until no other process had too much of that
-/// processor. `None` if one always had; the reason goes to standard error.
+/// Runs the experiment of a client with its own processor up to four times, until no other process used too much of that
+/// processor. `None` if each run had one; the reason goes to standard error.
 fn judged_alone(text: &str) -> Option<(Seen, String)> {
     let others = "other processes than those of node";
     let mut runs = (0..4).map(|_| judged(text));
@@ -435,22 +435,22 @@ fn a_host_sends_no_longer_packets_than_its_mtu_and_announces_what_it_takes() {
 }
 
 fn lengths(seen: fn(&str, &str) -> Seen) {
-    // 40 B of headers (RFC 9293 section 3.7.1), and what comes is as long as its own limits allow: segments of 960 B.
+    // 40 B of headers (RFC 9293 section 3.7.1), and received segments are as long as the client's own limits: 960 B.
     let by_mtu = seen("mtu = \"1000 B\"", FETCHED);
     assert_eq!(by_mtu.packets(Heading::Outbound).find_map(|packet| packet.mss()), Some(960));
     assert_eq!(by_mtu.packets(Heading::Inbound).map(|packet| packet.len).max(), Some(1000));
     let by_mss = seen("mss = \"500 B\"", FETCHED);
     assert_eq!(by_mss.packets(Heading::Outbound).find_map(|packet| packet.mss()), Some(500));
     assert_eq!(by_mss.packets(Heading::Inbound).map(|packet| packet.len).max(), Some(540));
-    // What the client sends is up to the server, which announces what its own link carries.
+    // The server's announcement, which its own link sets, limits the client's segments.
     let sent = seen("mss = \"500 B\"", SENT);
     assert_eq!(sent.packets(Heading::Outbound).map(|packet| packet.len).max(), Some(1500));
     let sent = seen("mtu = \"600 B\"", SENT);
     assert_eq!(sent.packets(Heading::Outbound).map(|packet| packet.len).max(), Some(600));
 }
 
-/// The windows that the client offers, bytes: of each of its segments but the first half of them, in which its kernel learns how
-/// much of its memory is data.
+/// The windows that the client offers, bytes: of its segments without the first half, in which its kernel learns the share of
+/// data in its memory.
 fn offered(seen: &Seen) -> Vec<u32> {
     let all: Vec<_> = seen.packets(Heading::Outbound).filter(|packet| packet.protocol == 6).collect();
     // FTP has a connection for its commands, too: the data's has the most segments.
@@ -483,7 +483,7 @@ fn the_window_on_the_wire_is_that_of_the_host() {
     }
 }
 
-/// A client of FTP offers it too, and what it sends itself is not bounded by it.
+/// A client of FTP offers it too, and its own transmission is not bounded by it.
 #[test]
 fn a_window_is_of_who_receives() {
     if !can(&["vsftpd"]) {
@@ -509,7 +509,7 @@ fn a_window_is_of_who_receives() {
     assert!(data(&stored, Heading::Outbound) > 400_000, "the file has gone");
 }
 
-/// A line that is narrower than IPv6 needs is one of IPv4 alone.
+/// A line with an MTU below IPv6's minimum carries only IPv4.
 #[test]
 fn a_narrow_line_is_one_of_ipv4() {
     if !can(&[]) {
@@ -520,7 +520,7 @@ fn a_narrow_line_is_one_of_ipv4() {
     assert_eq!(seen.packets(Heading::Inbound).map(|packet| packet.len).max(), Some(1000));
 }
 
-/// What the kernel of the node says that it has cut.
+/// The fragment count of the node's kernel.
 #[test]
 fn fragments_are_counted_by_the_kernel() {
     if !can(&["bash"]) {
@@ -578,7 +578,7 @@ fn settings_of_a_nodes_kernel_are_that_nodes_alone() {
     assert_ne!(on("server"), on("client"));
 }
 
-/// The simulator has no such hosts and says so; a load of nothing is no load.
+/// The simulator has no such hosts and says so; a load of zero is no load.
 #[test]
 fn the_simulator_says_what_it_has_not() {
     let check = |client: &str| {
@@ -595,11 +595,11 @@ fn the_simulator_says_what_it_has_not() {
 mod alone {
     use super::*;
 
-    /// What finds no room in a buffer that the file gave is measured, and no fault: of 50 datagrams that come at once, each of which
-    /// takes more than its 1400 B, some find no room in 32 KB.
+    /// Datagrams dropped at a buffer whose size is in the file are measured, and no fault: of 50 datagrams at once, each of
+    /// which takes more than its 1400 B, some are dropped at 32 KB.
     #[test]
     fn a_receive_buffer_of_the_file_overflows_and_is_no_fault() {
-        // The load has used up what there is of the processor when they come.
+        // The load has used the whole processor when they arrive.
         let Some(client) = held("load = 1\nquota = 0.02") else { return };
         let burst = "from = \"server\"\nto = \"client\"\ntransport = \"udp\"\napplication = { kind = \"trace\", repeat = true, datagrams = [[\"500 ms\", \"1400 B\"]";
         let burst = format!("{burst}{}] }}", ", [\"0 s\", \"1400 B\"]".repeat(49));
@@ -623,8 +623,8 @@ mod alone {
         assert!(seen.notes.iter().any(unsent), "{:?}", seen.notes);
     }
 
-    /// A datagram arrives at the kernel as it comes, and at a program once that has its turn: beside a load that has had all there is of
-    /// a period of 20 ms, not before the next one.
+    /// A datagram arrives at the kernel immediately, and at a program when that gets the processor: with a load that has used
+    /// the whole period of 20 ms, not before the next one.
     #[test]
     fn what_a_program_is_kept_from_is_delay_if_datagrams_arrive_there() {
         let Some(client) = held("load = 1\nquota = 0.05") else { return };
@@ -640,7 +640,7 @@ mod alone {
         assert!(program > kernel + 0.002, "{program} s at the program, {kernel} at the kernel");
     }
 
-    /// The load is told in each interval, and what it does to the terminal makes no run invalid.
+    /// The load is reported in each interval, and its effect on the terminal makes no run invalid.
     #[test]
     fn a_run_beside_a_load_is_valid_and_tells_the_load() {
         if !can(&[]) {
@@ -649,7 +649,7 @@ mod alone {
         let Some(cpu) = own_processor() else { return };
         let client = format!("cpus = [{cpu}]\nload = \"100 %\"");
         let (seen, invalid) = judged(&experiment(&client, UP));
-        // What is on the client is no reason, whatever else this machine did.
+        // The load on the client does not make the run invalid, with any other work of this machine.
         assert!(!invalid.contains("source's gaps") && !invalid.contains("could not send"), "{invalid}");
         assert!(seen.loads.len() >= 2 * 19, "{:?}", seen.loads);
         assert!(seen.loads.iter().any(|load| *load > 0.1) && seen.loads.iter().all(|load| *load < 1.1));

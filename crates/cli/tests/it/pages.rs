@@ -1,8 +1,8 @@
-//! The pages under `docs/extend`: the code in them stands in the tree, and netrig prints what they say it prints.
+//! The pages under `docs/extend`: their code is in the tree, and netrig prints their output.
 //!
-//! A block that names a file (`rust file=crates/…`) stands in that file word for word. A block `toml name=x.toml` is
-//! saved under that name; a block `console` has commands and what they print. With `NETRIG_UPDATE_PAGES=1` the tests
-//! write down what is printed now.
+//! A block that names a file (`rust file=crates/…`) occurs in that file word for word. A block `toml name=x.toml` is saved
+//! under that name; a block `console` has commands and their output. With `NETRIG_UPDATE_PAGES=1` the tests write the present
+//! output.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -24,7 +24,7 @@ fn read(path: &Path) -> String {
 struct Block<'a> {
     /// The word after the fence.
     language: &'a str,
-    /// What follows it: `file=…`, `name=…`.
+    /// The rest: `file=…`, `name=…`.
     about: &'a str,
     text: &'a str,
 }
@@ -49,7 +49,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// What the commands of a block print, each after itself.
+/// The output of a block's commands, each after its command.
 fn printed(commands: &str, folder: &Path) -> String {
     let mut out = String::new();
     for command in commands.lines().filter_map(|line| line.strip_prefix("$ netrig ")) {
@@ -66,7 +66,7 @@ fn printed(commands: &str, folder: &Path) -> String {
     out
 }
 
-/// The page with what is printed now, and how many of its blocks were looked at.
+/// The page with the present output, and the number of checked blocks.
 fn checked(page: &str) -> (String, usize) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let (mut now, mut looked_at) = (page.to_owned(), 0);

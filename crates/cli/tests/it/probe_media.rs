@@ -1,4 +1,4 @@
-//! Transfers, calls and video over loopback and of a simulated run, as their users start them.
+//! Transfers, calls and video over loopback and of a simulated run.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::common::far_end::{FarEnd, interrupt, until_it_worked};
 use crate::common::{netrig, text};
 
-/// The document of a probe; of a busy machine the tester may have been the limit besides, and it says so.
+/// The document of a probe; on a busy machine the tester may have been the limit as well, and the document says so.
 fn document(output: &Output) -> Value {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {}", output.status, text(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
@@ -34,7 +34,7 @@ fn a_transfer_a_call_and_a_video() {
         let told =
             document(&probe(&["transfer", "--bytes", "1MB", "--streams", "2", "--bottleneck", "1Gbit/s"]));
         assert_eq!(told["bytes"], 1_000_000);
-        // RFC 6349: 1 MB at 1 Gbit/s of packets, of which so many bytes are payload.
+        // RFC 6349: 1 MB at 1 Gbit/s of packets, with this many bytes of payload.
         let number = |name: &str| told[name].as_f64().expect("a number");
         let headers = if target.starts_with('[') { 72.0 } else { 52.0 };
         let share = number("segment_bytes") / (number("segment_bytes") + headers);
@@ -62,7 +62,8 @@ fn a_transfer_a_call_and_a_video() {
     assert_eq!(tally["failures"], serde_json::json!({}));
 }
 
-/// Somebody ends a transfer that has no end: what had arrived is told, with the reason why it is not what was asked for.
+/// If a user ends an endless transfer, the probe reports the received data, with the reason why the result is not the requested
+/// one.
 #[test]
 fn an_interrupted_transfer_tells_what_had_arrived() {
     let far_end = FarEnd::start(&[]);
@@ -73,7 +74,7 @@ fn an_interrupted_transfer_tells_what_had_arrived() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("netrig starts");
-        // Over loopback it is work that brings bytes to the other end.
+        // Over loopback, bytes to the other end cost work.
         until_it_worked(&child, 30);
         interrupt(&child, Signal::INT);
         let output = child.wait_with_output().expect("it ends");
@@ -163,7 +164,7 @@ metric = "video_intact"
     }
     assert!(export.status.success(), "{}", text(&export.stderr));
     let picture = std::fs::read(folder.path().join("seen.png")).expect("it is written");
-    // PNG: its signature, and in its first chunk the width of two pictures beside each other.
+    // PNG: its signature, and in its first chunk the width of two pictures side by side.
     assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"));
     assert_eq!(picture[16..24], [0, 0, 2, 128, 0, 0, 0, 180]);
 }

@@ -1,4 +1,4 @@
-//! Probes between two network namespaces, through a real kernel; and against programs that nobody here wrote.
+//! Probes between two network namespaces, through a real kernel; and against third-party programs.
 //!
 //! Each test needs root, and says what it lacks. The third-party STAMP implementation is the crate `stamp-suite`
 //! (`cargo install stamp-suite`).
@@ -44,7 +44,7 @@ fn a_path_between_two_hosts_is_measured_in_both_directions() {
         assert_eq!(value(&told, "round_trip", "lost"), 0.0);
         let notes = notes(&told);
         assert!(notes.contains("(sent with 26): 26") && notes.contains("(asked for 46): 46"), "{notes}");
-        // Nobody told that both ends read one clock: the round trip bounds the offset, and the true one, none, is inside.
+        // Without the option for one clock, the round trip bounds the offset, and the true offset, zero, is within.
         assert!(notes.contains("half of the shortest round-trip time"), "{notes}");
         let (low, least) =
             (&told["sections"]["there"]["delay_min"]["low"], value(&told, "there", "delay_min"));
@@ -95,8 +95,8 @@ fn where_there_is_no_route_it_says_so() {
     }
 }
 
-/// A router says of one target that it is unreachable and of another that it is forbidden: each probe of datagrams names the
-/// error and its sender, and counts the packets as lost.
+/// A router reports one target as unreachable and another as prohibited: each probe of datagrams names the error and its
+/// sender, and counts the packets as lost.
 #[test]
 fn an_icmp_error_is_named_with_its_sender() {
     if !can(&TOOLS) || !can(&["sysctl"]) {
@@ -105,10 +105,10 @@ fn an_icmp_error_is_named_with_its_sender() {
     let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
     for (kind, says) in words {
         for probe in ["ping", "stamp", "mtu"] {
-            // A kernel sends one host so many errors in a second and no more: each probe has hosts of its own.
+            // A kernel limits the errors to one host per second: each probe has its own hosts.
             let (near, _router) = behind_a_router_that_refuses(kind);
             for (target, from) in [("10.99.0.1", "10.0.0.2"), ("2001:db8:99::1", "2001:db8::2")] {
-                // Of an unreachable route Linux says by IPv6 that there is none (RFC 4443: code 0).
+                // For an unreachable route, Linux reports over IPv6 that there is none (RFC 4443: code 0).
                 let is_no_route = target.contains(':') && kind == "unreachable";
                 let says = if is_no_route { "network unreachable" } else { says };
                 let options = if probe == "mtu" { &["--wait", "50ms", "--json"][..] } else { &QUICK };
@@ -135,7 +135,7 @@ fn an_icmp_error_is_named_with_its_sender() {
     }
 }
 
-/// A host that answers one echo request per second (icmp_ratelimit): what it does not answer looks like loss, and the probe says so.
+/// A host that answers one echo request per second (icmp_ratelimit): unanswered requests look like loss, and the probe says so.
 #[test]
 fn a_host_that_limits_its_answers_is_no_lossy_path() {
     if !can(&TOOLS) || !can(&["sysctl"]) {
@@ -198,7 +198,7 @@ fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     for target in ["10.99.0.1", "2001:db8:99::1"] {
         router.ip(&["route", "add", kind, target]);
     }
-    // By IPv6 a link is not ready as soon as it is up.
+    // Over IPv6 a link is not ready as soon as it is up.
     let answers = |host: &&str| {
         let told = near.netrig(&[&["probe", "ping", host][..], &QUICK].concat());
         told.status.success()
@@ -209,8 +209,8 @@ fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     (near, router)
 }
 
-/// Between two hosts that have addresses of their link alone (RFC 4007 section 11): such an address is typed with the
-/// interface, bound, shown, and sent to, by every probe and by the meter.
+/// Between two hosts that have only link-local addresses (RFC 4007 section 11): such an address has the interface in input, in
+/// binding, in output and in sending, in every probe and in the meter.
 #[test]
 fn addresses_of_a_link_keep_their_interface() {
     if !can(&TOOLS) {
@@ -296,7 +296,7 @@ fn an_outage_is_one_loss_period() {
         until("packets leave", || near.transmitted("eth") >= now + more);
     };
     leave(100);
-    // The carrier stays: a class of packets vanishes on the way there.
+    // The carrier stays: a class of packets vanishes on the path.
     far.ip(&["route", "add", "blackhole", "10.0.0.1/32"]);
     near.ip(&words("neighbour replace 10.0.0.2 lladdr 02:00:00:00:00:99 dev eth nud permanent"));
     leave(50);
@@ -308,7 +308,7 @@ fn an_outage_is_one_loss_period() {
     assert!(lost > 0.0 && lost < 600.0, "{lost}");
     assert_eq!(value(&told, "pattern", "loss_periods"), 1.0);
     assert_eq!(value(&told, "pattern", "loss_period_mean"), lost);
-    // Of one burst: its length over what losses one by one would have, 1/(1 - p).
+    // For one burst: its length over that of independent losses, 1/(1 - p).
     let burst = lost * (600.0 - lost) / 600.0;
     assert!((value(&told, "pattern", "loss_burst_ratio") - burst).abs() < 1e-9);
 }
@@ -319,7 +319,7 @@ fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_
         return;
     }
     let namespace = Namespace::new();
-    // Where everybody may read the program.
+    // In a folder where every user may read the program.
     let folder = tempfile::tempdir().expect("a folder for the test");
     let program = folder.path().join("netrig");
     std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("the folder can be written");
@@ -345,7 +345,7 @@ fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_
     }
 }
 
-/// Ports of UDP that nobody has: packets to them stand in a capture before and after what is of interest (RFC 863, RFC 862).
+/// Unused ports of UDP: packets to them frame the relevant part of a capture (RFC 863, RFC 862).
 const BEFORE: &str = "9";
 const AFTER: &str = "7";
 
@@ -369,12 +369,12 @@ impl Capture {
         capture
     }
 
-    /// Waits until it has a packet that is sent now, and so all that were sent before.
+    /// Waits until it has a packet that is sent now, and so all earlier ones.
     fn until_it_has(&self, namespace: &Namespace, port: &str) {
         let filter = format!("udp.dstport=={port}");
         until("tshark captures", || {
             let nobody = format!("127.0.0.1:{port}");
-            // Nobody answers there.
+            // No program answers there.
             let _ = namespace.netrig(&["probe", "stamp", &nobody, "--count", "1", "--wait", "1ms"]);
             let mut command = Command::new("tshark");
             let read = command
@@ -387,7 +387,7 @@ impl Capture {
         });
     }
 
-    /// What the dissector says of each packet of port 862.
+    /// The dissector's output for each packet of port 862.
     fn fields(mut self, namespace: &Namespace, fields: &[&str]) -> Vec<Vec<String>> {
         self.until_it_has(namespace, AFTER);
         interrupt(&self.child, Signal::INT);
@@ -405,7 +405,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // After a capture was read there is nothing left to end.
+        // After a capture was read, there is no process to end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -454,7 +454,7 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
     for packet in back {
         assert_eq!((packet[2].as_str(), packet[3].as_str()), (packet[1].as_str(), "64"), "{packet:?}");
     }
-    // The timestamps are of the day on which the packets were captured.
+    // The timestamps are of the day of the capture.
     let day = |time: &str| time.split(',').next().map(str::to_owned);
     assert!(
         !there.is_empty() && there.iter().all(|packet| day(&packet[9]).is_some_and(|day| !day.is_empty())),
@@ -463,7 +463,7 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
     );
 }
 
-/// A third-party STAMP program with these arguments; it ends with the test.
+/// A third-party STAMP program with these arguments, which ends with the test.
 struct StampSuite(Child);
 
 impl StampSuite {
@@ -485,7 +485,7 @@ impl Drop for StampSuite {
     }
 }
 
-/// The ways in which an exchange is made with the third party: what netrig is told, and what that is told.
+/// The variants of an exchange with the third party: netrig's arguments, and the third party's.
 fn modes(key_file: &str) -> [(Vec<&str>, Vec<&str>); 3] {
     [
         (vec![], vec![]),
@@ -554,7 +554,7 @@ fn a_third_party_sender_is_answered() {
     }
 }
 
-/// The third party wants the same key in hexadecimal digits.
+/// The third party takes the same key in hexadecimal digits.
 fn hex_key(folder: &Path) -> String {
     let path = folder.join("key.hex");
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -562,7 +562,7 @@ fn hex_key(folder: &Path) -> String {
     path.to_str().expect("a plain path").to_owned()
 }
 
-/// Waits until somebody has a port of UDP.
+/// Waits until a program has bound a UDP port.
 fn wait_for_port(namespace: &Namespace, port: u16) {
     let wanted = format!(":{port:04X} ");
     until("somebody listens", || {

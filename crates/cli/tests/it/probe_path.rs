@@ -1,4 +1,4 @@
-//! Probes over a path of netrig's own router. As root on Linux; elsewhere the test says that it was skipped.
+//! Probes over a path of netrig's own router. As root on Linux; otherwise the test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -23,8 +23,8 @@ mtu = "1400 B"
 queue = { kind = "fifo", packets = 200 }
 "#;
 
-/// A kernel that gives its sockets 16 KB to send from fills a twentieth of the path: that is not the path's doing, and the
-/// probe says so. With what kernels give otherwise it blames no buffer of its own. How long packets may be the kernel tells.
+/// A kernel with send buffers of 16 KB fills a twentieth of the path: the path is not the cause, and the probe says so. With
+/// the kernel's defaults it names no buffer of its own. The kernel gives the packet size.
 #[test]
 fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
     let Some(lab) = PathLab::build_if_possible("path", PATH) else { return };

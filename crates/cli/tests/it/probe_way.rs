@@ -1,5 +1,5 @@
-//! The way to another host, link by link: traces, searches for the path's MTU and trains of echoes over netrig's own router, of
-//! which everything is known. As root on Linux; elsewhere the tests say that they were skipped.
+//! The path to another host, link by link: traces, searches for the path's MTU and trains of echoes over netrig's own router,
+//! whose properties are known. As root on Linux; otherwise the tests say that they were skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::common::far_end;
 use crate::common::far_end::FarEnd;
-use crate::common::path_lab::{PathLab, Unheard};
+use crate::common::path_lab::{DiscardingSink, PathLab};
 use crate::common::write_secret;
 
 /// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle carries 1400 B.
@@ -76,18 +76,18 @@ delay = "1 ms"
 queue = { kind = "fifo", packets = 200 }
 "#;
 
-/// Addresses of hops as they are seen from near, and of the far end, of both versions of IP.
+/// Addresses of hops as seen from near, and of the far end, of both versions of IP.
 const HOPS: [[&str; 3]; 2] =
     [["10.0.0.2", "10.0.0.6", "10.0.0.10"], ["fd00::2", "fd00:0:0:1::2", "fd00:0:0:2::2"]];
 
-/// How often what a busy machine may spoil is tried.
+/// The number of attempts for tests that a busy machine may disturb.
 const ATTEMPTS: usize = 4;
 
-/// A way that stands as long as a test needs it.
-struct Way(PathLab<Unheard>);
+/// A path that exists for the time of a test.
+struct Way(PathLab<DiscardingSink>);
 
 impl Deref for Way {
-    type Target = PathLab<Unheard>;
+    type Target = PathLab<DiscardingSink>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -95,21 +95,21 @@ impl Deref for Way {
 }
 
 impl Way {
-    /// Builds it; nothing, and why past the harness, where that cannot be.
+    /// Builds it; `None`, with the reason printed directly, if that is not possible.
     fn build() -> Option<Self> {
         Self::of(WAY, &["one", "two", "far"])
     }
 
-    /// The same with links a tenth as fast: what routers of this machine come late by is nothing beside what these take.
+    /// The same with links a tenth as fast: the lateness of this machine's routers is small beside their times.
     fn slow() -> Option<Self> {
         Self::of(&WAY.replace(" Mbit/s", "00 kbit/s"), &["one", "two", "far"])
     }
 
-    /// The same of other nodes, some of which say as much as they are asked.
+    /// The same with other nodes, some without a limit of ICMP messages.
     fn of(text: &str, talkative: &[&str]) -> Option<Self> {
         let way = Self(PathLab::build_if_possible("way", text)?);
         for router in talkative {
-            // A kernel says to one host no more than one thing in a second (Documentation/networking/ip-sysctl).
+            // A kernel sends at most one ICMP message per second to a host (Documentation/networking/ip-sysctl).
             way.run(router, "sysctl", &["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"]);
         }
         Some(way)
@@ -176,7 +176,7 @@ fn a_trace_tells_the_hosts_on_the_way_and_no_round_trip_is_shorter_than_the_link
     way.close();
 }
 
-/// What stands in every packet where who shares a load by flows looks.
+/// The same fields in every packet at which a load balancer by flows looks.
 #[test]
 fn all_packets_of_a_trace_are_one_flow() {
     if !has("tshark") {
@@ -188,10 +188,10 @@ fn all_packets_of_a_trace_are_one_flow() {
     let fields = |target: &str, method: &str, filter: &str, fields: &[&str]| -> Vec<String> {
         let _ = std::fs::remove_file(&file);
         let mut tshark = way.inside("near", "tshark");
-        // It ends by itself: nine packets at least, and twelve with what is asked behind the end.
+        // It ends by itself: at least nine packets, and twelve with the requests behind the end.
         tshark.args(["-q", "-i", "any", "-f", filter, "-a", "duration:30", "-c", "9", "-w"]).arg(&file);
         let mut tshark = tshark.stderr(std::process::Stdio::null()).spawn().expect("tshark starts");
-        // It captures once the file has something in it.
+        // It captures once the file has content.
         far_end::until("tshark captures", || {
             let _ = way.probe(&["trace", target, "--method", method]);
             tshark.try_wait().expect("it is ours").is_some()
@@ -205,7 +205,7 @@ fn all_packets_of_a_trace_are_one_flow() {
         lines.dedup();
         lines
     };
-    // Nine packets are of two traces at most, each of which has nine at least.
+    // Nine packets belong to at most two traces, each with at least nine.
     let [v4, v6] = HOPS.map(|hops| hops[2]);
     for (target, method, filter, of_flow) in [
         (
@@ -226,7 +226,8 @@ fn all_packets_of_a_trace_are_one_flow() {
     way.close();
 }
 
-/// The kernel of one shares its load by flows, ports included: of one trace it sends all packets the same way, of several not.
+/// The kernel of one shares its load by flows, with ports: it sends all packets of one trace the same way, and those of several
+/// not.
 #[test]
 fn a_router_that_shares_its_load_sees_one_flow() {
     let Some(way) = Way::of(FORK, &["one", "a", "b", "far"]) else { return };
@@ -238,7 +239,7 @@ fn a_router_that_shares_its_load_sees_one_flow() {
     let (far, a, b) = (address("far", 0), address("a", 0), address("b", 0));
     way.run("one", "sysctl", &["-qw", "net.ipv4.fib_multipath_hash_policy=1"]);
     way.run("one", "ip", &["route", "replace", &far, "nexthop", "via", &a, "nexthop", "via", &b]);
-    // No flow leads over b, which knows nobody yet.
+    // No flow leads over b, which has no neighbours yet.
     way.run("b", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]);
     way.run("b", "ip", &["route", "replace", &far, "via", &address("far", 1)]);
     way.run("b", "ip", &["route", "replace", &address("near", 0), "via", &address("one", 2)]);
@@ -249,7 +250,7 @@ fn a_router_that_shares_its_load_sees_one_flow() {
         assert_eq!((second.len(), &told["reached"]), (1, &true.into()), "{told:#}");
         ways.insert(second[0]["address"].as_str().expect("an address").to_owned());
     }
-    // A trace of another flow goes one way or the other: 24 of them all the same in one of 8 million times.
+    // A trace of another flow goes one way or the other: 24 of them agree in one of 8 million cases.
     assert_eq!(ways, [a, b].into());
     way.close();
 }
@@ -309,7 +310,7 @@ fn why_a_way_ends_is_told() {
         way.run("two", "ip", &["route", "replace", kind, nowhere]);
         let told = way.document(&["trace", "192.0.2.1"]);
         assert_eq!(told["reached"], false);
-        // Linux looks for a way before it looks at the TTL: it says so at its own place.
+        // Linux looks up a route before it checks the TTL: the error has its own place.
         assert_eq!(addresses(&told), HOPS[0][..2], "{told:#}");
         assert_eq!(told["hops"][1]["unreachable"][0], code);
         assert!(told["found"].as_str().expect("a sentence").contains(says), "{told:#}");
@@ -445,14 +446,14 @@ fn a_router_that_clamps_segments_is_found_in_both_directions() {
     way.run("one", "nft", &[clamp]);
     for target in &far.probes {
         let clamped = probe(target);
-        // What near announces follows what its kernel has learnt of the path by now.
+        // The packets announced by near now follow what its kernel has learnt about the path.
         for (direction, whose) in [("clamped_there", "near"), ("clamped_back", "far")] {
             let (announced, received) = (&clamped[direction]["announced"], &clamped[direction]["received"]);
             assert_eq!((announced, received), (&clamped[whose]["announced"], &1300.into()), "{clamped:#}");
         }
         assert_eq!(clamped["fits"], true);
     }
-    // Of a far end that is nobody's the announcement alone is seen: it is less than the path carries.
+    // For an unknown far end only the announcement is visible: it is less than the path carries.
     let port = far.probes[0].rsplit(':').next().expect("a port").to_owned();
     let told = way.document(&["mtu", HOPS[0][2], "--tcp-port", &port]);
     assert_eq!(

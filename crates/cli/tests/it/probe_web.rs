@@ -1,4 +1,4 @@
-//! The web method over loopback: against netrig's own answers, a server that nobody here wrote, and servers that mean ill.
+//! The web method over loopback: against netrig's own answers, a third-party server, and malicious servers.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ fn document(url: &str, arguments: &[&str], code: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// A server for one connection, which hears the request and then does this with it.
+/// A server for one connection, which reads the request and then calls this function.
 fn server(does: impl FnOnce(TcpStream, Vec<u8>) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -45,12 +45,12 @@ fn server(does: impl FnOnce(TcpStream, Vec<u8>) + Send + 'static) -> SocketAddr 
     address
 }
 
-/// A server that says this, and hangs up.
+/// A server that sends this, and closes the connection.
 fn says(words: &'static str) -> SocketAddr {
     server(move |mut stream, _| drop(stream.write_all(words.as_bytes())))
 }
 
-/// A server of objects, as the meter's answers: paced, in so many pieces.
+/// A server of objects, as the meter's answers: paced, in this many pieces.
 fn objects(pieces: u64, pause: Duration) -> SocketAddr {
     server(move |mut stream, heard| {
         let (request, _) = HttpRequest::read(&heard).expect("a request").expect("a whole one");
@@ -84,7 +84,7 @@ fn an_object_is_counted_and_its_times_follow_each_other() {
     assert_eq!(told["rate_after_first_second"], Value::Null);
 }
 
-/// 150 KB in 1.5 s, of which the first second is left away: the object comes at one rate, and so does what is left.
+/// 150 KB in 1.5 s, without the first second: the object has a constant rate, and so has the rest.
 #[test]
 fn the_second_rate_leaves_the_first_second_away() {
     let address = objects(15, Duration::from_millis(100));

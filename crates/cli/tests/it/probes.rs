@@ -1,4 +1,4 @@
-//! Probes over loopback, as their users start them.
+//! Probes over loopback.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -32,7 +32,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The document of a probe that got no answer; of a busy machine the tester may have been the limit besides.
+/// The document of a probe without an answer; on a busy machine the tester may have been the limit as well.
 fn unanswered(output: &Output) -> serde_json::Value {
     assert!(matches!(output.status.code(), Some(1 | 3)), "{}: {}", output.status, err(output));
     serde_json::from_slice(&output.stdout).expect("a document")
@@ -47,8 +47,8 @@ fn stamp_measures_both_ways_over_both_versions_of_ip() {
             document(&quick(&["stamp", target, "--dscp", "ef", "--answer-dscp", "af11", "--size", "200B"]));
         assert_eq!(value(&told, "round_trip", "packets"), 40.0);
         assert_eq!(value(&told, "round_trip", "lost"), 0.0);
-        // What a packet takes there and back is what it takes there and what it takes back, the time at the reflector aside;
-        // so are the sums.
+        // A packet's round trip is the sum of its two one-way delays, without the time at the reflector; the same holds for
+        // sums.
         let mean = |section| value(&told, section, "delay_mean_of_arrived");
         let (round, there, back) = (mean("round_trip"), mean("there"), mean("back"));
         assert!((round - there - back).abs() < 1e-9, "{round} {there} {back}");
@@ -95,16 +95,16 @@ fn a_stateful_reflector_tells_loss_there_from_loss_back() {
     assert_eq!(value(&told, "by_direction", "loss_back"), 0.0);
 }
 
-/// What a path does to packet `number`.
+/// The path's action for packet `number`.
 enum Fate {
     Passes,
     Lost,
     Twice,
-    /// Held back until the next one has passed.
+    /// Delayed until the next one has passed.
     Overtaken,
 }
 
-/// One direction of a path: passes packets on, each as its number (at octet `at`) says, until nothing came for a second.
+/// One direction of a path: forwards each packet by its number (at octet `at`), until no packet came for a second.
 fn pass(from: &UdpSocket, to: &UdpSocket, at: usize, delay: Duration, fate: impl Fn(u32) -> Fate) {
     let (mut buffer, mut held) = ([0; 2000], None);
     while let Ok(len) = from.recv(&mut buffer) {
@@ -126,8 +126,8 @@ fn pass(from: &UdpSocket, to: &UdpSocket, at: usize, delay: Duration, fate: impl
     }
 }
 
-/// A path of which everything is known: it passes STAMP packets on, each as it is told by number, late by `delay` on the way
-/// there. It ends when the sender has been silent for a second.
+/// A path whose properties are known: it forwards STAMP packets, each by its number, delayed by `delay` on the way to the
+/// reflector. It ends when the sender has been silent for a second.
 fn path(
     far_end: &str,
     delay: Duration,
@@ -169,7 +169,7 @@ fn what_a_known_path_does_is_what_is_told() {
     passes.join().expect("the path ends");
     let of = |section, measure| value(&told, section, measure);
     assert_eq!((of("round_trip", "packets"), of("round_trip", "lost")), (40.0, 4.0));
-    // Numbers up to the last are 40, of which 37 reached the far end, and 36 came back.
+    // There are 40 numbers up to the last; 37 reached the far end, and 36 returned.
     assert!((of("by_direction", "loss_there") - 3.0 / 40.0).abs() < 1e-12);
     assert!((of("by_direction", "loss_back") - 1.0 / 37.0).abs() < 1e-12);
     assert_eq!((of("pattern", "loss_periods"), of("pattern", "loss_period_max")), (2.0, 3.0));
@@ -179,7 +179,7 @@ fn what_a_known_path_does_is_what_is_told() {
     assert!((of("pattern", "reordered_ratio") - 1.0 / 36.0).abs() < 1e-12);
     assert_eq!(of("pattern", "reordering_extent_max"), 1.0);
     assert!((of("pattern", "duplication_fraction") - 1.0 / 36.0).abs() < 1e-12);
-    // One in ten is lost: nine in ten are not, and of a hundredth nobody knows.
+    // One in ten is lost: nine in ten are not, and for a hundredth nothing is known.
     assert!(told["sections"]["round_trip"]["delay_p90"]["value"].is_number());
     assert!(told["sections"]["round_trip"]["delay_p99"]["undefined"].is_string());
     // The path takes 2 ms there, never less.
@@ -208,7 +208,7 @@ fn authenticated_stamp_needs_the_key() {
         let sent = if other.is_empty() { "without an HMAC" } else { "with the HMAC of this key" };
         assert!(notes(&told).contains(&format!("these were sent {sent}")), "{}", notes(&told));
     }
-    // Probes of netrig's own have to prove that they have it too, and so has the far end.
+    // netrig's own probes have to prove that they have it too, and so has the far end.
     let target = &far_end.probes[0];
     assert_eq!(value(&document(&quick(&["owd", target, "--key", &right])), "there", "lost"), 0.0);
     let output = quick(&["owd", target, "--key", &wrong]);
@@ -226,7 +226,7 @@ fn authenticated_stamp_needs_the_key() {
     let tally = far_end.finish();
     assert_eq!(tally["unanswered"]["the packet's HMAC is wrong: it was changed, or the keys differ"], 40);
     let open = FarEnd::start(&[]);
-    // A reflector that does not authenticate answers what it takes for a packet without an HMAC.
+    // A reflector without authentication answers packets without an HMAC.
     for more in [&[][..], &["--size", "300B"], &["--answer-dscp", "cs1"]] {
         let told = unanswered(&quick(
             &[&["stamp", &open.stamp[0], "--key", &right, "--wait", "200ms"], more].concat(),
@@ -251,7 +251,7 @@ fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
         (&["stamp", "127.0.0.1", "--wait", "2h"], "at most 1 h"),
         (&["stamp", "127.0.0.1", "--size", "45B"], "44 B, or 48 B to 65507 B with padding"),
         (&["stamp", "127.0.0.1", "--dscp", "64"], "DiffServ code point"),
-        (&["stamp", "127.0.0.1:99999"], "no target"),
+        (&["stamp", "127.0.0.1:99999"], "not a target"),
         (&["ping", "127.0.0.1", "--size", "4B"], "expected 12 B"),
         (&["owd", "127.0.0.1", "--size", "4B"], "expected 24 B"),
         (&["owd", "127.0.0.1", "--key", "/nonexistent"], "cannot read the key"),
@@ -269,7 +269,7 @@ fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
 
 #[test]
 fn who_is_not_there_is_told_apart_from_who_does_not_answer() {
-    // A port that nobody has: it was given to this socket, which is closed again.
+    // A free port: it was assigned to this socket, which is closed again.
     let nobody = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let told = unanswered(&quick(&["stamp", &nobody.to_string(), "--wait", "100ms"]));
     assert!(notes(&told).contains("refused"), "{}", notes(&told));
@@ -306,7 +306,7 @@ fn an_interruption_tells_what_had_been_measured() {
         assert_eq!(told["interrupted"], true);
         let packets = value(&told, section, "packets");
         assert!((1.0..100_000.0).contains(&packets), "{packets}");
-        // What was on its way when it ended is not lost.
+        // Packets in transit at the end are not lost.
         assert_eq!(value(&told, section, "lost"), 0.0);
     }
 }
@@ -315,7 +315,7 @@ fn an_interruption_tells_what_had_been_measured() {
 fn packet(number: u32) -> Vec<u8> {
     let mut bytes = vec![0; 44];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
-    // A moment of 2026 in seconds since 1900.
+    // An instant of 2026 in seconds since 1900.
     bytes[4..8].copy_from_slice(&3_998_988_800_u32.to_be_bytes());
     bytes[13] = 1;
     bytes
@@ -328,7 +328,7 @@ fn hostile_packets_get_no_more_than_they_bring_and_reflections_nothing() {
     socket.connect(&far_end.stamp[0]).expect("it is there");
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
     let mut answer = vec![0; 70_000];
-    // Cut ones get nothing, of whatever length; then a good one shows that it still answers.
+    // Truncated ones get no answer, at any length; then a valid one shows that it still answers.
     for len in 0..41 {
         socket.send(&packet(1)[..len]).expect("it is sent");
     }
@@ -366,12 +366,12 @@ fn hostile_words_over_tcp_end_their_connection_and_nothing_else() {
         stream.write_all(words).expect("it listens");
         stream.shutdown(std::net::Shutdown::Write).expect("it is open");
         let mut rest = Vec::new();
-        // It may reset the connection, having more to read than it wants.
+        // It may reset the connection, since it has more to read than it wants.
         let _ = stream.read_to_end(&mut rest);
         assert!(rest.len() < 1000, "a greeting at most");
     }
     assert_eq!(value(&document(&quick(&["owd", target])), "there", "lost"), 0.0);
-    // A stream back that is faster than it grants.
+    // A stream back that is faster than permitted.
     let output =
         probe(&["loss", target, "--reverse", "--size", "60KB", "--interval", "100us", "--count", "10"]);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
@@ -420,8 +420,8 @@ fn ping_measures_or_says_what_it_lacks() {
     }
 }
 
-/// A reflector on this host that answers 20 packets with the times of receiving and sending that `times` makes of the
-/// sender's (NTP's format), and the document of a probe that asked it.
+/// A reflector on this host that answers 20 packets with the receive and send times that `times` computes from the sender's
+/// (NTP's format), and the document of a probe to it.
 fn reflected(times: impl Fn(u64) -> [u64; 2] + Send + 'static) -> serde_json::Value {
     let reflector = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let target = reflector.local_addr().expect("its address").to_string();
@@ -443,7 +443,7 @@ fn reflected(times: impl Fn(u64) -> [u64; 2] + Send + 'static) -> serde_json::Va
     serde_json::from_slice(&ended.stdout).expect("a document")
 }
 
-/// It says that it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.
+/// It states that it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.
 #[test]
 fn a_reflector_whose_times_cannot_be_is_not_believed() {
     let document = reflected(|sent| [sent, sent + (5 << 32)]);
@@ -452,7 +452,7 @@ fn a_reflector_whose_times_cannot_be_is_not_believed() {
     assert!(!document.to_string().contains(":-"), "nothing takes less than nothing: {document}");
 }
 
-/// Its address is ours, and its clock an hour ahead or behind: what is known is what the round trip bounds.
+/// Its address is ours, and its clock is an hour ahead or behind: the round trip bounds the known part.
 #[test]
 fn an_address_of_this_host_is_not_its_clock() {
     const HOUR: i64 = 3_600_000_000_000;
@@ -470,7 +470,7 @@ fn an_address_of_this_host_is_not_its_clock() {
     }
 }
 
-/// A reflector without a clock writes zeros: no one-way delay, and no verdict that there is.
+/// A reflector without a clock writes zeros: no one-way delay, and no verdict on one.
 #[test]
 fn a_reflector_that_tells_no_times_is_said_to() {
     let document = reflected(|_| [0; 2]);
@@ -483,7 +483,7 @@ fn a_reflector_that_tells_no_times_is_said_to() {
     assert!(notes(&document).contains("nothing bounds the offset of the clocks"), "{document}");
 }
 
-/// Sixteen connections that said nothing shut out who had the key, and it was told that the key was wrong.
+/// Sixteen silent connections shut out a client with the key, and it got the message that the key was wrong.
 #[test]
 fn strangers_that_say_nothing_shut_out_nobody_who_has_the_key() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -495,7 +495,7 @@ fn strangers_that_say_nothing_shut_out_nobody_who_has_the_key() {
     let silent: Vec<_> = (0..200).map(|_| connect_from("127.0.0.2", address).expect("it listens")).collect();
     let told = quick(&["loss", address, "--key", key]);
     assert!(told.status.success(), "{}", err(&told));
-    // Who comes from the address that has most is told why it has to wait.
+    // A client of the address with the most connections gets the reason of its wait.
     let mut last = silent.last().expect("there are some");
     last.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
     let mut said = [0; 300];
@@ -511,7 +511,7 @@ fn a_probe_that_finds_no_room_says_that_the_far_end_is_busy() {
     let far_end = FarEnd::start(&["--connections-per-address", "1"]);
     let address = &far_end.probes[0];
     let silent = TcpStream::connect(address).expect("it listens");
-    // It has a slot once it is greeted.
+    // It has a slot when it gets the greeting.
     (&silent).read_exact(&mut [0]).expect("it is greeted");
     let told = quick(&["loss", address]);
     assert_eq!(told.status.code(), Some(1), "{}", err(&told));

@@ -1,4 +1,4 @@
-//! The program as its users meet it: what it prints, what it leaves, how it exits.
+//! The program: its output, its leftovers, its exit status.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -69,7 +69,7 @@ fn a_run_prints_decides_and_leaves_a_report() {
     assert!(again.contains("0 runs made, 6 found"), "{again}");
 }
 
-/// Both protocols with all that draws or computes: random gaps, sizes, loss and jitter, CUBIC, an outage.
+/// Both protocols with all parts that use random numbers or arithmetic: random gaps, sizes, loss and jitter, CUBIC, an outage.
 const TRACED: &str = r#"
 format = 1
 name = "traced"
@@ -123,8 +123,8 @@ of = "flow.web"
 series = "transport"
 "#;
 
-/// All that `netrig` with these jobs and C library tells and keeps of all runs: the JSON document, the table and the
-/// figure that it exports, every time series as it was stored, and every time line as it is stored and shown.
+/// All output and stored data of all runs of `netrig` with these jobs and this C library: the JSON document, the table and the
+/// figure that it exports, every time series as stored, and every time line as stored and shown.
 fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
     let folder = folder_with("traced.toml", TRACED);
     let run = |arguments: &str| {
@@ -151,7 +151,7 @@ fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
         let (series, notes) =
             (store.series(identity).expect("series"), store.notes(identity).expect("notes"));
         assert!(series.iter().any(|series| series.quantity == "cwnd") && !notes.is_empty());
-        // The shortest text that reads back as the number: other bits are other text.
+        // The shortest text that reads back as the number: other bits give another text.
         all.push(format!("{series:?}"));
         all.push(format!("{notes:?}"));
         all.push(run(&format!("show run {identity}")));
@@ -216,7 +216,7 @@ fn every_shipped_experiment_can_be_run() {
         let output = netrig(folder.path(), &["check", name]);
         let out = text(&output.stdout);
         assert!(output.status.success(), "{name}: {out}{}", text(&output.stderr));
-        // What a study has kernels for, it says.
+        // If a study has measurements with kernels, it says so.
         let of_kernels = [
             "the simulator has no Multipath TCP",
             "hosts have no processors, memory or kernels of their own",
@@ -254,7 +254,7 @@ fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
     let output = child.wait_with_output().expect("it ends");
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{out}{error}");
-    assert!(error.contains("the same command goes on where this one stopped"), "{error}");
+    assert!(error.contains("the same command continues with the others"), "{error}");
     assert!(folder.path().join("small.html").is_file(), "the report of what there is");
     let kept = runs().expect("the store is whole");
     assert!((1..200).contains(&kept), "{kept}");
@@ -336,7 +336,7 @@ fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
     }
 }
 
-/// The superuser may write everywhere, so this runs as nobody; skipped where that cannot be.
+/// The superuser may write everywhere, so this runs as `nobody`; skipped where that is not possible.
 #[cfg(unix)]
 #[test]
 fn a_report_needs_no_right_to_write() {

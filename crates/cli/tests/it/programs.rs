@@ -1,5 +1,5 @@
-//! What nodes run, how it is prepared, bound, watched and counted; and the servers of the study `sip-server`, started by an
-//! experiment file alone. As root on Linux; elsewhere each test says that it was skipped.
+//! Programs of nodes: preparation, processors, monitoring and counters; and the servers of the study `sip-server`, started by
+//! an experiment file alone. As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
-/// A tester and a server on a cable, and what `rest` adds.
+/// A tester and a server on a cable, with the content of `rest`.
 fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
     let file = format!(
         r#"
@@ -62,7 +62,7 @@ fn nothing_is_left(folder: &Path) {
     assert!(!left.contains("left behind"), "{left}");
 }
 
-/// The program, one that it starts, and the agent, which is in its namespace when it starts: what the kernel says of each.
+/// The program, its child, and the agent, which is in its namespace when it starts: the kernel's values of each.
 #[test]
 fn what_runs_on_a_node_is_bound_to_its_processors() {
     if !can(&[]) {
@@ -120,8 +120,8 @@ fn in_virtual_time_processors_bind_nothing() {
     }
 }
 
-/// A program that works through all of the run, whose socket nobody reads and that counts its own age, beside one that sends
-/// it more than it takes.
+/// A program that computes during the whole run, whose socket is not read and which counts its own age, and a program that
+/// sends it more than the socket takes.
 #[test]
 fn programs_are_prepared_watched_and_counted() {
     if !can(&["python3"]) {
@@ -188,7 +188,7 @@ while True:
     assert_eq!(code, Some(0), "{told}");
     let of =
         |response: &str| value(&document, response).unwrap_or_else(|| panic!("{response}: {document:#}"));
-    // How much of a processor it gets is the machine's affair; never more than one.
+    // Its share of a processor depends on the machine, but never exceeds one.
     assert!(of("cpu") > 0.0 && of("cpu") <= of("cpu_max") && of("cpu_max") < 1.1, "{document:#}");
     assert!(of("memory") > 30e6, "{document:#}");
     assert!(of("queue") > 500.0 && of("drops") >= 1.0, "{document:#}");
@@ -253,7 +253,7 @@ fn study() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/sip-server")
 }
 
-/// Puts the study's files beside an experiment.
+/// Puts the study's files next to an experiment.
 fn with_files_of_the_study(folder: &Path) {
     let files = std::fs::read_dir(study()).expect("the study is there").flatten();
     for file in files.filter(|file| file.path().is_file()) {
@@ -265,7 +265,7 @@ fn with_files_of_the_study(folder: &Path) {
 fn kamailio(role: &str, over: &str, before: &str, more: &str, defines: &[&str]) -> tempfile::TempDir {
     let defines: String = defines.iter().map(|define| format!(", \"-A\", \"{define}\"")).collect();
     let binary = env!("CARGO_BIN_EXE_netrig");
-    // A server that was too slow (1), or a tester that was the limit (3), was loaded all the same.
+    // A server that was too slow (1), or a tester that was the limit (3), got the load all the same.
     let load = format!(
         "PASSWORD=secret {binary} sip load udp:{{address:server}}:5060 --scenario register --users 40 --count 40 \
          --rate 100/s --cpus 1 --domain lab.test --password-env PASSWORD || case $? in 1|3) true;; *) false;; esac"
@@ -319,7 +319,7 @@ metric = "counter_growth"
     folder
 }
 
-/// Runs it, and says what was counted: requests, and registrations that were accepted.
+/// Runs it, and returns the counts: requests, and accepted registrations.
 fn served(folder: &tempfile::TempDir) -> [f64; 2] {
     let (code, document, told) = run(folder.path(), &[]);
     let line = || time_line(folder.path());
@@ -336,7 +336,7 @@ const KAMAILIO: [&str; 4] =
     ["/usr/sbin/kamailio", "kamcmd", "sqlite3", "/usr/share/kamailio/db_sqlite/usrloc-create.sql"];
 const SQLITE: &str = r#"["sh", "mkdb.sh", "users.sqlite", "100", "secret"]"#;
 
-/// Forty users who register: each is asked for a digest first where one is wanted. A request that came twice was sent again.
+/// Forty users who register: each gets a challenge first if the server has one. A request that arrived twice was retransmitted.
 #[test]
 fn the_registrar_of_the_study_keeps_bindings_in_each_way() {
     for (defines, asks) in [

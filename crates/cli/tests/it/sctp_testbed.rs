@@ -1,5 +1,5 @@
-//! SCTP in real time: netrig's own endpoint in namespaces, against itself in the simulator, closed forms and Wireshark. As
-//! root on Linux; elsewhere each test says that it was skipped.
+//! SCTP in real time: netrig's own endpoint in namespaces, against itself in the simulator, closed forms and Wireshark. As root
+//! on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -156,7 +156,7 @@ impl Tape {
         Self { samples: Vec::new(), notes: Vec::new(), capture, frames: 0 }
     }
 
-    /// When this happened on a path.
+    /// The times of this event on a path.
     fn moments(&self, quantity: &str, path: u8) -> Vec<Instant> {
         let of = |(subject, sample): &&(Subject, Sample)| {
             *subject == Subject::Path(0, path) && sample.quantity.name == quantity
@@ -195,7 +195,7 @@ fn run_in_namespaces(experiment: &str, point: usize) -> (Tape, RunOutcome) {
     (tape, outcome.unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// What one substrate measured of a response at the point with this level.
+/// A substrate's values of a response at the point with this level.
 fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f64 {
     let points = document["points"].as_array().expect("there are points");
     let of = |point: &&Value| point["substrate"] == substrate && point["factors"]["encapsulation"] == level;
@@ -203,9 +203,8 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
     point["responses"][response]["runs"][0]["value"].as_f64().unwrap_or_else(|| panic!("{point}"))
 }
 
-/// A line that is always busy carries what it carries, whoever tells the time: 2 Mbit/s of IP packets, in each of which are
-/// 1400 B of user data and the headers of IP (20 B), of UDP where there is one (8 B), of the packet (12 B) and of its chunk
-/// (16 B).
+/// A saturated line carries its rate with every clock: 2 Mbit/s of IP packets, each with 1400 B of user data and the headers of
+/// IP (20 B), of UDP if there is one (8 B), of the packet (12 B) and of its chunk (16 B).
 #[test]
 fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
     if !can(&[]) {
@@ -240,7 +239,7 @@ fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
     let [first, second, third] = expiries[..] else { panic!("{expiries:?}: {outcome:?}") };
     assert!(first > 5.4, "0.5 s after the last packet that was sent before 5 s at the earliest: {first}");
     for (span, wanted) in [(second - first, 1.0), (third - second, 2.0)] {
-        // A timer is never early; late it is as the machine is.
+        // A timer is never early; its lateness is the machine's.
         assert!((wanted..wanted * 1.1).contains(&span), "{expiries:?}");
     }
     let failed = tape.moments("path_failed", 0);
@@ -266,7 +265,7 @@ fn a_switch_of_the_primary_path_happens_at_its_time() {
     assert!(words.contains(&"the primary path is alternate"), "{words:?}");
 }
 
-/// Wireshark finds nothing wrong with any packet, and every packet is SCTP: nobody answered one with ICMP.
+/// Wireshark reports no fault in any packet, and every packet is SCTP: no host answered one with ICMP.
 fn tshark_understands(tape: &Tape, offered: u64) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("test.pcapng");

@@ -1,4 +1,4 @@
-//! How much memory peers can make a server take: each documented bound is measured while peers try to exceed it.
+//! The memory that peers can make a server use: each documented bound is measured while peers try to exceed it.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -25,7 +25,7 @@ use crate::common::words;
 
 const MIB: u64 = 1 << 20;
 
-/// What an idle server takes beside its bounds when it works: tables that grow by doubling, buffers, threads.
+/// The memory of a working server beside its bounds: tables that grow by doubling, buffers, threads.
 const SLACK: u64 = 16 * MIB;
 
 fn options(number: usize, more: &str) -> String {
@@ -35,7 +35,7 @@ fn options(number: usize, more: &str) -> String {
     )
 }
 
-/// Writes as much as the other side takes within a second, and gives how many bytes those were.
+/// Writes as much as the other side reads within a second, and returns the number of bytes.
 fn write_until_stuck(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize {
     stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut written = 0;
@@ -51,7 +51,7 @@ fn write_until_stuck(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize
 }
 
 /// Bindings take 1 KiB for each of `--max-users` and 1 MiB, 3 MiB here. 30 MB of contacts are registered, which the registrar
-/// refuses once that is full.
+/// rejects once that is full.
 #[test]
 fn contacts_take_no_more_than_their_bound() {
     let server = SipServer::start(&words(
@@ -89,7 +89,7 @@ fn half_messages_take_no_more_than_their_bound() {
         eprintln!("skipped: needs 6000 open files");
         return;
     }
-    // An eighth of the connections are left to those that have carried no message.
+    // An eighth of the connections is reserved for those that have carried no message.
     let server =
         SipServer::start(&["uas", "--listen", "tcp:127.0.0.1:0", "--max-connections", "16000", "--json"]);
     let before = server.most_memory();
@@ -97,7 +97,7 @@ fn half_messages_take_no_more_than_their_bound() {
     let streams: Vec<_> = (0..2000)
         .map(|_| {
             let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
-            // One that gives way to others is closed meanwhile.
+            // A connection that is closed for others ends meanwhile.
             let _ = write_until_stuck(&mut stream, half.as_bytes(), half.len());
             stream
         })
@@ -136,7 +136,7 @@ fn slow_readers_take_no_more_than_their_bound() {
     server.finish();
 }
 
-/// Answers that wait for `--delay` are 65,536 at most: to more questions there is none.
+/// At most 65,536 answers wait for `--delay`: further queries get none.
 #[test]
 fn delayed_answers_of_a_dns_server_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,18 +157,18 @@ fn delayed_answers_of_a_dns_server_are_bounded() {
     for number in 0..400_000 {
         socket.send_to(&question, server.address("udp")).unwrap();
         if number % 1000 == 0 {
-            // It reads what has come.
+            // It reads the received data.
             std::thread::sleep(Duration::from_millis(3));
         }
     }
     let grown = server.most_memory() - before;
     assert!(grown > 2 * MIB, "answers wait: {grown} B");
-    // Each with the structures that keep it takes 1 KiB at most; all of them would take 280 MB.
+    // Each takes at most 1 KiB with its structures; all of them would take 280 MB.
     assert!(grown < 64 * MIB + SLACK, "{grown} B");
 }
 
-/// What all connections of a DNS server have it keep takes 64 MiB at most, each 256 KiB of answers and one more. Here 20 peers ask for 4 GB
-/// of answers and read none, and 980 begin 64 MB of questions.
+/// The data that all connections of a DNS server make it keep takes at most 64 MiB, with 256 KiB of answers and one more for
+/// each. Here 20 peers request 4 GB of answers and read none, and 980 begin 64 MB of queries.
 #[test]
 fn half_questions_and_unread_answers_of_a_dns_server_take_no_more_than_their_bound() {
     let limit = getrlimit(Resource::Nofile);
@@ -190,7 +190,7 @@ fn half_questions_and_unread_answers_of_a_dns_server_take_no_more_than_their_bou
     let half = [&u16::MAX.to_be_bytes()[..], &[0; 65_000]].concat();
     let begun = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
-        // One for which there is no memory is closed meanwhile.
+        // A connection without memory for it is closed meanwhile.
         let _ = write_until_stuck(&mut stream, bytes, bytes.len());
         stream
     };
@@ -222,11 +222,11 @@ fn sessions_of_a_reflector_are_bounded() {
     for number in 0..60_000_u32 {
         let [_, _, third, fourth] = number.to_be_bytes();
         let bind = || UdpSocket::bind((Ipv4Addr::new(127, 9, third, fourth.max(1)), 0)).unwrap();
-        // A reflector does not answer the port at which it receives.
+        // A reflector does not answer the port on which it receives.
         let mut sockets = std::iter::repeat_with(bind);
         let socket = sockets.find(|socket| socket.local_addr().unwrap().port() != reflector.port()).unwrap();
         socket.send_to(&packet, &far_end.stamp[0]).unwrap();
-        // No more wait at the reflector than its socket has room for.
+        // At the reflector, no more wait than fit in its socket.
         if number % 50 == 49 {
             socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             socket.recv(&mut [0; 100]).unwrap();
@@ -238,7 +238,7 @@ fn sessions_of_a_reflector_are_bounded() {
     assert_eq!(told["answered"], 60_000, "{told:#}");
 }
 
-/// A probe that a far end without a key has let in.
+/// A probe that a far end without a key has admitted.
 fn let_in(far_end: &FarEnd) -> TcpStream {
     let mut stream = TcpStream::connect(&far_end.probes[0]).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -248,7 +248,7 @@ fn let_in(far_end: &FarEnd) -> TcpStream {
     stream
 }
 
-/// Has a far end keep all of each datagram that comes to the port that it names.
+/// Makes a far end keep each datagram at the port that it names in full.
 fn receiving(far_end: &FarEnd) -> (TcpStream, UdpSocket) {
     let mut stream = let_in(far_end);
     write_frame(&mut stream, &FromProbe::Media).unwrap();
@@ -260,7 +260,7 @@ fn receiving(far_end: &FarEnd) -> (TcpStream, UdpSocket) {
     (stream, socket)
 }
 
-/// How many datagrams have found no room in the socket at this port of 127.0.0.1 (proc_net_tcp.rst).
+/// The number of datagrams that the socket at this port of 127.0.0.1 has dropped (proc_net_tcp.rst).
 fn dropped_at(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/net/udp").unwrap();
     let at = format!("0100007F:{port:04X}");
@@ -269,8 +269,8 @@ fn dropped_at(port: u16) -> usize {
     own.next().map_or(0, |words| words.last().unwrap().parse().unwrap())
 }
 
-/// A far end keeps 64 MiB of datagrams for one probe and 256 MiB for all. Here four probes send more than 64 MiB each, and a fifth finds
-/// no room.
+/// A far end keeps 64 MiB of datagrams for one probe and 256 MiB for all. Here four probes send more than 64 MiB each, and a
+/// fifth gets no room.
 #[test]
 fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
     let far_end = FarEnd::start(&[]);
@@ -282,7 +282,7 @@ fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
         let port = socket.peer_addr().unwrap().port();
         let until = Instant::now() + Duration::from_secs(60);
         let mut sent = 0;
-        // As many have come as it may keep. It takes what waits in its socket then, and no more.
+        // As many have arrived as it may keep. It then reads the waiting ones from its socket, and no more.
         while sent < receiver::MOST_BYTES / datagram.len() + dropped_at(port) {
             assert!(Instant::now() < until, "{sent} datagrams were sent");
             sent += (0..20).filter(|_| socket.send(&datagram).is_ok()).count();
@@ -307,8 +307,8 @@ fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
     far_end.finish();
 }
 
-/// A word of a probe has 4096 B at most, before the probe is let in and after. Here all connections that there may be begin words of
-/// 4 MB.
+/// A control message of a probe has at most 4096 B, before the probe is admitted and after. Here all permitted connections
+/// begin messages of 4 MB.
 #[test]
 fn half_words_of_probes_take_no_more_than_their_bound() {
     let far_end = FarEnd::start(&[]);
@@ -318,7 +318,7 @@ fn half_words_of_probes_take_no_more_than_their_bound() {
     let strangers = (0..64).map(|_| TcpStream::connect(&far_end.probes[0]).unwrap());
     let mut all: Vec<_> = known.into_iter().chain(strangers).collect();
     for stream in &mut all {
-        // It hangs up in the middle of it.
+        // It closes the connection in the middle of it.
         let _ = stream.write_all(&half);
     }
     let grown = far_end.most_memory() - before;

@@ -1,5 +1,5 @@
-//! What `netrig sip load` says of delays and arrivals, held against what was on the wire. Where nothing may be captured each
-//! test says that it was skipped; a load that says itself that it is not valid is no measurement, here too.
+//! Delays and arrivals that `netrig sip load` reports, compared with a capture. If capturing is not possible, each test says
+//! that it was skipped; an invalid load is no measurement, here too.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -20,10 +20,10 @@ use crate::common;
 use crate::common::capture::Capture;
 use crate::common::sip_server::SipServer;
 
-/// Behind the IP header, of a UDP datagram.
+/// The data after the IP header, of a UDP datagram.
 const UDP_HEADER: usize = 8;
 
-/// When what a call consists of was on the wire, ns.
+/// The times of a call's messages on the wire, ns.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     invite: Option<u64>,
@@ -57,7 +57,7 @@ fn calls(file: &Path) -> Vec<Seen> {
     calls.into_values().collect()
 }
 
-/// The percentile of the nearest rank, µs.
+/// The percentile by the nearest rank, µs.
 fn percentile(spans: &mut [u64], share: f64) -> f64 {
     spans.sort_unstable();
     spans[((spans.len() as f64 * share).ceil() as usize).clamp(1, spans.len()) - 1] as f64 / 1e3
@@ -67,7 +67,7 @@ fn between(calls: &[Seen], from: fn(&Seen) -> Option<u64>, to: fn(&Seen) -> Opti
     calls.iter().filter_map(|call| to(call)?.checked_sub(from(call)?)).collect()
 }
 
-/// A load of calls on a server that keeps its responses back, and what was on the wire; `None` if that says nothing.
+/// A load of calls on a server that delays its responses, and its capture; `None` if that is no evidence.
 fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> {
     let server = SipServer::start(&["uas", "--delay", delay, "--listen", "udp:127.0.0.1:0"]);
     let (address, folder) = (server.address("udp"), tempfile::tempdir().unwrap());
@@ -77,7 +77,7 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
     let load =
         ["sip", "load", &target, "--rate", &rate, "--for", &seconds, "--cpus", "1", "--punctual", "--json"];
     let output = common::netrig(folder.path(), &load);
-    // What is on its way to the file.
+    // Time for packets on the way to the file.
     std::thread::sleep(Duration::from_secs(1));
     let calls = calls(&capture.end());
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -93,8 +93,8 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
     Some((told, calls))
 }
 
-/// Every percentile up to the 99th, within 5 % or 20 µs. What held the tester up before a call by more than that may hold it up between
-/// its stamp and the wire as well: there the tail is not compared. The median always is.
+/// Every percentile up to the 99th, within 5 % or 20 µs. A cause that delayed the tester before a call by more than that may
+/// also delay it between its time stamp and the wire: the tail is not compared then. The median always is.
 fn assert_agree(told: &Value, name: &str, spans: &mut [u64]) {
     let row = told["delays"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
     assert_eq!(row["n"].as_u64(), Some(spans.len() as u64), "{name}");
@@ -137,7 +137,7 @@ fn arrivals_are_those_that_were_asked_for() {
         let wanted = 1.0 - (-gap * f64::from(RATE)).exp();
         most.max((wanted - at as f64 / n).abs()).max(((at + 1) as f64 / n - wanted).abs())
     });
-    // Who begins late by some hundredths of the mean gap cannot keep it: then the load says how late that was.
+    // A tester that is late by some hundredths of the mean gap cannot keep it: then the load reports its lateness.
     if late > 20.0 {
         return eprintln!("skipped: 5 % began {late} µs late on a busy machine; distance {distance}");
     }

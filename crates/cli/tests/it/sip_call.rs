@@ -35,7 +35,7 @@ fn call(arguments: &[&str]) -> (i32, Value) {
     (out.status.code().unwrap(), told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&out.stderr))))
 }
 
-/// First words of the messages: requests by their method, responses by their status; what came again is left out.
+/// First words of the messages: requests by their method, responses by their status; repetitions are left out.
 fn ladder(told: &Value) -> Vec<String> {
     let messages = told["messages"].as_array().unwrap().iter().filter(|message| message["again"] == false);
     let word = |message: &Value| {
@@ -48,7 +48,7 @@ fn ladder(told: &Value) -> Vec<String> {
     messages.map(word).collect()
 }
 
-/// The order of what the tester sends, and of what matters of the answers.
+/// The order of the tester's messages, and of the relevant answers.
 fn assert_course(told: &Value, expected: &[&str]) {
     let steps = ladder(told);
     let steps: Vec<_> =
@@ -109,7 +109,7 @@ fn who_is_challenged_proves_who_it_is() {
     assert!(told["why"].as_str().unwrap().contains("answered with 401"), "{told}");
 }
 
-/// The realms for which a request has credentials that prove the password.
+/// The realms for which a request has credentials with a valid proof of the password.
 fn proven(request: &Request) -> Vec<String> {
     let names = [Name::Authorization, Name::ProxyAuthorization];
     let all = names.iter().flat_map(|name| request.headers.credentials(name).unwrap());
@@ -123,8 +123,8 @@ fn proven(request: &Request) -> Vec<String> {
     realms
 }
 
-/// A proxy and the server behind it, each with its own realm and way of proof, ask one after the other, and both at once for the
-/// BYE, where each gives a new nonce.
+/// A proxy and the server behind it, each with its own realm and algorithm, send challenges one after the other, and both at
+/// once for the BYE, each with a new nonce.
 #[test]
 fn a_call_answers_all_who_ask() {
     let acknowledged: Arc<Mutex<Vec<Request>>> = Arc::default();
@@ -169,7 +169,7 @@ fn a_call_answers_all_who_ask() {
     drop(peer);
 }
 
-/// A refused password is sent once, and the verdict names the realm that refused it.
+/// A rejected password is sent once, and the verdict names the realm that rejected it.
 #[test]
 fn a_call_that_is_refused_names_the_realm() {
     let peer = SipPeer::start(|request| {
@@ -189,7 +189,7 @@ fn a_call_that_is_refused_names_the_realm() {
     assert_eq!(told["why"], why);
 }
 
-/// What is wrong on purpose is sent as it is, and its answer is waited for.
+/// A deliberate fault is sent unchanged, and its answer is awaited.
 #[test]
 fn a_script_sends_what_is_wrong() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0", "--ring", "5s"]);
@@ -230,15 +230,15 @@ fn a_request_that_cannot_be_is_refused() {
     }
 }
 
-/// Who does not answer is asked again as RFC 3261 says, and given up.
+/// A request to a silent server is retransmitted by RFC 3261, and abandoned.
 #[test]
 fn silence_is_not_held() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = format!("udp:{}", silent.local_addr().unwrap());
     let (code, told) = call(&[&target, "--t1", "100ms"]);
     assert_eq!(code, 1);
-    // At 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s; timer B ends it at 6.4 s. Each waits for the one before to have been sent, and there
-    // is room for them to be late.
+    // At 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s; timer B ends it at 6.4 s. Each waits for the transmission of the one before,
+    // with a margin for lateness.
     assert_eq!(told["messages"].as_array().unwrap().len(), 7, "{told}");
     assert!(told["why"].as_str().unwrap().contains("not answered in time"));
 }

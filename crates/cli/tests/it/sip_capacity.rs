@@ -1,4 +1,4 @@
-//! `netrig sip capacity` as its users start it, on a server whose capacity is known.
+//! `netrig sip capacity` on a server of known capacity.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -15,10 +15,10 @@ use serde_json::Value;
 use crate::common;
 use crate::common::text;
 
-/// What it answers per second with 200; the rest with 503.
+/// The requests per second that it answers with 200; the rest gets 503.
 const CAPACITY: f64 = 200.0;
 
-/// A server that answers OPTIONS out of a bucket of tokens, until its thread is left alone for a while.
+/// A server that answers OPTIONS from a token bucket, until its thread gets no messages for a while.
 fn limited() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -50,13 +50,13 @@ fn limited() -> String {
     target
 }
 
-/// Nine in ten must succeed, so that few calls decide.
+/// Nine in ten must succeed, so few calls decide.
 fn arguments(target: &str) -> Vec<&str> {
     let quick = "--scenario options --success 90% --start 60/s --least 1s --confirm 2s --arrivals constant --cpus 1 --highest 1000/s";
     ["sip", "capacity", target].into_iter().chain(quick.split(' ')).collect()
 }
 
-/// A busy machine may make the tester the limit: then that is said, and not a number.
+/// A busy machine may make the tester the limit: then the output says so, without a number.
 fn is_of_the_tester(told: &Value) -> bool {
     let is = !told["verdict"]["tester-limit"].is_null();
     if is {
@@ -80,7 +80,7 @@ fn a_capacity_is_found_and_its_steps_are_told() {
     if is_of_the_tester(&told) {
         return assert_eq!(output.status.code(), Some(3));
     }
-    // A tenth may fail: with 200 answered that is so up to 222.
+    // A tenth may fail: with 200 answered, up to 222 are permitted.
     assert_holds(&told, 222.0);
     assert_eq!((output.status.code(), &told["unit"]), (Some(0), &Value::from("requests")));
     let entries = told["journal"]["entries"].as_array().unwrap();
@@ -89,11 +89,11 @@ fn a_capacity_is_found_and_its_steps_are_told() {
     assert!(steps.iter().any(|step| step["decision"]["outcome"] == "failed"));
     let said = text(&output.stderr);
     assert!(said.contains("60.0/s for") && said.contains("s left"), "{said}");
-    // Its server is a thread of this test, with little to do.
+    // Its server is a thread of this test with little work.
     assert!(!told["causes"][0]["cause"]["elsewhere"].is_null(), "{}", told["sentence"]);
 }
 
-/// It is killed, without a word, between two steps or in the midst of one.
+/// It is killed, without notice, between two steps or within one.
 #[test]
 fn a_search_goes_on_from_its_journal() {
     let (target, folder) = (limited(), tempfile::tempdir().unwrap());
@@ -122,14 +122,14 @@ fn a_search_goes_on_from_its_journal() {
     if !is_of_the_tester(&told) {
         assert_holds(&told, 222.0);
     }
-    // With other settings it is another question, and so it is of another server.
+    // Other settings, or another server, are another search.
     let other = common::netrig(folder.path(), &[&all[..], &["--precision", "5%"]].concat());
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("was written with other settings"), "{}", text(&other.stderr));
     let elsewhere = [&arguments("udp:127.0.0.1:9")[..], &["--journal", "steps.json"]].concat();
     let other = common::netrig(folder.path(), &elsewhere);
     assert_eq!(other.status.code(), Some(2));
-    assert!(text(&other.stderr).contains("of another server"), "{}", text(&other.stderr));
+    assert!(text(&other.stderr).contains("belongs to another server"), "{}", text(&other.stderr));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_makes_no_search_is_refused() {
 #[test]
 fn without_any_answer_the_first_step_ends_the_search() {
     let folder = tempfile::tempdir().unwrap();
-    // A socket that is never read is silent. Where there is no socket, ICMP says so.
+    // A socket that is never read is silent. Without a socket, ICMP reports it.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

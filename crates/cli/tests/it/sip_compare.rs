@@ -1,4 +1,4 @@
-//! `netrig sip compare` as its users start it.
+//! `netrig sip compare`.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -22,19 +22,19 @@ fn measured(folder: &Path) -> Value {
     let output = netrig(folder, &load);
     let mut told: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    // A busy machine may make the tester the limit; that is told of elsewhere.
+    // A busy machine may make the tester the limit; another test covers that.
     told["valid"] = json!(true);
     told
 }
 
-/// The same as if it had lasted for half a minute, with this mean delay, and written down.
+/// The same as if it had lasted for half a minute, with this mean delay, written to a file.
 fn lasting(folder: &Path, file: &str, load: &Value, mean_us: f64) {
     let mut told = load.clone();
     let second = |number: usize| {
         let mut second = load["seconds"][0].clone();
         second["second"] = json!(number);
         for delay in second["delays"].as_array_mut().unwrap() {
-            // Up and down, with no order that a neighbour could tell.
+            // Up and down, without an order that correlates neighbours.
             let around = [0.97, 1.01, 1.03, 0.98, 1.02, 0.99, 1.0][number * number % 7];
             delay["mean_us"] = json!(mean_us * around);
         }
@@ -91,9 +91,9 @@ fn what_cannot_be_compared_is_refused() {
     let compared = |files: &[&str]| netrig(folder, &[&["sip", "compare"][..], files].concat());
     for (files, said) in [
         (&["before.json", "other.json"][..], "the transport was \"udp\" and is \"tcp\""),
-        (&["before.json", "other.json"], "when users begin was"),
+        (&["before.json", "other.json"], "when users start was"),
         (&["before.json", "other.json"], "now: it was interrupted"),
-        (&["before.json", "none.json"], "no result of `netrig sip load`"),
+        (&["before.json", "none.json"], "not a result of `netrig sip load`"),
         (&["before.json", "nobody.json"], "nobody.json"),
     ] {
         let output = compared(files);
@@ -106,7 +106,7 @@ fn what_cannot_be_compared_is_refused() {
     assert!(said.contains("note: the transport was") && said.contains("fewer than 10 seconds"), "{said}");
 }
 
-/// A server that is silent at the end answers when no call begins any more: that is no pass, and no column contradicts another.
+/// A server that is silent at the end answers when no more calls begin: that is no pass, and no columns contradict each other.
 #[test]
 fn what_is_answered_after_the_last_arrival_is_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn what_is_answered_after_the_last_arrival_is_compared() {
         assert!((now - before - difference).abs() <= 1e-9 * now.abs(), "{index}");
     }
     let said = netrig(folder, &["sip", "compare", "before.json", "now.json"]);
-    assert!(text(&said.stdout).contains("nothing can be said") && said.status.code() == Some(2));
+    assert!(text(&said.stdout).contains("no index can be tested") && said.status.code() == Some(2));
     let wide = netrig(folder, &["sip", "compare", "now.json", "before.json"]);
     assert_eq!(wide.status.code(), Some(0), "what is better by as much passes: {}", text(&wide.stdout));
 }

@@ -1,4 +1,4 @@
-//! `netrig sip conform` against netrig's own servers: what it prints, what it writes, and how it ends.
+//! `netrig sip conform` against netrig's own servers: its output, its files, and its exit status.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ fn conform(folder: &Path, arguments: &[&str]) -> Output {
     command.env("COLUMNS", "80").env(PASSWORD_ENV, "zanzibar").output().unwrap()
 }
 
-/// The document of a run against a server, whose purposes all have passed or have no verdict for a reason.
+/// The document of a run against a server, whose purposes have passed or have no verdict for a given reason.
 fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let target = format!("{transport}:{}", server.address(transport));
@@ -27,7 +27,7 @@ fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
 
 const NONE: [(&str, &str); 0] = [];
 
-/// Ids with this verdict, and what was seen.
+/// Ids with this verdict, and their observations.
 fn observed<'a>(document: &'a Value, verdict: &str) -> Vec<(&'a str, &'a str)> {
     let rows = document["purposes"].as_array().unwrap().iter();
     let rows = rows.filter(|row| row["verdict"] == verdict);
@@ -38,7 +38,7 @@ fn with_verdict<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
     observed(document, verdict).into_iter().map(|(id, _)| id).collect()
 }
 
-/// Transports, and threads that carry the server.
+/// Transports, and threads of the server.
 const WAYS: [(&str, &str); 4] = [("udp", "1"), ("tcp", "1"), ("udp", "3"), ("tcp", "3")];
 
 fn registrar(threads: &str) -> SipServer {
@@ -59,8 +59,8 @@ fn an_own_registrar_passes() {
         let server = registrar(threads);
         let document = document(&server, transport, &["--role", "registrar", "--jobs", "2"]);
         assert_eq!(observed(&document, "FAIL"), NONE);
-        // It keeps bindings for a minute at least, and tells no date.
-        // INVITE and OPTIONS of RFC 4475 are not for a registrar.
+        // It keeps bindings for at least a minute, and sends no date. INVITE and OPTIONS of RFC 4475 do not apply to a
+        // registrar.
         let others = ["REG-TORTURE-UNKSCM", "REG-TORTURE-NOVELSC", "REG-TORTURE-BEXT01"];
         let inconclusive = with_verdict(&document, "INCONC");
         assert_eq!(inconclusive, [&["REG-BIND-13", "REG-EXPIRE-07"][..], &others].concat());
@@ -109,7 +109,7 @@ fn an_own_user_agent_passes() {
         "tcp:127.0.0.1:0",
         "--ring",
         "900ms",
-        // A call without an ACK is given up after 64 times T1.
+        // A call without an ACK is abandoned after 64 times T1.
         "--t1",
         "100ms",
         "--threads",
@@ -126,7 +126,7 @@ fn an_own_user_agent_passes() {
     std::thread::scope(|scope| WAYS.into_iter().for_each(|way| drop(scope.spawn(move || passes(way)))));
 }
 
-/// The page is well-formed, answers first, and has a ladder for what did not pass.
+/// The page is well-formed, begins with the result, and has a ladder for each purpose that did not pass.
 #[test]
 fn a_page_tells_what_a_conformance_report_has_to() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
@@ -144,13 +144,13 @@ fn a_page_tells_what_a_conformance_report_has_to() {
         .filter_map(|node| node.text())
         .collect();
     assert_eq!(headings.len(), 7, "{headings:?}");
-    for words in ["UAS-OPT-01", "netrig 0.", "Static conformance review", "test purposes were carried out"] {
+    for words in ["UAS-OPT-01", "netrig 0.", "Static conformance review", "test purposes were run"] {
         assert!(page.contains(words), "{words}");
     }
     server.end();
 }
 
-/// Two runs: what fails now and did not, and exit code 1; the other way it is mended.
+/// Two runs: a new failure, with exit code 1; in the other order it is a correction.
 #[test]
 fn two_runs_are_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,14 +174,14 @@ fn two_runs_are_compared() {
     };
     let same = compare("right.json", "right.json");
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
-    assert!(text(&same.stdout).starts_with("no rule is broken that was kept before\n"));
+    assert!(text(&same.stdout).starts_with("no rule is newly broken\n"));
     let other = text(&compare("right.json", "wrong.json").stdout);
     assert!(other.contains("PASS -> ") && other.lines().all(|line| line.chars().count() <= 80), "{other}");
     right.end();
     wrong.end();
 }
 
-/// The rules are kept while calls go on.
+/// The rules are kept during calls.
 #[test]
 fn a_server_is_tested_beside_a_load() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0", "--ring", "10ms"]);
@@ -196,7 +196,7 @@ fn a_server_is_tested_beside_a_load() {
     server.end();
 }
 
-/// A search tells first whether the server keeps the rules.
+/// A search first reports whether the server keeps the rules.
 #[test]
 fn a_search_can_begin_with_conformance() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
@@ -209,14 +209,14 @@ fn a_search_can_begin_with_conformance() {
     let gate = &document["conformance"];
     assert!(gate["role"] == "uas" && gate["failed"] == serde_json::json!([]), "{gate}");
     assert!(gate["pass"].as_u64() > Some(10), "{gate}");
-    assert!(text(&output.stderr).contains("breaks no rule that was tried"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("breaks none of the tried rules"), "{}", text(&output.stderr));
     server.end();
 }
 
-/// The answer first, the broken rule with what was seen, files for others, and exit code 1.
+/// The result first, the broken rule with its observation, the names of the files, and exit code 1.
 #[test]
 fn a_server_that_breaks_rules_is_told() {
-    // A server of another role: it takes no registrations.
+    // A server of another role: it accepts no registrations.
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     let target = format!("udp:{}", server.address("udp"));
     let folder = tempfile::tempdir().unwrap();
@@ -231,7 +231,7 @@ fn a_server_that_breaks_rules_is_told() {
     assert!(told.starts_with("no verdict: udp:127.0.0.1:"), "{told}");
     assert!(
         told.contains(
-            "REG-BIND-01, REG-MSG-01\n    the server is to have registration, and does not show it"
+            "REG-BIND-01, REG-MSG-01\n    the role requires registration, but the server does not show it"
         ),
         "{told}"
     );

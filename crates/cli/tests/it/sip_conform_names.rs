@@ -1,5 +1,5 @@
-//! `netrig sip conform` as the DNS server of a proxy (RFC 3263): Kamailio, and faults of its configuration. Where Kamailio is not installed,
-//! or without root, each test says that it was skipped.
+//! `netrig sip conform` as the DNS server of a proxy (RFC 3263): Kamailio, and faults of its configuration. If Kamailio is not
+//! installed, or without root, each test says that it was skipped.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::common::kamailio::Kamailio;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
-/// An address for the DNS server of one test: a resolver asks port 53 only.
+/// An address for the DNS server of one test: a resolver queries only port 53.
 fn resolver(number: u8) -> Ipv4Addr {
     let [high, low] = (std::process::id() as u16).to_be_bytes();
     Ipv4Addr::new(127, 64 | (number & 0x3f), high, low.clamp(1, 254))
@@ -26,7 +26,7 @@ fn document(target: &str, domain: &str, listen: &str, arguments: &[&str]) -> Val
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Kamailio asks the tester. `None` where that cannot be.
+/// Kamailio queries the tester. `None` if that is not possible.
 fn of_kamailio(number: u8, defines: &[&str], arguments: &[&str]) -> Option<Value> {
     let resolver = resolver(number);
     let server = Kamailio::start_asking(resolver, "conformance.cfg", &[&["PROXY"], defines].concat())?;
@@ -34,12 +34,12 @@ fn of_kamailio(number: u8, defines: &[&str], arguments: &[&str]) -> Option<Value
     Some(document(&target, "example.com", &format!("{resolver}:53"), arguments))
 }
 
-/// The numbers of the purposes with a verdict. A deviation from a recommendation stands with the failures.
+/// The numbers of the purposes with a verdict. A deviation from a recommendation counts as a failure.
 fn numbers(document: &Value, verdict: &str) -> Vec<String> {
     let rows = document["purposes"].as_array().unwrap().iter();
     let is_wanted = |row: &&Value| {
         let is_deviation =
-            row["observation"].as_str().is_some_and(|text| text.starts_with("recommended only"));
+            row["observation"].as_str().is_some_and(|text| text.starts_with("only recommended"));
         row["verdict"] == verdict && !is_deviation || is_deviation && verdict == "FAIL"
     };
     rows.filter(is_wanted).map(|row| row["id"].as_str().unwrap().replace("PRX-DNS-", "")).collect()
@@ -62,14 +62,14 @@ fn kamailio_with_names_finds_targets_as_rfc_3263_has_it() {
 
 #[test]
 fn kamailio_by_itself_asks_for_no_naptr_records_and_does_not_go_on() {
-    // What is seen after a timeout takes half a minute.
+    // The observations after a timeout take half a minute.
     let without = ["--without", "PRX-DNS-12", "--without", "PRX-DNS-13"];
     let Some(document) = of_kamailio(2, &[], &without) else { return };
     assert_eq!(numbers(&document, "FAIL"), ["07", "14", "15", "19"]);
     assert_eq!(numbers(&document, "INCONC"), ["08", "09", "10"]);
 }
 
-/// Of each fault the purposes that fail with it, and pass without it.
+/// For each fault, the purposes that fail with it and pass without it.
 #[test]
 fn faults_of_a_proxy_with_names_are_caught() {
     let faults: [(&str, &[&str]); 4] = [
@@ -78,7 +78,7 @@ fn faults_of_a_proxy_with_names_are_caught() {
         ("OWN_PORT", &["01", "02"]),
         ("NO_PARAMETERS", &["03", "06"]),
     ];
-    // A fault may hide that it asks.
+    // A fault may hide its query.
     let claims = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(claims.path(), "dns = true\n").unwrap();
     let claimed = ["--capabilities", claims.path().to_str().unwrap()];
@@ -93,7 +93,7 @@ fn faults_of_a_proxy_with_names_are_caught() {
     let only: Vec<&str> = only.iter().flat_map(|id| ["--only", id]).collect();
     let Some(document) = of_kamailio(7, &["WITH_NAMES", "STATELESS"], &only) else { return };
     let failed = numbers(&document, "FAIL");
-    // The first three see by chance that each message goes to another target.
+    // The first three may send each message to another target by chance.
     assert!(failed.len() >= 2 && failed.contains(&"20".to_owned()), "{failed:?}");
 }
 

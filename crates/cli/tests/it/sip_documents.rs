@@ -1,5 +1,5 @@
-//! What `netrig sip load --json` and `netrig sip capacity --json` print is a contract: its schema is kept beside the code, what is
-//! printed keeps it, and documents that were once printed are still read.
+//! The output of `netrig sip load --json` and `netrig sip capacity --json` is a contract: its schema is kept with the code, the
+//! output conforms to it, and older documents can still be read.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -17,7 +17,7 @@ use crate::common::{netrig, text};
 /// The documents.
 const DOCUMENTS: [&str; 2] = ["sip-load", "sip-capacity"];
 
-/// All whose schemas are kept.
+/// The documents with kept schemas.
 const SCHEMAS: [&str; 5] = ["sip-load", "sip-capacity", "sip-conform", "sip-scenario", "sip-show"];
 
 /// The `format` of a document.
@@ -46,7 +46,7 @@ fn contract(of: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&json_of(&schema(of))).unwrap()
 }
 
-/// What a tester prints.
+/// The output of a tester.
 fn told(arguments: &[&str]) -> Value {
     let output = netrig(here(), &[&["sip"][..], arguments, &["--json"]].concat());
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
@@ -63,8 +63,8 @@ fn answering() -> (SipServer, String) {
     (server, target)
 }
 
-/// With `NETRIG_UPDATE_PAGES=1` it writes down what is printed now. Whatever is left out or means something else asks for another
-/// `format`.
+/// With `NETRIG_UPDATE_PAGES=1` it writes the present schema. The removal of a key, or a change of its meaning, requires
+/// another `format`.
 #[test]
 fn the_schema_that_is_kept_is_the_one_that_is_printed() {
     for of in SCHEMAS {
@@ -88,7 +88,7 @@ fn a_load_keeps_its_contract() {
     let mixed = told(&[&["load", &*target][..], &quick, &mix].concat());
     assert_keeps("sip-load", &mixed);
     assert!(mixed["failures"].as_array().is_some_and(|rows| !rows.is_empty()), "nobody is busy: {mixed}");
-    // Nobody listens there.
+    // No server listens there.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_keeps("sip-load", &told(&[&["load", &*format!("tcp:{nobody}")][..], &quick].concat()));
 }

@@ -74,7 +74,7 @@ fn what_is_saved_does_the_same_again_and_flags_override_it() {
     ] {
         assert!(one.contains(line), "{line}: {one}");
     }
-    // Whoever tests a host says so each time.
+    // A file never contains the permission to test a host.
     assert!(!one.contains("may_test") && !one.contains("json") && !one.contains("environment ="), "{one}");
 
     let second = load(&["--environment", "one.toml", "--save-environment", "two.toml"]);
@@ -112,7 +112,7 @@ fn no_password_is_written() {
 fn a_search_has_one_too() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // A journal that is none ends it before the first call.
+    // An invalid journal ends it before the first call.
     std::fs::write(folder.join("journal.json"), "none").unwrap();
     let search = |more: &[&str]| {
         let output = netrig(folder, &[&["sip", "capacity", "--journal", "journal.json"][..], more].concat());

@@ -1,4 +1,4 @@
-//! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; elsewhere each test says that it
+//! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; otherwise each test says that it
 //! was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
@@ -47,7 +47,7 @@ to = "server"
     )
 }
 
-/// A level of a document as a file writes it.
+/// A level of a document in the form of a file.
 fn shown_level(level: &Value) -> String {
     match level {
         Value::String(text) => text.clone(),
@@ -58,7 +58,7 @@ fn shown_level(level: &Value) -> String {
     }
 }
 
-/// What one substrate measured of a response at the first point whose levels have this one.
+/// A substrate's values of a response at the first point whose levels include this one.
 fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f64 {
     let points = document["points"].as_array().expect("there are points");
     let has = |point: &&Value| {
@@ -71,14 +71,14 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
     run["value"].as_f64().unwrap_or_else(|| panic!("{substrate} {level} {response}: {point}"))
 }
 
-/// The same users begin at the same moments, all of them are served, and half of the delays are those of the line, but for
-/// what a machine takes that does other things too.
+/// The same users begin at the same times, all of them are served, and half of the delays are those of the line, plus the time
+/// of a machine with other work.
 #[test]
 fn users_meet_the_same_in_a_model_and_in_namespaces() {
     if !can(&[]) {
         return;
     }
-    // Of those who are called 32 register at once, each in two round trips: all 450 in 1.2 s.
+    // 32 callees register at once, each in two round trips: all 450 in 1.2 s.
     let flow = r#"
 start = "2 s"
 stop = "4 s"
@@ -122,8 +122,8 @@ callee = "own""#;
     }
 }
 
-/// T1 of 20 ms: REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and given up at 1280 ms. Half of what each way sends
-/// is lost, so a transmission is answered with q = 1/4, and 0.75⁷ = 13 % of the registrations fail.
+/// T1 of 20 ms: REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and abandoned at 1280 ms. Half of the messages in each
+/// direction is lost, so a transmission is answered with q = 1/4, and 0.75⁷ = 13 % of the registrations fail.
 #[test]
 fn registrations_die_of_loss_as_computed() {
     if !can(&[]) {
@@ -143,7 +143,7 @@ application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", s
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let q = 0.25_f64;
     let lost = (0..7).fold(1.0, |lost, _| lost * (1.0 - q));
-    // Of a geometric number that is cut at six: Σ k·q(1 − q)^k for k below 7, and six for those that fail.
+    // For a geometric number that is cut at six: Σ k·q(1 − q)^k for k below 7, and six for those that fail.
     let (mut again, mut still) = (6.0 * lost, 1.0);
     for k in 0..7 {
         again += f64::from(k) * q * still;
@@ -193,8 +193,8 @@ secure = false"#;
     assert!(text(&ended.stdout).contains("SIP over UDP only"), "{}", text(&ended.stdout));
 }
 
-/// What `netrig sip load` knows an experiment file knows too: all that call are served by a proxy that forks, in the model and
-/// in namespaces alike, and what each scenario adds to a call is measured.
+/// An experiment file has all features of `netrig sip load`: a proxy that forks serves all calls, in the model and in
+/// namespaces alike, and the additional messages of each scenario are measured.
 #[test]
 fn every_scenario_is_one_of_files_too() {
     if !can(&[]) {
@@ -224,7 +224,7 @@ fn every_scenario_is_one_of_files_too() {
         let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
         for substrate in ["sim", "netns"] {
             let of = |response| measured(&document, substrate, "", response);
-            // Five bursts, the first of which comes at the very start.
+            // Five bursts, the first of which is at the start.
             assert_eq!((of("begun"), of("success")), (25.0, 1.0), "{scenario} on {substrate}");
             // One round trip at least.
             assert!(of("delay") >= 0.010, "{scenario} on {substrate}: {}", of("delay"));
@@ -232,7 +232,7 @@ fn every_scenario_is_one_of_files_too() {
     }
 }
 
-/// Users come when the trace says, and do what the mix says, wherever they are.
+/// Users arrive at the times of the trace, with the scenarios of the mix, on each substrate.
 #[test]
 fn a_trace_and_a_mix_are_those_of_the_file() {
     if !can(&[]) {
@@ -259,12 +259,12 @@ application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "
         assert_eq!((of(substrate, "begun"), of(substrate, "success")), (60.0, 1.0), "{substrate}");
         assert!(of(substrate, "held") > 0.050, "it is drawn: {substrate}");
     }
-    // Half of 60 in two seconds, of which the lots are the same.
+    // Half of 60 in two seconds, with the same random numbers.
     assert_eq!(of("sim", "calls"), of("netns", "calls"));
     assert!((of("sim", "calls") - 15.0).abs() < 8.0, "{}", of("sim", "calls"));
 }
 
-/// Who has to be registered when it starts is not yet: the run fails and says so, wherever it runs.
+/// A user that must be registered at the start is not yet: the run fails with this reason, on each substrate.
 #[test]
 fn users_who_are_not_registered_in_time_fail_the_run() {
     if !can(&[]) {
@@ -287,7 +287,7 @@ application = { kind = "sip", scenario = "options", rate = 20, population = 1000
     }
 }
 
-/// A registrar that nobody here wrote, started by its node.
+/// A third-party registrar, started by its node.
 #[test]
 fn kamailio_registers_the_users_of_a_file() {
     if !can(&["/usr/sbin/kamailio"]) {
@@ -316,15 +316,15 @@ application = { kind = "sip", scenario = "re-register", arrivals = "constant", r
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     for population in ["0", "200"] {
         let of = |response| measured(&document, "netns", population, response);
-        // Every 20 ms of two seconds, from their start; at their end nobody begins any more.
+        // Every 20 ms of two seconds, from their start; at their end no user begins any more.
         assert_eq!((of("begun"), of("success")), (100.0, 1.0), "{population}");
         // The challenge is a round trip of its own.
         assert!(of("delay") >= 0.020, "{}", of("delay"));
     }
 }
 
-/// The DNS as a factor: known addresses, a table, a server that takes 20 ms for each of three answers, and one that says nothing.
-/// The simulator has none, and says so.
+/// The DNS as a factor: known addresses, a table, a server that takes 20 ms for each of three answers, and a silent one. The
+/// simulator has none, and says so.
 #[test]
 fn the_dns_is_a_factor() {
     if !can(&[]) {
@@ -358,7 +358,7 @@ loss = ["100 %"]"#;
         ("served", "\"attempts_served\""),
         ("lookup", "\"lookup_delay\"\nstatistic = \"p50\""),
     ];
-    // The DNS server is at a node of its own, behind the users' node.
+    // The DNS server is at its own node, behind the users' node.
     let text = experiment(head, "delay = \"5 ms\"", flow, &responses).replace(
         "[transport.udp]",
         "[node.names]\n[link.side]\nbetween = [\"tester\", \"names\"]\nrate = \"100 Mbit/s\"\ndelay = \"5 ms\"\n\

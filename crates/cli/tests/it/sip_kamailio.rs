@@ -1,5 +1,5 @@
-//! `netrig sip load` against Kamailio, a server that nobody here wrote: registrar, proxy and redirect server, over UDP, TCP and
-//! TLS. Where it is not installed each test says that it was skipped.
+//! `netrig sip load` against Kamailio, a third-party server: registrar, proxy and redirect server, over UDP, TCP and TLS. If it
+//! is not installed, each test says that it was skipped.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -18,10 +18,10 @@ use crate::common::kamailio::Kamailio;
 /// A variable of the environment of the tester.
 const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
 
-/// Calls, or registrations, of each load: at a rate that both can hold on a busy machine.
+/// Calls, or registrations, of each load: at a rate that both sustain on a busy machine.
 const COUNT: &str = "200";
 
-/// Over what, and how requests share connections.
+/// The transport, and the sharing of connections.
 const CARRIERS: [(&str, &[&str]); 7] = [
     ("udp", &[]),
     ("tcp", &["--connections", "one"]),
@@ -33,7 +33,7 @@ const CARRIERS: [(&str, &[&str]); 7] = [
 ];
 
 impl Kamailio {
-    /// So many users, who have this password, do what the arguments say.
+    /// This number of users, with this password, with the given arguments.
     fn load(&self, transport: &str, password: &str, arguments: &[&str]) -> Value {
         let port = if transport == "tls" { self.tls_port } else { self.port };
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -46,7 +46,7 @@ impl Kamailio {
         })
     }
 
-    /// The same over everything that it speaks: all must succeed.
+    /// The same over all its transports: all must succeed.
     fn carries(&self, what: &str, password: &str, arguments: &[&str]) {
         for (transport, connections) in CARRIERS {
             let told = self.load(transport, password, &[arguments, connections].concat());
@@ -63,7 +63,7 @@ impl Kamailio {
     }
 }
 
-/// The same digests by two that have not seen each other's code (RFC 7616, RFC 8760).
+/// The same digests by two independent implementations (RFC 7616, RFC 8760).
 #[test]
 fn kamailio_takes_registrations_by_either_algorithm() {
     for (algorithm, defines) in [("MD5", &["REGISTRAR"][..]), ("SHA-256", &["REGISTRAR", "WITH_SHA256"])] {
@@ -93,7 +93,7 @@ fn kamailio_registers_over_everything_that_it_speaks() {
     server.carries("unregister", "zanzibar", &["--scenario", "unregister"]);
 }
 
-/// With both sides of each call at netrig, and Kamailio in the way of all that is said in it.
+/// With both sides of each call at netrig, and Kamailio in the path of all its messages.
 #[test]
 fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };
@@ -107,8 +107,8 @@ fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
     }
 }
 
-/// Kamailio calls all places at which a peer is registered, forwards each 2xx, and cancels who has not answered. By one
-/// process: of several, one may forward a 2xx while another has the 180 of a place, which is then not cancelled.
+/// Kamailio calls all contacts of a peer, forwards each 2xx, and cancels branches without an answer. With one process: of
+/// several, one may forward a 2xx while another has the 180 of a branch, which is then not cancelled.
 #[test]
 fn calls_that_kamailio_forks_keep_one_dialog() {
     let Some(server) = Kamailio::start(&["PROXY", "ONE_PROCESS"]) else { return };
@@ -133,8 +133,8 @@ fn calls_that_kamailio_forks_keep_one_dialog() {
     }
 }
 
-/// Kamailio takes no session interval below 120 s: the caller is refused with 422 and asks again for what `Min-SE` says, and the one
-/// who is called grants what Kamailio let through (RFC 4028 sections 7.3 and 9).
+/// Kamailio accepts no session interval below 120 s: it rejects the caller with 422, the caller repeats the request with the
+/// value of `Min-SE`, and the callee grants the interval that Kamailio accepted (RFC 4028 sections 7.3 and 9).
 #[test]
 fn a_session_interval_that_kamailio_refuses_is_asked_for_again() {
     let Some(server) = Kamailio::start(&["PROXY", "SESSIONS=120"]) else { return };
@@ -159,7 +159,7 @@ fn a_session_interval_that_kamailio_refuses_is_asked_for_again() {
 mod validate {
     use super::*;
 
-    /// Kamailio ends a dialog that is not refreshed within 90 s: those of callers who refresh outlive it.
+    /// Kamailio ends a dialog that is not refreshed within 90 s: dialogs of callers that refresh last longer.
     #[test]
     #[ignore = "it takes two and a half minutes"]
     fn calls_that_are_refreshed_outlive_kamailios_session_timer() {
@@ -206,8 +206,8 @@ fn callers_follow_the_redirections_of_kamailio() {
     }
 }
 
-/// RFC 3261 section 18.1.1: requests that are too long for a datagram go over TCP, and the dialogs that Kamailio's Record-Route then leads over
-/// TCP stay there; registrations and short requests go over UDP.
+/// RFC 3261 section 18.1.1: requests that are too long for a datagram use TCP, and the dialogs that Kamailio's Record-Route
+/// then routes over TCP stay there; registrations and short requests use UDP.
 #[test]
 fn large_requests_go_over_tcp_through_kamailio() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };
@@ -225,7 +225,7 @@ fn large_requests_go_over_tcp_through_kamailio() {
     }
 }
 
-/// What is said in calls through Kamailio, over UDP and TCP, is read by a third.
+/// A third program reads the messages of calls through Kamailio, over UDP and TCP.
 #[test]
 fn tshark_finds_no_fault_in_calls_through_kamailio() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };

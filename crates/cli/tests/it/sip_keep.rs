@@ -1,4 +1,4 @@
-//! `netrig sip load --keep`: what is kept is what was said on the wire, and what finds no room is counted.
+//! `netrig sip load --keep`: the kept messages are those on the wire, and dropped ones are counted.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -25,7 +25,7 @@ fn shown(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-/// How many messages of SIP tshark finds in a capture; none if it is not there.
+/// The number of SIP messages in a capture, by tshark; `None` if it is not installed.
 fn found_by_tshark(capture: &Path) -> Option<usize> {
     let mut command = Command::new("tshark");
     let output = command
@@ -37,7 +37,7 @@ fn found_by_tshark(capture: &Path) -> Option<usize> {
     Some(text(&output.stdout).lines().count())
 }
 
-/// Over datagrams the tester counts what it sends and receives itself.
+/// Over datagrams the tester counts its own messages.
 #[test]
 fn every_message_is_kept_in_both_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn messages_over_connections_are_kept_too() {
     }
 }
 
-/// Calls that are answered leave nothing; calls to a socket that does not answer are all kept.
+/// Answered calls leave nothing; calls to a silent socket are all kept.
 #[test]
 fn only_what_failed_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn what_finds_no_room_is_said_and_files_are_not_replaced() {
     let arguments = [&*target, "--rate", "100/s", "--count", "20", "--keep", "all", "--keep-most", "10 KB"];
     let output = load(folder.path(), &arguments);
     let printed = text(&output.stdout);
-    assert!(output.status.success() && printed.contains("found no room"), "{printed}");
+    assert!(output.status.success() && printed.contains("had no room"), "{printed}");
     let size = |file: &str| std::fs::metadata(folder.path().join(file)).unwrap().len();
     assert!(size("sip-messages.log") + size("sip-messages.pcapng") <= 10_000);
     let again = load(folder.path(), &arguments);
@@ -120,7 +120,7 @@ fn what_finds_no_room_is_said_and_files_are_not_replaced() {
     assert!(text(&again.stderr).contains("sip-messages.log exists"), "{}", text(&again.stderr));
 }
 
-/// What the server kept is what its caller kept, with the directions the other way round.
+/// The server keeps the same messages as its caller, in the opposite directions.
 #[test]
 fn a_server_keeps_what_it_receives_and_sends() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn a_server_keeps_what_it_receives_and_sends() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
-/// The messages of all steps of a search, those of calls that failed only.
+/// The messages of all steps of a search, only of failed calls.
 #[test]
 fn a_search_keeps_messages_of_its_steps() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn a_search_keeps_messages_of_its_steps() {
     assert!(kept["calls"].as_array().unwrap().iter().all(|call| call["status"] == 486));
 }
 
-/// Calls of a scenario that fail are kept whole, and can be written for Wireshark.
+/// Failed calls of a scenario are kept completely, and can be written for Wireshark.
 #[test]
 fn failed_calls_of_a_scenario_are_found_and_exported() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ fn failed_calls_of_a_scenario_are_found_and_exported() {
     let calls = shown(folder.path(), &["sip-messages.log", "--call", "2", "--out", "call.pcapng"]);
     assert_eq!(calls["calls"].as_array().unwrap().len(), 1);
     let messages = calls["messages"].as_array().unwrap().len();
-    // The last is the ACK that the tester owes.
+    // The last is the tester's required ACK.
     let labels: Vec<&str> = calls["messages"]
         .as_array()
         .unwrap()

@@ -1,4 +1,4 @@
-//! `netrig sip load` as its users start it.
+//! `netrig sip load`.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -28,8 +28,8 @@ fn load(arguments: &[&str]) -> std::process::Output {
     common::netrig(folder.path(), &[&["sip", "load"][..], arguments].concat())
 }
 
-/// How a load ends that would end with `code`: a busy machine may make the tester the limit, and what was measured is told
-/// then, too.
+/// The exit status of a load that should end with `code`: a busy machine may make the tester the limit, and the results are
+/// printed then, too.
 fn ended(told: &Value, code: i32) -> Option<i32> {
     Some(if told["valid"] == true { code } else { 3 })
 }
@@ -53,7 +53,7 @@ fn calls_are_told_in_a_document_and_in_tables() {
     }
 }
 
-/// Attempts of each user in an hour are a rate of all, and are told as such.
+/// Attempts of each user in an hour become a total rate, and are printed as such.
 #[test]
 fn busy_hour_call_attempts_are_a_rate() {
     let (_server, target) = answering();
@@ -69,7 +69,7 @@ fn busy_hour_call_attempts_are_a_rate() {
     assert!(table.contains("BHCA (in an hour)"), "{table}");
 }
 
-/// All stages and all of a trace are offered; what `--for` cuts off is said.
+/// All stages and all of a trace are offered; the output names the part that `--for` cuts off.
 #[test]
 fn stages_and_traces_are_offered_to_their_ends() {
     let (_server, target) = answering();
@@ -95,7 +95,7 @@ fn stages_and_traces_are_offered_to_their_ends() {
 
 #[test]
 fn thresholds_that_are_not_kept_are_an_exit_code() {
-    // It answers every call: nobody is busy.
+    // It answers every call: none is busy.
     let (_server, target) = answering();
     let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -104,7 +104,7 @@ fn thresholds_that_are_not_kept_are_an_exit_code() {
     assert_eq!(output.status.code(), ended(&told, 1));
 }
 
-/// One call at once where twenty are wanted: the tester's own limit, and never the server's failure.
+/// One call at once instead of twenty: the tester's own limit, and never the server's failure.
 #[test]
 fn a_tester_without_room_is_invalid() {
     let (_server, target) = answering();
@@ -135,7 +135,7 @@ fn a_tester_without_room_is_invalid() {
     assert_eq!(told["tester"]["omitted"], 19);
 }
 
-/// What is taken here says nothing of a server: it is no exit code of one that fails.
+/// A port that is in use here is no fault of the server, and has another exit code than a failed load.
 #[test]
 fn a_port_that_is_taken_is_of_the_request() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -145,7 +145,7 @@ fn a_port_that_is_taken_is_of_the_request() {
     assert!(text(&output.stderr).contains("bind on 127.0.0.1"), "{}", text(&output.stderr));
 }
 
-/// A load over UDP has no connections: a process without descriptors is told what they are for.
+/// A load over UDP has no connections: a process without descriptors gets the reason for its need of them.
 #[test]
 fn descriptors_are_wanted_for_what_the_load_has() {
     for (target, said) in [("udp:127.0.0.1:9", "sockets"), ("tcp:127.0.0.1:9", "connection of each user")] {
@@ -210,7 +210,7 @@ fn what_cannot_be_meant_is_refused() {
     }
 }
 
-/// Nobody is there: users that must be registered first are not.
+/// Without a server, users that must be registered first are not.
 #[test]
 fn a_server_that_is_not_there_registers_nobody() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -218,7 +218,7 @@ fn a_server_that_is_not_there_registers_nobody() {
     let output = load(&[target, "--scenario", "re-register", "--t1", "10ms"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    // Whoever of those that were asked for at once is given up first.
+    // Either of the requests sent at once may be abandoned first.
     assert!(
         said.contains("error: user user0000") && said.contains("could not be registered before the load"),
         "{said}"
@@ -226,7 +226,7 @@ fn a_server_that_is_not_there_registers_nobody() {
     assert!(said.contains("timer F") && said.contains("; --t1 sets the time"), "{said}");
 }
 
-/// A failure that a time has decided names the flag of that time, and the flag is obeyed.
+/// A failure by a time limit names its flag, and the flag has an effect.
 #[test]
 fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
     let quick = ["--rate", "100/s", "--count", "1", "--cpus", "1"];
@@ -259,8 +259,8 @@ fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
     assert!(table.contains("answered with 200; --patience sets the time"), "{table}");
 }
 
-/// The longest message over UDP is a datagram, and over TCP what the tester reads (RFC 3261 section 18.1.1): INVITE and answer with
-/// descriptions of 20 KB pass a proxy.
+/// The longest message over UDP is a datagram, and over TCP the tester's limit (RFC 3261 section 18.1.1): INVITE and answer
+/// with descriptions of 20 KB pass a proxy.
 #[test]
 fn calls_with_long_descriptions_succeed_through_a_proxy() {
     let points = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];
@@ -279,8 +279,8 @@ fn calls_with_long_descriptions_succeed_through_a_proxy() {
     }
 }
 
-/// The memory that a load of so many registered users takes for most of its time, without the files of its program, bytes
-/// (proc(5): `RssAnon`). At its most it is no measure: a program that starts or ends may take more than many users do.
+/// The memory of a load with that many registered users for most of its time, without the files of its program, bytes (proc(5):
+/// `RssAnon`). The maximum is no measure: a starting or ending program may need more than many users do.
 fn memory_of(users: u32) -> u64 {
     let all = users.to_string();
     // A short T1, so that the registrar forgets its transactions soon.
@@ -303,7 +303,7 @@ fn memory_of(users: u32) -> u64 {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = tester.wait_with_output().unwrap();
-    // Who could not register all has not had the memory for them.
+    // A load that could not register all users has not allocated memory for them.
     let told: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     assert_eq!(output.status.code(), ended(&told, 0), "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! Voice beside calls: what both ends say of it, held against a relay that knows what it lost.
+//! Voice with calls: the reports of both ends, compared with a relay that counts its losses.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
@@ -21,7 +21,8 @@ struct RelayedPackets {
     lost: u64,
 }
 
-/// Goes between a caller and a callee: it passes their messages with its own ports for media in them, and loses a share of the RTP.
+/// Runs between a caller and a callee: it forwards their messages with its own ports for media in them, and drops a share of
+/// the RTP.
 struct MediaRelay {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<[RelayedPackets; 2]>>,
@@ -117,7 +118,8 @@ fn relay(
     counts
 }
 
-/// A message with ports of the relay in its description: what comes there in this direction goes to where the description said.
+/// A message with ports of the relay in its description: media that arrive there in this direction go to the description's
+/// address.
 fn with_own_ports(message: &[u8], direction: usize, legs: &mut Vec<MediaLeg>) -> Vec<u8> {
     let message = text(message);
     let Some((head, body)) = message.split_once("\r\n\r\n").filter(|(_, body)| body.contains("m=audio "))
@@ -202,10 +204,10 @@ fn both_ends_know_what_a_relay_has_lost_of_their_voice() {
             "{low} to {high}: the relay has lost {}",
             share(lost_there)
         );
-        // Every packet is accounted for: what was sent came, or the relay has lost it.
+        // Every packet is accounted for: each sent packet arrived, or the relay dropped it.
         let count = |name: &str| voice[name].as_u64().unwrap();
         assert_eq!(count("expected") - count("received"), lost.lost, "{voice}");
-        // 20 ms of packet and 40 ms of buffer; a machine that was late itself plays less.
+        // 20 ms of packet and 40 ms of buffer; a machine that was late plays fewer.
         let call =
             TelephoneCall { delay_s: 0.06, loss: share(lost), ..TelephoneCall::new(Codec::G711_CONCEALED) };
         let expected = call.opinion().unwrap();

@@ -1,4 +1,4 @@
-//! Metrics of `netrig sip load`, `capacity` and `serve`, as Prometheus would read them.
+//! Metrics of `netrig sip load`, `capacity` and `serve`, as read by Prometheus.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -19,8 +19,8 @@ use crate::common::text;
 /// Samples by their name and labels.
 type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
 
-/// Reads a page by the rules of the exposition format: each family once, its help and type before its samples, which stand
-/// together; no sample twice; buckets that grow to `+Inf`, which is the count.
+/// Reads a page by the rules of the exposition format: each family once, its help and type before its samples, which are
+/// contiguous; no sample twice; buckets that grow to `+Inf`, which is the count.
 fn parsed(page: &str) -> Samples {
     assert!(page.ends_with('\n'), "{page:?}");
     let mut types = BTreeMap::new();
@@ -137,7 +137,7 @@ fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
     told.read_line(&mut line).unwrap();
     let place = line.trim().strip_prefix("metrics: http://").and_then(|rest| rest.strip_suffix("/metrics"));
     let place = place.unwrap_or_else(|| panic!("{line}")).to_owned();
-    // A second is over when it is said.
+    // A second is over when it is reported.
     line.clear();
     told.read_line(&mut line).unwrap();
     told.read_line(&mut line).unwrap();
@@ -175,7 +175,7 @@ fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
 
 #[test]
 fn failures_have_their_kinds() {
-    // It answers every call: nobody is busy.
+    // It answers every call: none is busy.
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     let target = format!("udp:{}", server.address("udp"));
     let folder = tempfile::tempdir().unwrap();

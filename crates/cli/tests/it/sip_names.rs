@@ -1,5 +1,5 @@
-//! Servers by their names, with DNS servers and clients that nobody here wrote: dnsmasq is asked, dig asks. Where these are not
-//! installed each test says that it was skipped.
+//! Servers by their names, with third-party DNS servers and clients: netrig queries dnsmasq, and dig queries netrig. If these
+//! are not installed, each test says that it was skipped.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -32,7 +32,7 @@ fn load(arguments: &[&str]) -> std::process::Output {
     common::netrig(folder.path(), &[&["sip", "load"][..], arguments].concat())
 }
 
-/// dnsmasq with these records, ended with the test.
+/// dnsmasq with these records, which ends with the test.
 struct Dnsmasq {
     child: Child,
     port: u16,
@@ -50,7 +50,7 @@ impl Dnsmasq {
             "--pid-file=",
         ]);
         command.args(["--listen-address=127.0.0.1", "--bind-interfaces", "--user=root", "--local-ttl=60"]);
-        // What it is not told of is not there.
+        // Names without a record do not exist.
         command.args(["--local=/test/", &format!("--port={port}")]).args(records);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let server = Self { child, port };
@@ -114,7 +114,7 @@ fn a_server_is_found_by_dnsmasq() {
     let output = load(&[&["sip:nowhere.test"][..], &quick].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("the DNS has no such name"), "{}", text(&output.stderr));
-    // The first of those that came over TCP listens nowhere: what counts here is that they came.
+    // The first of those over TCP does not listen: the test needs only that they came.
     let many = ["sip:many.test;transport=udp", "--lookup", "per-attempt", "--t1", "5ms"];
     let output = load(&[&many[..], &quick].concat());
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -165,14 +165,14 @@ fn dig_is_answered() {
         let nothing = dig(&[over, "a.example.test", "AAAA"]);
         assert!(nothing.contains("status: NOERROR") && nothing.contains("ANSWER: 0"), "{nothing}");
     }
-    // What does not fit is cut, and whole over TCP, which dig turns to by itself.
+    // A longer answer is truncated, and complete over TCP, to which dig switches by itself.
     let cut = dig(&["+ignore", "+noedns", "_sip._udp.many.test", "SRV"]);
     assert!(cut.contains("flags: qr aa tc") && cut.contains("ANSWER: 0"), "{cut}");
     let whole = dig(&["+noedns", "_sip._udp.many.test", "SRV"]);
     assert!(whole.contains("ANSWER: 60"), "{whole}");
 }
 
-/// Also a loopback address has a limit if it is asked for.
+/// A loopback address has a limit, too, if one is set.
 #[test]
 fn a_dns_server_closes_the_connections_of_an_address_beyond_its_limit_and_answers_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ fn a_dns_server_closes_the_connections_of_an_address_beyond_its_limit_and_answer
     assert_eq!((told["answered"].as_u64(), told["refused"].as_u64()), (Some(1), Some(1)), "{told}");
 }
 
-/// What cannot be is said before anything is sent.
+/// Impossible settings are rejected before anything is sent.
 #[test]
 fn what_cannot_be_asked_for_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,15 +16,15 @@ fn document(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-/// How many calls of a load were begun, and how many succeeded.
+/// The numbers of started and of successful calls of a load.
 fn calls(told: &Value) -> [&Value; 2] {
     let outcomes = told["outcomes"].as_array().expect("a list");
     let row = outcomes.iter().find(|row| row["what"] == "call").expect("calls");
     [&row["begun"], &row["succeeded"]]
 }
 
-/// Between two hosts that have addresses of their link alone (RFC 4007 section 11): such an address is typed with the
-/// interface, bound, shown and sent to, over UDP and TCP, and no message names the interface.
+/// Between two hosts that have only link-local addresses (RFC 4007 section 11): such an address has the interface in input, in
+/// binding, in output and in sending, over UDP and TCP, and no message names the interface.
 #[test]
 fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_message() {
     if !can(&TOOLS) {
@@ -57,11 +57,11 @@ fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_m
     assert!(said.contains("needs an interface: expected `fe80::2%eth0`"), "{said}");
     let told = server.finish();
     assert_eq!(told["listens"], Value::from(points.to_vec()));
-    // Over UDP one may have come twice.
+    // Over UDP one may have arrived twice.
     assert!(told["received"]["requests"]["BYE"].as_u64() >= Some(42), "{told:#}");
 }
 
-/// A proxy finds a user of a link by a contact, which has no interface, on the link at which it listens itself.
+/// A proxy finds a user on a link by a contact without an interface, on the link where it listens itself.
 #[test]
 fn a_proxy_on_a_link_calls_users_of_its_link() {
     if !can(&TOOLS) {

@@ -1,4 +1,4 @@
-//! What calls of a load say beside what their scenario makes them say, and where else, when else and how else they are asked.
+//! Messages of a load's calls beside their scenario, and other targets, times and forms of requests.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ fn told(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-/// The messages that a load has kept, each as netrig shows it.
+/// The kept messages of a load, each in netrig's output form.
 fn kept(folder: &Path) -> Vec<Value> {
     let output = common::netrig(folder, &["sip", "show", "sip-messages.log", "--json"]);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -53,7 +53,7 @@ m=audio 4000 RTP/AVP 8
 """ }
 "#;
 
-/// Through a proxy, to a peer that answers: each message says what was asked for, and is one by the grammar.
+/// Through a proxy, to a peer that answers: each message has the requested content, and conforms to the grammar.
 #[test]
 fn messages_say_what_their_file_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn a_file_of_messages_that_cannot_be_is_refused_with_its_place() {
     }
 }
 
-/// Calls to a redirect server come to the peers that it names.
+/// Calls to a redirect server reach the peers that it names.
 #[test]
 fn calls_go_where_a_redirect_server_points() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ fn calls_go_where_a_redirect_server_points() {
     );
 }
 
-/// A server that is there again when it has said that it would be.
+/// A server that is available again at its announced time.
 #[test]
 fn calls_come_again_after_retry_after() {
     let folder = tempfile::tempdir().unwrap();
@@ -189,6 +189,6 @@ fn large_requests_go_over_tcp_and_in_datagrams_where_nobody_takes_it() {
     assert_eq!((invites, byes), (vec!["TCP".to_owned(); 4], vec!["TCP".to_owned(); 4]));
     assert_eq!(answers, vec!["TCP"; 8]);
     let (invites, ..) = transports_of(&["--listen", "udp:127.0.0.1:0"]);
-    // What was to go over connections that were never made was not sent, and is not kept.
+    // Messages for connections that were never opened were not sent, and are not kept.
     assert_eq!(invites, ["UDP"; 4]);
 }

@@ -1,5 +1,5 @@
-//! `netrig sip serve` with SIPp, callers and callees that nobody here wrote, and with tshark, which reads what is said.
-//! Where they are not installed each test says that it was skipped.
+//! `netrig sip serve` with SIPp as third-party caller and callee, and with tshark, which reads the messages. If they are not
+//! installed, each test says that it was skipped.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -23,7 +23,7 @@ const CALLS: u64 = 200;
 /// Longer than any of them takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where servers listen: at ports that the system chooses.
+/// The addresses of servers, at ports that the system chooses.
 const POINTS: [&str; 4] = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];
 
 fn has(program: &str) -> bool {
@@ -34,21 +34,21 @@ fn has(program: &str) -> bool {
     there
 }
 
-/// A process that is ended with the test.
+/// A process that ends with the test.
 struct Peer {
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl Peer {
-    /// SIPp at a port of its own, over UDP or TCP.
+    /// SIPp at its own port, over UDP or TCP.
     fn sipp(transport: &str, port: u16, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let log = |name: &str| File::create(folder.path().join(name)).expect("a file");
         let mut command = Command::new("sipp");
         command.current_dir(folder.path()).args(["-i", "127.0.0.1", "-p", &port.to_string()]);
         command.args(["-t", if transport == "udp" { "u1" } else { "t1" }, "-nostdin", "-trace_err"]);
-        // With the 64 KiB that it asks for by itself it drops what comes while a busy machine keeps it from looking.
+        // With its default of 64 KiB, it drops messages that arrive while a busy machine delays it.
         command.args(["-buff_size", "4000000"]);
         command.args(arguments).stdin(Stdio::null()).stdout(log("out")).stderr(log("err"));
         Self { child: command.spawn().expect("sipp starts"), folder }
@@ -59,7 +59,7 @@ impl Peer {
         let port = free_port();
         let mut peer = Self::sipp(transport, port, arguments);
         let until = Instant::now() + PATIENCE;
-        // Without touching the port (proc(5)): at 127.0.0.1, with nobody at the other end.
+        // Without touching the port (proc(5)): at 127.0.0.1, without a remote end.
         let entry = format!("0100007F:{port:04X} 00000000:0000");
         let is_taken = || {
             let table = std::fs::read_to_string(format!("/proc/net/{transport}")).unwrap_or_default();
@@ -76,7 +76,7 @@ impl Peer {
         self.child.try_wait().expect("it is a child")
     }
 
-    /// All that it has written.
+    /// Its whole output.
     fn said(&self) -> String {
         let files = std::fs::read_dir(self.folder.path()).expect("a folder");
         let text = |file: std::fs::DirEntry| std::fs::read_to_string(file.path()).unwrap_or_default();
@@ -109,7 +109,7 @@ fn scenario(name: &str) -> String {
     path.to_str().expect("a name").to_owned()
 }
 
-/// A server over UDP and TCP, which tells at its end what it has done.
+/// A server over UDP and TCP, which prints its counts at its end.
 fn serve(arguments: &[&str]) -> SipServer {
     SipServer::start(&[arguments, &["--json"], &POINTS].concat())
 }
@@ -130,17 +130,17 @@ fn users(folder: &Path, names: &[String]) -> String {
     file.to_str().expect("a name").to_owned()
 }
 
-/// That so many requests and responses came and left, and nothing was lost or broken.
+/// Checks that this many requests and responses were received and sent, and none was lost or invalid.
 fn balanced(told: &Value, expected: &[(&str, &str, u64)]) {
     for (way, kind, count) in expected {
         let group = if kind.ends_with("xx") { "responses" } else { "requests" };
-        // On a busy machine some are sent again.
+        // On a busy machine some are retransmitted.
         assert!(told[way][group][kind].as_u64() >= Some(*count), "{way} {kind}: {told:#}");
     }
     for nothing in [&told["unsent"], &told["unreadable"]] {
         assert_eq!(nothing, &serde_json::json!({}), "{told:#}");
     }
-    // A peer that ends without having read all resets its connection.
+    // A peer that ends with unread data resets its connection.
     let broken = told["connections"]["broken"].as_object().expect("reasons");
     assert!(broken.keys().all(|why| why == "connection reset"), "{told:#}");
     assert_eq!(told["socket_drops"], 0, "{told:#}");
@@ -203,7 +203,7 @@ fn proxies_stand_between_callers_and_callees_of_sipp() {
     }
 }
 
-/// A callee registers, and the calls to it stay on the way that the proxy has recorded.
+/// A callee registers, and its calls stay on the route that the proxy has recorded.
 #[test]
 fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
     if !has("sipp") {
@@ -274,7 +274,7 @@ fn tshark_finds_no_fault_in_what_is_said() {
     machine.finish();
 }
 
-/// What is wrong on purpose is on the wire, as tshark reads it, and told with the rule that it breaks.
+/// A deliberate fault is on the wire, as tshark reads it, and reported with the broken rule.
 #[test]
 fn tshark_sees_faults_as_they_are_meant() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
@@ -282,7 +282,7 @@ fn tshark_sees_faults_as_they_are_meant() {
     let port = target.rsplit(':').next().expect("a port").to_owned();
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("script");
-    // A capture lacks what came just before its end.
+    // A capture lacks the packets just before its end.
     std::fs::write(&script, "options\npause 1s\n").expect("a file");
     if !has("tshark") {
         return;

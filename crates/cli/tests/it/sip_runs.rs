@@ -1,5 +1,5 @@
-//! Tests of servers before loads, messages that are kept, and scenarios of a file's own, in runs of experiments. As root on Linux; elsewhere
-//! each test in namespaces says that it was skipped.
+//! Tests of servers before loads, kept messages, and user-defined scenarios, in runs of experiments. As root on Linux;
+//! otherwise each test in namespaces says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -29,7 +29,7 @@ fn experiment(server: &str, application: &str, metrics: &[&str]) -> String {
     )
 }
 
-/// What the only run of the only point on `netns` measured.
+/// The measured values of the only run of the only point on `netns`.
 fn measured(document: &Value, response: &str) -> f64 {
     let run = &document["points"][0]["responses"][response]["runs"][0];
     run["value"].as_f64().unwrap_or_else(|| panic!("{response}: {document:#}"))
@@ -60,7 +60,7 @@ fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
     assert_eq!((measured(&document, "attempts_begun"), measured(&document, "attempt_success")), (20.0, 1.0));
     assert_eq!(document["points"][0].get("remarks"), None, "{document:#}");
     assert!(doubts(&document).iter().all(|doubt| !doubt.contains("marked")), "{:?}", doubts(&document));
-    // The simulator says what it has not.
+    // The simulator names its missing feature.
     let ended = netrig(folder.path(), &["check", "sip.toml", "--on", "sim"]);
     let said = text(&ended.stdout);
     assert!(said.contains("1 points unsupported") && said.contains("(`conform`)"), "{said}");
@@ -98,7 +98,7 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
         "--json",
     ];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
-    // What the server did wrong is kept; registrations of its load did not fail.
+    // The server's fault is kept; registrations of its load did not fail.
     let kept = kept_log(folder.path());
     assert!(kept.contains("REGISTER sip:example.com"), "{kept}");
     let failed = measured(&document, "conformance_failed");
@@ -113,12 +113,12 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     );
     assert_eq!(remark["runs"], 1);
     assert!(doubts(&document).iter().any(|doubt| doubt.contains("1 run marked")), "{:?}", doubts(&document));
-    // The terminal and the stored run say the same, the run with what the server did.
+    // The terminal and the stored run have the same text, the run with the server's action.
     let table =
         text(&netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--allow-programs"]).stdout);
     assert!(table.contains("warning: 1 run marked: flow `users`: its server fails"), "{table}");
     let list = text(&netrig(folder.path(), &["list"]).stdout);
-    // The line behind the version of the file begins with the identity.
+    // The line after the version of the file begins with the identity.
     let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
     let identity = identity.unwrap_or_else(|| panic!("{list}"));
     let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
@@ -138,17 +138,14 @@ fn a_test_that_has_no_time_fails_the_run_and_says_so() {
     let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("had not ended when the flow was to start"), "{said}");
-    // What was sent until then is kept, and told.
+    // The messages until then are kept, and reported.
     let files = kept_files(&folder.path().join("kept"));
     assert_eq!(files.len(), 2, "{files:?}");
-    assert!(
-        said.contains("kept: messages of a run that did not end well in ") && said.contains(&files[0]),
-        "{said}"
-    );
+    assert!(said.contains("kept: messages of a failed run in ") && said.contains(&files[0]), "{said}");
     assert!(kept_log(folder.path()).contains("REGISTER sip:"), "{said}");
 }
 
-/// The files that were kept in a folder.
+/// The kept files in a folder.
 fn kept_files(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<_> =
@@ -157,7 +154,7 @@ fn kept_files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The newest log in the folder `kept` of a folder: a run that the machine spoilt has left one, too.
+/// The newest log in the folder `kept` of a folder: a run that the machine made invalid has left one, too.
 fn kept_log(folder: &Path) -> String {
     let kept = folder.join("kept");
     let logs =
@@ -181,7 +178,7 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
     let (out, err) = (text(&ended.stdout), text(&ended.stderr));
     let files = kept_files(&folder.path().join("kept"));
     let [log, capture] = &files[..] else { panic!("{files:?}: {out}{err}") };
-    // Between the replication and the flow stand eight digits of what the run does.
+    // Between the replication and the flow are eight digits of the run's content.
     assert!(log.starts_with("runs-r1-") && log.ends_with("-users.log"), "{log}");
     assert_eq!(log.len(), "runs-r1-01234567-users.log".len(), "{log}");
     assert_eq!(capture.strip_suffix("pcapng"), log.strip_suffix("log"));
@@ -191,13 +188,13 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
         let shown = text(&shown.stdout);
         assert!(shown.contains("INVITE") && shown.contains("REGISTER"), "{file}: {shown}");
     }
-    // What is kept decides nothing of a run.
+    // Keeping messages does not change a run.
     let again = netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--keep", "failed"]);
     let said = text(&again.stdout);
     if spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]).is_some()
         && said.contains("0 runs made")
     {
-        assert!(said.contains("kept: no messages, for no run was made"), "{said}");
+        assert!(said.contains("kept: no messages: no run was made"), "{said}");
     }
     let ended = netrig(folder.path(), &["run", "sip.toml", "--on", "sim", "--keep", "all"]);
     let said = text(&ended.stderr);
@@ -205,7 +202,7 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
     assert!(said.contains("netrig export --run ID --pcapng"), "{said}");
 }
 
-/// A question of SIPp's, with a field of a file, a keyword of its own and a response time.
+/// A request of SIPp's, with a field of a file, a user-defined keyword and a response time.
 const OPTIONS: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
 <scenario name="options of a tenant">
   <send start_rtd="invite">

@@ -1,4 +1,4 @@
-//! `netrig sip scenario`: files of SIPp are read, and what is wrong in one has its file and line.
+//! `netrig sip scenario`: files of SIPp are read, and errors have their file and line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -41,7 +41,7 @@ fn what_is_wrong_in_a_scenario_has_its_line() {
     }
 }
 
-/// The ten scenarios that SIPp has in itself.
+/// The ten built-in scenarios of SIPp.
 #[test]
 fn the_scenarios_of_sipp_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ fn the_scenarios_of_sipp_are_read() {
     }
 }
 
-/// Scenarios of SIPp, as it prints them itself.
+/// Scenarios of SIPp, from its own output.
 fn written_by_sipp(folder: &Path, names: &[&str]) -> bool {
     for name in names {
         let Ok(printed) = Command::new("sipp").args(["-sd", name]).output() else {
@@ -78,7 +78,7 @@ fn document(output: &std::process::Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-/// A SIPp that is ended with the test.
+/// A SIPp that ends with the test.
 struct SippProcess(Child);
 
 impl SippProcess {
@@ -118,7 +118,7 @@ fn a_scenario_calls_and_another_answers() {
             let output = netrig(folder.path(), &[&load[..], connections].concat());
             let told = document(&output);
             assert_eq!((&told["succeeded"], &told["failed"]), (&50.into(), &0.into()), "{transport}: {told}");
-            // A busy machine makes the caller late: the run says so, and its calls are right all the same.
+            // A busy machine makes the caller late: the run says so, and its calls are correct all the same.
             let valid = told["valid"].as_bool().unwrap();
             assert_eq!(output.status.code(), Some(if valid { 0 } else { 3 }), "{transport}: {told}");
             // INVITE, 100, 180, 183, 200, ACK, the pause, BYE, 200.
@@ -129,7 +129,7 @@ fn a_scenario_calls_and_another_answers() {
         }
         let served = server.finish();
         let calls = if transport == "udp" { 50 } else { 100 };
-        // The last call may wait for repetitions still.
+        // The last call may still wait for repetitions.
         assert_eq!(
             (&served["begun"], &served["strays"]),
             (&calls.into(), &0.into()),
@@ -138,7 +138,7 @@ fn a_scenario_calls_and_another_answers() {
     }
 }
 
-/// A server over TCP with one connection at a time: it takes the next when the peer has closed this one.
+/// A server over TCP with one connection at a time: it accepts the next when the peer has closed this one.
 fn one_connection_after_the_other(listener: &TcpListener, is_over: &AtomicBool) -> usize {
     let mut connections = 0;
     loop {
@@ -166,7 +166,7 @@ fn one_connection_after_the_other(listener: &TcpListener, is_over: &AtomicBool) 
     }
 }
 
-/// Whose connection it is, and when it is closed. If one stayed open, the next call would have no answer.
+/// The owner of a connection, and the time of its closing. If one stayed open, the next call would have no answer.
 #[test]
 fn connections_of_calls_are_closed_with_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ Content-Length: 0
         (false, false, &[], 1),
         // Its own end, and that of the calls.
         (false, true, &["--connections", "per-attempt"], 6),
-        // What one call has opened again is there for the next.
+        // A connection that one call has reopened is available to the next.
         (false, true, &[], 4),
         (true, false, &[], 3),
         (true, true, &[], 6),
@@ -223,7 +223,7 @@ Content-Length: 0
     }
 }
 
-/// The other side is SIPp, with the scenarios that it has in itself.
+/// The other side is SIPp, with its built-in scenarios.
 #[test]
 fn scenarios_call_sipp_and_answer_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -241,7 +241,7 @@ fn scenarios_call_sipp_and_answer_it() {
         let _sipp =
             SippProcess::start(folder.path(), &["-sn", other, "-i", "127.0.0.1", "-p", &port, "-t", way]);
         let target = format!("{kind}:127.0.0.1:{port}");
-        // SIPp may not listen yet: over UDP the first request is sent again, over TCP the call is made again.
+        // SIPp may not listen yet: over UDP the first request is retransmitted, over TCP the call is repeated.
         let file = format!("{own}.xml");
         let load =
             ["sip", "load", &target, "--scenario-file", &file, "--rate", "50/s", "--count", "20", "--json"];
@@ -309,7 +309,7 @@ fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
     }
 }
 
-/// A scenario in netrig's own form does what it did in SIPp's, and so does one that is made from its captured call.
+/// A scenario in netrig's own form has the same effect as in SIPp's, and so has one that is made from its captured call.
 #[test]
 fn a_scenario_is_converted_and_made_from_a_captured_call() {
     let folder = tempfile::tempdir().unwrap();
@@ -344,8 +344,8 @@ fn a_scenario_is_converted_and_made_from_a_captured_call() {
     run(&["sip", "load", &target, "--scenario-file", "captured.toml", "--count", "2", "--rate", "50/s"]);
 }
 
-/// Third-party call control: one process calls two user agents, each over a controller of its own, which tell each other the session
-/// descriptions. One controller is netrig, the other one and both user agents are SIPp.
+/// Third-party call control: one process calls two user agents, each over its own controller; the controllers exchange the
+/// session descriptions. One controller is netrig, the other one and both user agents are SIPp.
 #[test]
 fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
     let folder = tempfile::tempdir().unwrap();
@@ -372,7 +372,7 @@ fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
             "sip", "load", &target, "-sf", &file, "-3pcc", &link, "--count", "2", "--rate", "2/s", "--for",
             "20s", "--json",
         ];
-        // Who is connected to listens first.
+        // The side that accepts connections listens first.
         let told = if own == "3pcc-C-A" {
             let _other = controller("3pcc-C-B");
             until_listening(&link);
@@ -401,7 +401,7 @@ fn until_listening(address: &str) {
     }
 }
 
-/// The packets of a capture reach where the other side's description says.
+/// The packets of a capture go to the address in the other side's description.
 #[test]
 fn captures_streams_and_digits_are_played() {
     let folder = tempfile::tempdir().unwrap();
@@ -468,7 +468,7 @@ fn no_scenario_sends_a_stranger_more_than_three_times_what_came() {
         came += length;
     }
     assert!(came > 0 && came <= 3 * invite.len(), "{came} bytes for {}", invite.len());
-    // The call of the stranger fails: so does the command.
+    // The stranger's call fails, and so does the command.
     let told = server.finish_failed();
     assert!(told["withheld"].as_u64().unwrap() > 0, "{told}");
 }

@@ -27,7 +27,7 @@ fn answering() -> (SipServer, String) {
     (server, target)
 }
 
-/// What the shell says behind a load's screen: the terminal is as it was before.
+/// The shell's output after a load's screen: the terminal is as before.
 fn assert_restored(shown: &str) {
     for sign in RESTORED {
         assert!(shown.contains(sign), "{sign:?}: {shown:?}");
@@ -52,7 +52,7 @@ fn keys_change_a_load_and_end_it_and_the_report_says_so() {
     terminal.wait_for("1.10");
     terminal.press(" ");
     terminal.wait_for("PAUSED");
-    // Seconds in which nothing begins.
+    // Seconds in which no call begins.
     std::thread::sleep(Duration::from_millis(2500));
     terminal.press("p");
     terminal.wait_for("running");
@@ -78,7 +78,7 @@ fn keys_change_a_load_and_end_it_and_the_report_says_so() {
     assert!(told["notes"].to_string().contains("not the load that was planned"), "{}", told["notes"]);
 }
 
-/// Sends a load the signal that asks a program to end, as soon as its screen says a word; what is shown from there on.
+/// Sends a load the signal to end, as soon as its screen shows a word; returns the later output.
 fn told_to_end_when_it_says(word: &str) -> String {
     let (_server, target) = answering();
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_search_is_shown_and_ended_by_a_key() {
     assert!(shown.contains("code=130"), "{shown:?}");
 }
 
-/// Where no screen is wanted there are lines.
+/// Without a screen the output has lines.
 #[test]
 fn lines_are_to_be_had_on_a_terminal_too() {
     let (_server, target) = answering();

@@ -1,4 +1,4 @@
-//! `netrig sip serve`, as its users start it.
+//! `netrig sip serve`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -30,7 +30,7 @@ fn asked(server: &SipServer, request: &str) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     socket.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
     let mut buffer = [0; 65_535];
-    // A server that is busy with a flood may have no room for it, and is asked again as a transaction does.
+    // A server that is busy with a flood may drop it, and gets a retransmission as in a transaction.
     for _ in 0..10 {
         socket.send_to(request.as_bytes(), server.address("udp")).expect("it is sent");
         if let Ok(len) = socket.recv(&mut buffer) {
@@ -162,7 +162,7 @@ fn a_password_on_the_command_line_is_warned_of() {
     }
 }
 
-/// A key of a certificate that was made elsewhere is read.
+/// A certificate's key from another program is accepted.
 #[test]
 fn a_certificate_may_be_given() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -229,7 +229,7 @@ fn a_connection_for_which_there_is_no_room_is_answered_with_503() {
     let server =
         SipServer::start(&["uas", "--json", "--listen", "tcp:127.0.0.1:0", "--max-connections", "8"]);
     let connect = || TcpStream::connect(server.address("tcp")).expect("it listens");
-    // An eighth is left to strangers.
+    // An eighth is reserved for unknown peers.
     let known: Vec<_> = (0..7).map(|_| connect()).collect();
     for (stream, number) in known.iter().zip(1..) {
         assert!(asked_along(stream, number).starts_with("SIP/2.0 200 "));
@@ -237,7 +237,7 @@ fn a_connection_for_which_there_is_no_room_is_answered_with_503() {
     let last = connect();
     let told = asked_along(&last, 8);
     assert!(told.starts_with("SIP/2.0 503 ") && told.contains("\r\nRetry-After: 10\r\n"), "{told}");
-    // Those that are known are served still, and one that goes makes room.
+    // Known peers are still served, and a closed connection makes room.
     assert!(asked_along(&known[0], 9).starts_with("SIP/2.0 200 "));
     drop(known);
     let mut number = 10;
@@ -249,7 +249,7 @@ fn a_connection_for_which_there_is_no_room_is_answered_with_503() {
     assert!(told["connections"]["refused"].as_u64() >= Some(1), "{told:#}");
 }
 
-/// A server that could hold no connection said that it was ready, and refused all.
+/// A server that could hold no connection reported that it was ready, and rejected all.
 #[test]
 fn a_server_that_the_system_allows_too_few_files_says_so() {
     let bare = ["--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"];

@@ -1,4 +1,4 @@
-//! `netrig sip show`: what it makes of a message log, at the width of a terminal, and of files that are none.
+//! `netrig sip show`: a message log, at the width of a terminal, and invalid files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -151,7 +151,7 @@ fn what_is_no_trace_is_said() {
     }
 }
 
-/// As a full disk leaves it: what is whole is shown.
+/// As after a full disk: complete messages are shown.
 #[test]
 fn a_log_that_is_cut_is_shown_to_its_last_message() {
     let shown = LogFolder::new();
@@ -163,7 +163,7 @@ fn a_log_that_is_cut_is_shown_to_its_last_message() {
     assert!(told.contains("alice") && warned.contains("of its"), "{told}{warned}");
 }
 
-/// A run of the simulator has the messages of its SIP flows, with what the line lost and what was sent again.
+/// A run of the simulator has the messages of its SIP flows, with losses and retransmissions.
 #[test]
 fn calls_of_a_simulated_run_are_shown() {
     let folder = tempfile::tempdir().unwrap();

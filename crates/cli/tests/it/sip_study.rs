@@ -1,4 +1,4 @@
-//! The study of SIP servers: a point of each of its figures with the real server, and what theory says of loss.
+//! The study of SIP servers: a point of each of its figures with the real server, and the theory of loss.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -69,7 +69,7 @@ fn each_of_its_experiments_has_a_substrate_that_can_run_all_of_it() {
 mod alone {
     use super::*;
 
-    /// Registrations over UDP and TCP, calls and redirections: where the server has nothing to do, all succeed.
+    /// Registrations over UDP and TCP, calls and redirections: an idle server serves all.
     #[test]
     fn a_point_of_each_figure_is_measured_with_the_real_server() {
         if !can(&KAMAILIO) {
@@ -92,7 +92,7 @@ mod alone {
         }
     }
 
-    /// Callers who are asked for a digest (407), over each carrier, with and without a question to the DNS first.
+    /// Callers with a digest challenge (407), over each transport, with and without a DNS query first.
     #[test]
     fn calls_with_a_digest_through_the_proxy_are_set_up() {
         if !can(&[&KAMAILIO[..], &["openssl"]].concat()) {
@@ -114,7 +114,7 @@ mod alone {
         }
     }
 
-    /// Users who keep their connections: the registrar has 256 of them, and refuses others.
+    /// Users who keep their connections: the registrar has 256 of them, and rejects others.
     #[test]
     fn a_registrar_has_no_more_connections_than_it_may() {
         if !can(&KAMAILIO) {

@@ -1,4 +1,5 @@
-//! Verdicts of `netrig sip conform` on scripted servers: one that keeps a rule, one that does what the RFC leaves to it, one that breaks it.
+//! Verdicts of `netrig sip conform` on scripted servers: one that keeps a rule, one that uses the RFC's freedom, one that
+//! breaks it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,12 +24,12 @@ fn verdict(target: &str, role: &str, id: &str) -> (String, String) {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let row = &document["purposes"][0];
     let observation = row["observation"].as_str().unwrap_or_default().to_owned();
-    let is_deviation = observation.starts_with("recommended only");
+    let is_deviation = observation.starts_with("only recommended");
     let verdict = if is_deviation { "SHOULD" } else { row["verdict"].as_str().unwrap_or("not tested") };
     (verdict.to_owned(), observation)
 }
 
-/// A server that a test starts, the purpose that is held against it, and the verdict.
+/// A server that a test starts, the purpose for it, and the verdict.
 struct ExpectedVerdict<'a> {
     id: &'a str,
     verdict: &'a str,
@@ -56,10 +57,10 @@ fn all_are_as_expected(role: &str, expected: &[ExpectedVerdict<'_>]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a scripted user agent knows.
+/// The state of a scripted user agent.
 #[derive(Default)]
 struct ScriptedAgent {
-    /// How long it rings.
+    /// Its ringing time.
     ring: Duration,
     /// The last response to each INVITE, by its branch.
     invites: BTreeMap<String, Response>,
@@ -96,7 +97,7 @@ fn bye(invite: &Request, to: SocketAddr) -> PeerMessage {
 }
 
 impl ScriptedAgent {
-    /// What a user agent that keeps the rules does.
+    /// The behaviour of a user agent that keeps the rules.
     fn act(&mut self, request: &Request) -> Vec<PeerMessage> {
         let call_id = value(request, &Name::CallId);
         let is_within = request.headers.to().ok().flatten().is_some_and(|to| to.tag().is_some());
@@ -172,7 +173,7 @@ impl ScriptedAgent {
     }
 }
 
-/// What a user agent does otherwise.
+/// The deviations of a user agent.
 type Deviation = fn(&Request, &mut ScriptedAgent, &mut Vec<PeerMessage>);
 
 fn agent(ring: Duration, deviation: Deviation) -> SipPeer {
@@ -184,7 +185,7 @@ fn agent(ring: Duration, deviation: Deviation) -> SipPeer {
     })
 }
 
-/// Changes the status of what is sent.
+/// Changes the status of a sent response.
 fn with_status(sent: &mut [PeerMessage], from: u16, to: u16) {
     for sent in sent {
         if let Message::Response(response) = &mut sent.message
@@ -195,7 +196,7 @@ fn with_status(sent: &mut [PeerMessage], from: u16, to: u16) {
     }
 }
 
-/// A 2xx with a description and a Contact instead of a refusal.
+/// A 2xx with a description and a Contact instead of a rejection.
 fn taken(request: &Request, sent: &mut Vec<PeerMessage>) {
     let mut success = response(request, 200, &[(Name::ContentType, "application/sdp")]);
     success.body = SessionDescription::audio([127, 0, 0, 1].into(), 40_000, 1).to_string().into();
@@ -223,7 +224,7 @@ fn user_agents_that_keep_to_the_rfc_do_not_fail_and_others_do() {
             }
         }),
         ("UAS-CALL-11", "FAIL", AT_ONCE, |_, _, sent| with_status(sent, 481, 488)),
-        // Its CSeq numbers are looked at by no one.
+        // Its CSeq numbers are not checked.
         ("UAS-CALL-17", "FAIL", AT_ONCE, RIGHT),
         ("UAS-CALL-17", "PASS", AT_ONCE, |request, _, sent| {
             if request.method == Method::Bye && value(request, &Name::CSeq) == "5 BYE" {
@@ -253,7 +254,7 @@ fn user_agents_that_keep_to_the_rfc_do_not_fail_and_others_do() {
         }),
         ("UAS-RING-02", "PASS", RINGING, RIGHT),
         ("UAS-RING-02", "FAIL", RINGING, |_, _, sent| {
-            // The 180 comes once, and the 200 by itself.
+            // The 180 is sent once, and the 200 by itself.
             if sent.len() == 1 && sent[0].message.as_response().is_some_and(|own| own.status.code() == 180) {
                 sent.clear();
             }
@@ -299,14 +300,14 @@ fn user_agents_that_keep_to_the_rfc_do_not_fail_and_others_do() {
     all_are_as_expected("uas", &cases);
 }
 
-/// What a scripted location server does otherwise.
+/// The deviations of a scripted location server.
 #[derive(Clone, Copy)]
 struct LocationManners {
     /// The seconds for a contact with this parameter in a REGISTER with this Expires; 423 without.
     grant: fn(Option<u32>, Option<u32>) -> Option<u32>,
     /// Status of a redirection.
     redirection: u16,
-    /// Status of what is no INVITE.
+    /// Status of the response to other requests than INVITE.
     other: u16,
 }
 
@@ -432,7 +433,7 @@ fn a_100_to_options_is_no_failure_over_tcp() {
     server.end();
 }
 
-/// Passes bytes on, and answers each OPTIONS with a provisional response.
+/// Forwards bytes, and answers each OPTIONS with a provisional response.
 fn pass(mut from: std::net::TcpStream, mut to: std::net::TcpStream, provisional: Option<&str>) {
     use std::io::{Read as _, Write as _};
     let mut buffer = vec![0; 65_536];

@@ -1,4 +1,4 @@
-//! An application that reads slower than the network brings, modelled and over the kernel's TCP.
+//! An application that reads more slowly than the network delivers, modelled and over the kernel's TCP.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use netrig_sim::Simulator;
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, skipped};
 
-/// What is seen of a transfer at the node of its sender.
+/// The observations of a transfer at the sender's node.
 #[derive(Default)]
 struct WatchedTransfer {
     /// When and how many bytes the application read.
@@ -96,7 +96,7 @@ impl WatchedTransfer {
     }
 }
 
-/// What is seen of a transfer over 10 Mbit/s and 20 ms to an application that reads so, by each substrate's TCP.
+/// The observations of a transfer over 10 Mbit/s and 20 ms to an application that reads in this way, with each substrate's TCP.
 /// `None` if no run was valid; the reason goes to standard error.
 fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
     let text = format!(
@@ -132,7 +132,7 @@ metric = "goodput"
     let stop = AtomicBool::new(false);
     let mut modelled = WatchedTransfer::default();
     Simulator::default().run(&run, &mut modelled, &stop).unwrap_or_else(|error| panic!("{error}"));
-    // A run in which this machine was the limit says nothing of the kernel.
+    // A run with this machine as the limit does not describe the kernel.
     for _ in 0..4 {
         let mut real = WatchedTransfer::default();
         let outcome = carry_out(&run, &mut real, &stop).unwrap_or_else(|error| panic!("{error}"));
@@ -158,10 +158,10 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
     }
 }
 
-/// All that waits is read each 3 s. The window closes within the time that its 60 KB take on the line, 50 ms, or, if less than a
-/// segment was left of it, after a time-out and two round trips. The sender probes after its time-out of 200 ms and the round trip,
-/// twice as much and so on, so three times; and goes on a round trip after the
-/// update, of which half has passed when it comes.
+/// All waiting data is read each 3 s. The window closes within the time of its 60 KB on the line, 50 ms, or, if less than a
+/// segment was left of it, after a time-out and two round trips. The sender probes after its time-out of 200 ms and the round
+/// trip, twice as much and so on, so three times. It continues a round trip after the update, half of which has passed on
+/// arrival.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
     if !can(&[]) {

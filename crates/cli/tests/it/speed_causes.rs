@@ -1,4 +1,5 @@
-//! What `netrig speed` says limited it, beside what was planted. As root on Linux; elsewhere the test says that it was skipped.
+//! The limits that `netrig speed` names, compared with planted ones. As root on Linux; otherwise the test says that it was
+//! skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -14,22 +15,22 @@ use serde_json::Value;
 use crate::common::machine::can;
 use crate::common::speed_lab::{Line, SpeedLab};
 
-/// A cause, and how it is planted.
+/// A cause, and its plant.
 #[derive(Clone, Copy)]
 struct Planted {
-    /// What limits it.
+    /// The limit.
     cause: &'static str,
-    /// Where: at the client or the server, if at one of them.
+    /// Its place: the client or the server, if one of them.
     end: Option<&'static str>,
     line: Line,
-    /// Words of a shell in each namespace.
+    /// Shell commands in each namespace.
     client: &'static str,
     server: &'static str,
-    /// What stands before each program.
+    /// Words before each program.
     before: [&'static [&'static str]; 2],
-    /// Way, and what else is asked for.
+    /// The direction, and further arguments.
     arguments: &'static [&'static str],
-    /// Whether other programs want all processors.
+    /// Whether other programs use all processors.
     burnt: bool,
 }
 
@@ -51,13 +52,13 @@ const PLAIN: Planted = Planted {
 const SMALL_WINDOW: &str = "sysctl -qw net.ipv4.tcp_rmem='4096 16384 65536'";
 const SMALL_BUFFER: &str = "sysctl -qw net.ipv4.tcp_wmem='4096 16384 65536'";
 const SHORT_PACKETS: &str = "ip link set line mtu 400";
-/// Long packets that come are dropped, and nobody is told.
+/// Long packets that arrive are dropped, without an error message.
 const BLACK_HOLE: &str = "nft 'add table inet t; add chain inet t c { type filter hook prerouting priority 0; }; \
                           add rule inet t c meta length gt 1400 drop'";
-/// 20 Mbit/s and no queue. Of bytes the kernel's bucket holds what a second brings and 30 kB (nft_limit).
+/// 20 Mbit/s and no queue. The kernel's bucket of bytes holds those of a second and 30 kB (nft_limit).
 const POLICER: &str = "nft 'add table inet t; add chain inet t c { type filter hook output priority 0; }; \
                        add rule inet t c limit rate over 2500 kbytes/second burst 30 kbytes drop'";
-/// Room for two or three datagrams between two times at which they are taken.
+/// Room for two or three datagrams between two reads.
 const SMALL_SOCKET: [&[&str]; 2] = [
     &["--down", "--udp", "200 Mbit/s", "--size", "1400 B", "--receive-buffer", "4 KB"],
     &["--down", "--udp", "100 Mbit/s", "--poisson", "--size", "1000 B", "--receive-buffer", "3 KB"],
@@ -65,7 +66,7 @@ const SMALL_SOCKET: [&[&str]; 2] = [
 const IDLE: &[&str] = &["nice", "-n", "19"];
 const CUBIC: [&[&str]; 2] = [&["--down", "--congestion", "cubic"], &["--up", "--congestion", "cubic"]];
 
-/// What is planted: three of each but the policers, the buffers and the way back, of which there are two kinds.
+/// The plants: three of each, except the policers, the buffers and the return path, with two kinds each.
 const PLANTED: [Planted; 24] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: Line { mbit: [100.0, 12.5], ..line(100.0, 20.0, 0.0) }, arguments: &["--up"], ..PLAIN },
@@ -135,7 +136,7 @@ const PLANTED: [Planted; 24] = [
     Planted { cause: "black-hole", server: BLACK_HOLE, arguments: &["--up"], ..PLAIN },
 ];
 
-/// What goes up carries the acknowledgements of about a half and a third of what comes down (RFC 3449 section 2.1).
+/// The upstream carries the acknowledgements of about a half and a third of the downstream (RFC 3449 section 2.1).
 const SLOW_BACK: [Line; 2] = [
     Line { mbit: [10.0, 0.1], queue_ms: 300.0, ..line(10.0, 5.0, 0.0) },
     Line { mbit: [50.0, 0.3], queue_ms: 200.0, ..line(50.0, 10.0, 0.0) },
@@ -143,7 +144,7 @@ const SLOW_BACK: [Line; 2] = [
 
 const FAST: Line = line(900.0, 1.0, 0.0);
 
-/// Programs that want a processor each, and end with this.
+/// Programs that use a processor each, and end with this.
 struct Burning(Vec<Child>);
 
 impl Burning {
@@ -162,14 +163,14 @@ impl Drop for Burning {
     }
 }
 
-/// Of which server it is measured.
+/// The measured server.
 #[derive(Clone, Copy, PartialEq)]
 enum Of {
     Netrig,
     Iperf3,
 }
 
-/// What a meter has told of a planted cause.
+/// The meter's output for a planted cause.
 fn told(planted: &Planted, of: Of) -> Value {
     let mut lab = SpeedLab::build(planted.line);
     lab.set("client", planted.client);
@@ -192,7 +193,7 @@ fn told(planted: &Planted, of: Of) -> Value {
     document
 }
 
-/// Whether it is named, and where it was planted.
+/// Whether it is named, with the place of the plant.
 fn is_named(planted: &Planted, of: Of) -> bool {
     let document = told(planted, of);
     let verdict = &document["verdicts"][0];
@@ -208,7 +209,7 @@ fn is_named(planted: &Planted, of: Of) -> bool {
     is_right
 }
 
-/// The causes that a user meets most often. What the others are named by is decided in virtual time (`netrig_speed::cause`).
+/// The causes that a user meets most often. The rules of the others are tested in virtual time (`netrig_speed::cause`).
 #[test]
 fn a_planted_cause_of_the_common_kinds_is_named() {
     if !can(&["ip", "sysctl"]) {
@@ -249,7 +250,7 @@ mod validate {
     }
 }
 
-/// What a server of iperf3's own does not tell, and this host's kernel does: of uploads all, of downloads the round trip.
+/// Values that a server of iperf3 does not report, but this host's kernel does: for uploads all, for downloads the round trip.
 const PLANTED_OF_IPERF3: [Planted; 5] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: line(10.0, 5.0, 0.0), arguments: &["--up"], ..PLAIN },

@@ -1,5 +1,5 @@
-//! The meter over a line of which everything is known: what its queue does to new connections, to loaded ones and to each
-//! direction, and what a terminal before it is to be set to. As root on Linux; elsewhere the tests say that they were skipped.
+//! The meter over a line of known properties: the effect of its queue on new connections, on loaded ones and on each direction,
+//! and the settings of a terminal before it. As root on Linux; otherwise the tests say that they were skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -22,7 +22,7 @@ use netrig_speed::responsiveness::{ForeignProbe, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 use serde_json::Value;
 
-use crate::common::path_lab::{PathLab, Unheard};
+use crate::common::path_lab::{DiscardingSink, PathLab};
 
 /// near – 10 Mbit/s, 10 ms each way, 40 packets of queue – far.
 const LINE: &str = r#"
@@ -38,22 +38,22 @@ queue = { kind = "fifo", packets = 40 }
 const FAR: &str = "10.0.0.2";
 const PORT: u16 = 8621;
 
-/// There and back while nothing waits, s, but for what the line takes to take packets in.
+/// The round trip on an idle line, s, without the line's time of transmission.
 const IDLE: f64 = 0.020;
 
-/// How long `packets` of so many octets of IP take on the line, s.
+/// The time of `packets` of that many octets of IP on the line, s.
 fn taken(packets: f64, octets: f64) -> f64 {
     packets * octets * 8.0 / 10e6
 }
 
-/// How often what a busy machine may spoil is tried.
+/// The number of attempts for tests that a busy machine may disturb.
 const ATTEMPTS: usize = 4;
 
-/// A line that stands as long as a test needs it.
-struct Line(PathLab<Unheard>);
+/// A line that exists for the time of a test.
+struct Line(PathLab<DiscardingSink>);
 
 impl Deref for Line {
-    type Target = PathLab<Unheard>;
+    type Target = PathLab<DiscardingSink>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -61,12 +61,12 @@ impl Deref for Line {
 }
 
 impl Line {
-    /// Builds it; nothing, and why past the harness, where that cannot be.
+    /// Builds it; `None`, with the reason printed directly, if that is not possible.
     fn build() -> Option<Self> {
         PathLab::build_if_possible("line", LINE).map(Self)
     }
 
-    /// Does something on near while a server listens on far.
+    /// Runs a function on near while a server listens on far.
     fn served<T: Send>(&self, job: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = SocketAddr::new(FAR.parse().expect("an address"), PORT);
         let (listen, limits) = (vec![address], AdmissionLimits::default());
@@ -84,7 +84,7 @@ impl Line {
         let server = self.on("far", || Server::open(order).expect("it listens"));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // What a session opens, its thread opens: it is far's too.
+            // A session's thread opens its sockets, so they belong to far too.
             let serving = scope.spawn(|| self.on("far", || server.serve(&stop)));
             let done = self.on("near", || job(address));
             stop.store(true, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Line {
     }
 }
 
-/// What was seen of an idle phase and of one that carries.
+/// The observations of an idle phase and of a loaded one.
 struct Seen {
     carriages: Vec<CarriedPhase>,
     rounds: Vec<EchoRound>,
@@ -106,7 +106,7 @@ struct Seen {
     one_clock: bool,
 }
 
-/// Carries phases one after the other, with echoes and, if the line carries so much, probes beside them.
+/// Carries phases one after the other, with echoes and, if the line carries that much, probes at the same time.
 fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let tls = tls::client(&Trust::Anyone, None).expect("a client");
     let order = CallOrder {
@@ -154,7 +154,7 @@ impl Seen {
     }
 }
 
-/// Datagrams beyond the line's rate keep its queue full: what is not lost waits behind 40 of them, in their direction only.
+/// Datagrams above the line's rate keep its queue full: each delivered one waits behind 40 of them, only in their direction.
 #[test]
 fn a_full_queue_is_told_in_its_direction() {
     let Some(line) = Line::build() else { return };
@@ -167,7 +167,7 @@ fn a_full_queue_is_told_in_its_direction() {
         assert!(seen.one_clock && seen.probes.is_empty());
         let [idle, down, up] = [seen.ways(0, 0.5), seen.ways(1, 1.0), seen.ways(2, 1.0)];
         assert_eq!(idle.bound_s, 0.0);
-        // A tenth may be lost by what is offered: quantiles of the loaded way are undefined beyond what came through.
+        // A tenth may be lost from the offered ones: quantiles of the loaded direction are undefined above the delivered share.
         let p50 = |delays: netrig_speed::meter::Delays| delays.p50_s.unwrap_or(f64::INFINITY);
         let added = [p50(down.down) - p50(idle.down), p50(up.up) - p50(idle.up)];
         let else_where = [p50(down.up) - p50(idle.up), p50(up.down) - p50(idle.down)];
@@ -182,8 +182,8 @@ fn a_full_queue_is_told_in_its_direction() {
     panic!("{told:#?}");
 }
 
-/// Connections that fill the line keep its queue at most full: what new connections and they themselves take is between there and
-/// back on the idle line, and that with the whole queue.
+/// Connections that fill the line keep its queue at most full: the round trips of new connections and of their own are between
+/// that of the idle line and that with the whole queue.
 #[test]
 fn a_filled_queue_makes_new_and_loaded_connections_wait() {
     let Some(line) = Line::build() else { return };
@@ -223,7 +223,7 @@ fn finding<'a>(told: &'a Value, name: &str) -> &'a Value {
     settings.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}: {told:#}"))
 }
 
-/// What tune says is to be done mends what it says is wrong; it does nothing by itself.
+/// The advice of tune corrects the fault that it names; tune changes nothing by itself.
 #[test]
 fn what_tune_advises_mends_the_terminal() {
     let Some(line) = Line::build() else { return };
@@ -234,7 +234,7 @@ fn what_tune_advises_mends_the_terminal() {
     };
     line.run("near", "sysctl", &["-qw", "net.ipv4.tcp_rmem=4096 65536 131072", "net.ipv4.tcp_sack=0"]);
     let told = tune(&["--rate", "100 Mbit/s"]);
-    // 100 Mbit/s for the 20 ms that the line takes there and back are 250 KB, and a little more.
+    // 100 Mbit/s for the round trip of 20 ms are 250 KB, and slightly more.
     let window = told["window_bytes"].as_u64().expect("it is known");
     assert!((250_000..400_000).contains(&window), "{told:#}");
     for (name, verdict) in [("net.ipv4.tcp_rmem", "too-small"), ("net.ipv4.tcp_sack", "unfit")] {
@@ -243,7 +243,7 @@ fn what_tune_advises_mends_the_terminal() {
         line.run("near", "sh", &["-c", found["mend"].as_str().expect("a command")]);
         assert_eq!(finding(&tune(&["--rate", "100 Mbit/s"]), name)["verdict"], "fits");
     }
-    // A short test to a server tells the rate: that of the line.
+    // A short test with a server gives the rate: that of the line.
     let told = line.served(|_| tune(&["--measure"]));
     assert_eq!(told["rate_from"], "measured");
     let rate = told["rate_bits_per_s"].as_u64().expect("it was measured");

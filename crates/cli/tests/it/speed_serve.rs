@@ -1,4 +1,4 @@
-//! The server of access speeds as its operators and its clients start it.
+//! The server of access speeds, with its operators' and its clients' commands.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -28,12 +28,12 @@ fn ended(arguments: &[&str]) -> Output {
     netrig(arguments).output().unwrap()
 }
 
-/// A server that runs, and is asked to end.
+/// A running server, which ends on request.
 struct Server {
     child: Child,
-    /// What it says after its addresses.
+    /// Its output after its addresses.
     rest: BufReader<ChildStderr>,
-    /// Where it listens, in the order in which it says so.
+    /// Its addresses, in the order of its output.
     addresses: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Server {
         Self { child, rest, addresses }
     }
 
-    /// Waits until the sessions of clients that have ended are over at this end too, as its metrics tell.
+    /// Waits until the sessions of ended clients are over at this end too, by its metrics.
     fn wait_until_idle(&self) {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -66,7 +66,7 @@ impl Server {
         }
     }
 
-    /// Ends it as systemd does; what it printed.
+    /// Ends it as systemd does; returns its output.
     fn end(mut self) -> String {
         interrupt(&self.child, Signal::INT);
         let (mut printed, mut said) = (String::new(), String::new());
@@ -79,17 +79,17 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After `end` there is nothing left to end.
+        // After `end` there is no process to end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A client that measures for a long time, and that has begun to.
+/// A client with a long measurement, which has begun.
 fn measuring(server: &Server, what: &[&str]) -> Child {
     let all = [&[server.addresses[0].as_str(), "--time", "60s", "--idle", "100ms", "--json"], what].concat();
     let child = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Both ends move bytes only after the idle path was watched.
+    // Both ends move bytes only after the measurement of the idle path.
     until_it_worked(&server.child, 100);
     child
 }
@@ -102,7 +102,7 @@ const SHORT: [&str; 6] = ["--down", "--only", "connections", "--time", "1s", "-P
 
 #[test]
 fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
-    // A second port, for clients that know no other, is any that is free.
+    // A second port, for clients that know no other, is any free one.
     let free = free_port().to_string();
     let server = Server::start(&["--iperf3-port", &free, "--json"], 2);
     let [own, iperf3] = [0, 1].map(|which| server.addresses[which].clone());
@@ -123,7 +123,7 @@ fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
     assert_eq!((&told["failures"], &told["sentences"]), (&serde_json::json!([]), &serde_json::json!({})));
 }
 
-/// Whatever is measured, over whatever: the document is what the schema says.
+/// For every measurement and protocol, the document conforms to the schema.
 #[test]
 fn the_document_of_a_meter_keeps_to_its_schema() {
     let contract = Command::new(env!("CARGO_BIN_EXE_netrig")).args(["schema", "--of", "speed"]).output();
@@ -189,7 +189,7 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     std::fs::remove_file(&key).unwrap();
 }
 
-/// What cannot be measured is refused before anybody is called: nobody is there.
+/// An impossible measurement is rejected before a connection: there is no server.
 #[test]
 fn what_cannot_be_measured_is_refused_first() {
     let refused = |arguments: &[&str], words: &str| {
@@ -205,14 +205,14 @@ fn what_cannot_be_measured_is_refused_first() {
     }
 }
 
-/// What was hung up on, and what nobody had asked for, is told when the server ends, in words and as a document.
+/// Closed connections, and unexpected ones, are reported when the server ends, as text and as a document.
 #[test]
 fn a_server_tells_what_it_has_counted() {
     for form in [&[][..], &["--json"]] {
         let server = Server::start(form, 1);
         let mut stranger = TcpStream::connect(&server.addresses[0]).unwrap();
         std::io::Write::write_all(&mut stranger, b"SSH-2.0-x\r\n").unwrap();
-        // It is hung up on, one way or the other.
+        // It is closed, in one way or the other.
         let _ = stranger.read(&mut [0; 9]);
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(b"who is there", &server.addresses[0]).unwrap();
@@ -225,11 +225,8 @@ fn a_server_tells_what_it_has_counted() {
         }
         let printed = server.end();
         if form.is_empty() {
-            assert!(printed.contains("datagrams of no session: 1\n"), "{printed}");
-            assert!(
-                printed.contains("broken off: 1; a connection with an unsupported protocol"),
-                "{printed}"
-            );
+            assert!(printed.contains("datagrams without a session: 1\n"), "{printed}");
+            assert!(printed.contains("aborted: 1; a connection with an unsupported protocol"), "{printed}");
             continue;
         }
         let told: Value = serde_json::from_str(&printed).unwrap();
@@ -240,7 +237,7 @@ fn a_server_tells_what_it_has_counted() {
     }
 }
 
-/// What had come until then is told, and that it is not all.
+/// The data until then is reported, with the remark that it is not complete.
 #[test]
 fn of_a_server_that_is_killed_something_is_told() {
     for what in [
@@ -260,7 +257,7 @@ fn of_a_server_that_is_killed_something_is_told() {
     }
 }
 
-/// Whenever it happens: what is told is a document, and the server is free again.
+/// At every time: the output is a document, and the server is free again.
 #[test]
 fn who_interrupts_it_gets_what_there_is() {
     let server = Server::start(&[], 1);
@@ -286,14 +283,14 @@ fn who_interrupts_it_gets_what_there_is() {
 fn fetched(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     let mut told = String::new();
-    // Who is hung up on has heard what it has heard.
+    // A client whose connection was closed may have read part of it.
     let _ = stream.read_to_string(&mut told);
     told
 }
 
 const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// A thousand connections from four addresses said a byte each and were closed: nobody got in for ten seconds.
+/// A thousand connections from four addresses sent a byte each and were closed: no client was admitted for ten seconds.
 #[test]
 fn who_says_a_byte_and_goes_shuts_nobody_out() {
     let server = Server::start(&[], 1);
@@ -306,7 +303,7 @@ fn who_says_a_byte_and_goes_shuts_nobody_out() {
     }
     let told = fetched(TcpStream::connect(address).unwrap(), METRICS);
     assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
-    // Nor do those that stay and say nothing.
+    // Silent open connections do not shut others out either.
     let silent: Vec<_> = (2..8)
         .flat_map(|host| (0..250).map(move |_| host))
         .map(|host| connect_from(&format!("127.0.0.{host}"), address))
@@ -317,17 +314,17 @@ fn who_says_a_byte_and_goes_shuts_nobody_out() {
     server.end();
 }
 
-/// Those that have begun a handshake have a thread each, and one address may have so many. Who comes then is told so.
+/// Those that have begun a handshake have a thread each, and one address has a limited number. A further one gets this answer.
 #[test]
 fn who_finds_no_room_is_told_that_the_server_is_busy() {
     let server = Server::start(&["--connections-per-address", "33"], 1);
     let address = &server.addresses[0];
     let mut held = Vec::new();
-    // They are hung up on after ten seconds, which may be short on a busy machine.
+    // They are closed after ten seconds, which may be short on a busy machine.
     let mut hold = || {
         for _ in 0..50 {
             let mut stream = TcpStream::connect(address).unwrap();
-            // It may have been turned away already.
+            // It may have been rejected already.
             let _ = stream.write_all(b"\x16\x03\x01");
             held.push(stream);
         }
@@ -393,9 +390,9 @@ fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
     server.end();
 }
 
-/// Connections that have not said what they are: 1024. Connections with a thread that have proved nothing: 112, as four sessions may
-/// measure. Each of these keeps at most 16 KiB of a request of HTTP, or 64 KiB of a handshake of TLS. All of these places are filled
-/// here, each from a /24 of its own, so that no limit of an address or a group keeps one empty.
+/// Connections that have not identified themselves: 1024. Unverified connections with a thread: 112, as four sessions may
+/// measure. Each of these keeps at most 16 KiB of a request of HTTP, or 64 KiB of a handshake of TLS. All of these places are
+/// filled here, each from its own /24, so no limit of an address or a group keeps one empty.
 #[test]
 fn half_openings_of_a_speed_server_take_bounded_memory() {
     const THREADS: usize = 112;
@@ -421,7 +418,7 @@ fn half_openings_of_a_speed_server_take_bounded_memory() {
     let hold = |number: usize, half: &[u8]| {
         let mut stream = connect_from(&from(number), address).unwrap();
         stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-        // One that gives way to others is closed meanwhile.
+        // A connection that is closed for others ends meanwhile.
         let _ = stream.write(half);
         stream
     };
@@ -438,19 +435,19 @@ fn half_openings_of_a_speed_server_take_bounded_memory() {
     let told: Value = serde_json::from_str(&server.end()).unwrap();
     let gave_way = &told["sentences"]["a silent connection that others displaced"];
     assert!(gave_way.as_u64() > Some(0), "the door was full: {told:#}");
-    // The thread of a half handshake takes 128 KiB, and of a half request less; what stands at the door takes 1 KiB.
+    // The thread of a half handshake takes 128 KiB, and of a half request less; a waiting connection takes 1 KiB.
     let bound = (THREADS * (128 << 10) + DOOR * (1 << 10)) as u64;
     assert!(grown < bound, "{grown} B of {bound} B");
 }
 
-/// Connections from one address and from one /24 are limited on loopback only where it is asked for.
+/// Connections from one address and from one /24 are limited on loopback only if a limit is set.
 #[test]
 fn connections_of_a_loopback_address_are_limited_if_that_is_asked_for() {
     let server = Server::start(&[], 1);
     let hold = |server: &Server, from: &str, count: usize| -> Vec<_> {
         let hold_one = |_| {
             let mut stream = connect_from(from, &server.addresses[0]).unwrap();
-            // It may have been turned away already.
+            // It may have been rejected already.
             let _ = stream.write_all(b"\x16\x03\x01");
             stream
         };
@@ -467,7 +464,7 @@ fn connections_of_a_loopback_address_are_limited_if_that_is_asked_for() {
         let server = Server::start(&[option, "8"], 1);
         let until = Instant::now() + Duration::from_secs(60);
         let mut held = Vec::new();
-        // They are hung up on after ten seconds, which may be short on a busy machine.
+        // They are closed after ten seconds, which may be short on a busy machine.
         let told = loop {
             held.extend(hold(&server, "127.0.1.1", 10));
             let told = asks(&server, also);

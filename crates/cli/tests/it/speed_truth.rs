@@ -1,5 +1,5 @@
-//! What `netrig speed` says of a line beside what the line itself has counted, and what it says limited it beside what was
-//! planted. As root on Linux; elsewhere each test says that it was skipped.
+//! The results of `netrig speed` for a line, compared with the line's own counts, and its limits, compared with planted ones.
+//! As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::common::machine::can;
 use crate::common::speed_lab::{Line, Seen, SpeedLab, Trace};
 
-/// So often a line is tried.
+/// The number of attempts for a line.
 const ATTEMPTS: usize = 4;
 
 /// Length of an echo's IP packet, bytes: a preamble of 40, 32 of its own, headers.
@@ -38,7 +38,7 @@ fn phase<'a>(document: &'a Value, carrier: &str, way: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {carrier} {way}: {document:#}"))
 }
 
-/// A row of the table: what was measured, what is true, and whether it lies within what is allowed.
+/// A row of the table: the measured value, the true one, and whether the difference is permitted.
 struct Row {
     what: String,
     told: f64,
@@ -53,8 +53,8 @@ impl Row {
     }
 }
 
-/// Payload of a protocol behind headers of so many bytes that the line has delivered one way from so many seconds after the first
-/// of it on, until so many, bit/s; but for the control connection, from that port of the client's.
+/// Payload of a protocol with headers of that many bytes that the line has delivered in one direction between two times in
+/// seconds after its first packet, bit/s; without the control connection, from that port of the client.
 fn delivered(
     trace: &Trace,
     (protocol, header): (u8, u32),
@@ -78,7 +78,7 @@ fn delivered(
     bytes * 8.0 / (until - from)
 }
 
-/// When the last reading was that had no data yet, s.
+/// The time of the last sample without data, s.
 fn until_data(phase: &Value) -> f64 {
     let column = |name: &str| phase["series"][name].as_array().expect("a column").iter().map(number);
     column("at_s")
@@ -88,8 +88,8 @@ fn until_data(phase: &Value) -> f64 {
         .map_or(0.0, |(at_s, _)| at_s)
 }
 
-/// When each conversation of TCP has carried data one way, s of the trace, and how many bytes: what a truth that does not hold is
-/// looked for in.
+/// The times at which each conversation of TCP has carried data in one direction, s of the trace, and the bytes: to investigate
+/// a truth that does not hold.
 fn conversations(trace: &Trace, down: bool) -> String {
     let mut found: BTreeMap<_, [f64; 3]> = BTreeMap::new();
     let data = |seen: &&Seen| {
@@ -121,15 +121,15 @@ fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
     (lab.measure(&[], &["--udp", &rate, "--size", &size_word, &way, "--time", "4s"]), size + 28)
 }
 
-/// As many datagrams are lost as the line has dropped, and those that watch the path wait as long as the line has let them while its
-/// queue was full.
+/// The number of lost datagrams is that of the line's drops, and the delays of echoes are those of the line while its queue was
+/// full.
 fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) -> [Row; 2] {
     let udp = phase(document, "udp", way);
     let own = || {
         trace.0.iter().filter(move |seen| seen.down == down && seen.flow.protocol == UDP && seen.len == len)
     };
     let dropped = own().filter(|seen| matches!(seen.step, Step::Dropped(_))).count();
-    // What the client's own socket had no room for is told beside what was lost on the way.
+    // Drops at the client's own socket are reported separately from losses on the path.
     let came = &udp["receiver"]["datagrams"];
     let lost = number(&came["lost"]) - number(&came["dropped"]);
     let mut full = own().filter(|seen| seen.step == Step::Dropped(DropReason::QueueFull)).map(|seen| seen.at);
@@ -150,13 +150,13 @@ fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) 
     ]
 }
 
-/// Measures a line, and holds what is told against what the line did. Where frames were lost beside the line it is no truth, and
-/// all is done again.
+/// Measures a line, and compares the results with the line's counts. If frames were lost outside the line, there is no truth,
+/// and the measurement is repeated.
 fn cell(line: Line) -> Vec<Row> {
     let mut lost = Vec::new();
     for _ in 0..ATTEMPTS {
         let (rows, faults) = attempt(line);
-        // A line whose frames leave later than they should does what it says all the same: the trace has the time of each.
+        // A line whose frames leave late still gives correct times: the trace has the time of each.
         let (late, others): (Vec<_>, Vec<_>) =
             faults.into_iter().partition(|fault| fault.contains(" late; "));
         if !late.is_empty() {
@@ -174,7 +174,7 @@ fn cell(line: Line) -> Vec<Row> {
 fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
     let mut lab = SpeedLab::build(line);
     lab.serve(&[]);
-    // Of a slow line 2 % would be no more than lies out of order behind one loss.
+    // On a slow line, 2 % would be no more than the data out of order after one loss.
     let lasts = match line.mbit[1] {
         ..0.5 => "40s",
         0.5..2.0 => "20s",
@@ -196,7 +196,7 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         rows.extend([lost, added].map(|row| Row { what: format!("{name}: {}", row.what), ..row }));
     }
     for (down, way) in WAYS {
-        // What is lost behind the queue is lost on the line towards the client and on its way back.
+        // Losses after the queue occur on the line towards the client and on its return path.
         let capacity = line.mbit[usize::from(!down)] * (1.0 - line.loss);
         let found = &phase(&document, "udp", way)["capacity"];
         let told = number(&found["layers"]["ip"]) / 1e6;
@@ -205,10 +205,10 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let tcp = phase(&document, "tcp", way);
         let throughput = &tcp["throughput"];
         let told = number(&throughput["bits_per_s"]);
-        // A client's clock begins when it asks for data, which comes a round trip later, or once the word that asks was sent again;
-        // a server's when data comes.
+        // A client's clock begins when it requests data, which comes a round trip later, or after a retransmission of the
+        // request; a server's when data comes.
         let later = if down { number(&document["idle"]["p50_s"]).max(until_data(tcp)) } else { 0.0 };
-        // What lies out of order in the receiver when it is read is with the next reading.
+        // Data out of order in the receiver at a reading counts in the next reading.
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
         let truth = delivered(&trace, (TCP, 52), control(&document), down, window);
         let again = 100.0 * number(&tcp["connections"]["sent_again"]);
@@ -222,7 +222,7 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
     (rows, faults)
 }
 
-/// Rows as a table, past the harness; how many do not hold.
+/// Rows as a table, printed directly; returns the number of rows that do not hold.
 fn told(rows: &[Row]) -> usize {
     let mut err = std::io::stderr();
     for row in rows {
@@ -257,7 +257,7 @@ mod validate {
     }
 }
 
-/// All rates, delays, losses and ratios for which the meter's page says how near it is: half an hour, with nothing else to do.
+/// All rates, delays, losses and ratios for which the meter's page states an accuracy: half an hour, on an idle machine.
 #[test]
 #[ignore = "half an hour: bench/speed-truth runs it"]
 fn every_line_is_told_as_it_is() {
@@ -281,7 +281,7 @@ fn every_line_is_told_as_it_is() {
     assert_eq!(rows.iter().filter(|row| !row.holds).count(), 0);
 }
 
-/// netrig's SCTP over UDP: 72 bytes of a packet are headers of IP, UDP and SCTP, of one with a SACK beside its data more.
+/// netrig's SCTP over UDP: 72 bytes of a packet are headers of IP, UDP and SCTP, more in one with a SACK and data.
 #[test]
 fn associations_get_what_the_line_has_delivered() {
     if !can(&["ip"]) {
@@ -305,7 +305,7 @@ fn associations_get_what_the_line_has_delivered() {
     assert_eq!(told(&rows), 0);
 }
 
-/// The client's interface goes down while data comes, and stays down: what was measured is told, as partial and why.
+/// The client's interface goes down while data comes, and stays down: the results are printed, as partial and with the reason.
 #[test]
 fn a_line_that_goes_away_leaves_what_was_measured() {
     if !can(&["ip"]) {
@@ -313,7 +313,7 @@ fn a_line_that_goes_away_leaves_what_was_measured() {
     }
     let mut lab = SpeedLab::build(Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 50.0, loss: 0.0 });
     lab.serve(&[]);
-    // Data comes and goes for 3 s each way; it is in the second that the interface goes.
+    // Data flows for 3 s in each direction; the interface goes down in that second.
     lab.set(
         "client",
         "(sleep 5; for link in /sys/class/net/*; do ip link set ${link##*/} down; done) >&- 2>&- &",
@@ -325,13 +325,13 @@ fn a_line_that_goes_away_leaves_what_was_measured() {
     assert!(why.contains("the control connection") || why.contains("no longer answers"), "{why}");
     let down = number(&phase(&document, "tcp", "down")["throughput"]["bits_per_s"]);
     assert!((8e6..10e6).contains(&down), "{document:#}");
-    // It does not wait for ever for a server that it cannot reach.
+    // It does not wait for ever for an unreachable server.
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     lab.close();
 }
 
-/// Datagrams at a rate above the line's: as many are lost as the line has dropped, and those that watch the path wait as long as
-/// the line has let them.
+/// Datagrams at a rate above the line's: the number of lost ones is that of the line's drops, and the delays of echoes are
+/// those of the line.
 #[test]
 fn losses_and_delays_are_the_lines_own() {
     if !can(&["ip"]) {

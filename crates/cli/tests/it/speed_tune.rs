@@ -1,4 +1,4 @@
-//! `netrig speed tune` on this host, whatever that is set to.
+//! `netrig speed tune` on this host, with any settings.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -68,7 +68,7 @@ fn without_a_path_nothing_is_guessed() {
 fn what_cannot_be_is_refused_in_words() {
     for (arguments, says) in [
         (&["--measure"][..], "HOST"),
-        (&["192.0.2.1:x"], "no target"),
+        (&["192.0.2.1:x"], "not a target"),
         (&["127.0.0.1", "--rate", "fast"], "a rate such as"),
         (&["127.0.0.1", "--measure", "--rate", "1 Gbit/s"], "cannot be used with"),
     ] {

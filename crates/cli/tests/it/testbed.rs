@@ -1,5 +1,4 @@
-//! Experiments and other people's programs on the testbed of namespaces. As root on Linux; elsewhere each test says that it
-//! was skipped.
+//! Experiments and other programs on the testbed of namespaces. As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,
@@ -70,7 +69,7 @@ of = "flow.load"
 metric = "data_packets_sent"
 "#;
 
-/// What one substrate measured of a response.
+/// A substrate's values of a response.
 fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     let points = document["points"].as_array().expect("there are points");
     let point = points.iter().find(|point| point["substrate"] == substrate).expect("the substrate ran");
@@ -93,7 +92,7 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
     assert_eq!(sim, netns, "every datagram of the one is a datagram of the other");
     let (sim, netns) = of("packets");
     assert!(netns > 0.0 && (sim - netns).abs() <= 1.0, "{sim} packets sent in the simulator, {netns} here");
-    // The policer passes what its buckets allow, whoever carries the packets: late ones meet fuller buckets.
+    // The policer's buckets decide, not the carrier of the packets: late ones meet fuller buckets.
     let (sim, netns) = of("loss");
     assert!((sim - netns).abs() < 0.03, "loss {sim} in the simulator, {netns} in namespaces");
 }
@@ -113,11 +112,11 @@ fn programs_of_others_run_through_the_router_unchanged() {
     if can(&["ping"]) {
         let (out, err) = lab("a", "ping -c 5 -i 0.05 10.0.0.6 && ping -c 5 -i 0.05 fd00:0:0:1::2");
         assert_eq!(out.matches(" 0% packet loss").count(), 2, "{out}");
-        // Five each way over two links, by both versions of IP.
+        // Five in each direction over two links, by both versions of IP.
         assert!(err.contains("links took 40 packets and dropped 0"), "{err}");
     }
     // Both ends in one command: the other node is reached by the name of its namespace.
-    // There it is waited for until somebody has the port, which the kernel tells in hexadecimal digits.
+    // The node waits there until a program has bound the port, which the kernel lists in hexadecimal digits.
     let in_b = r#"B=$(ip netns identify | sed s/-a$/-b/);
         until_has() {
             for look in $(seq 1000); do
@@ -150,7 +149,7 @@ fn programs_of_others_run_through_the_router_unchanged() {
     }
 }
 
-/// Two hosts, each with a link of its own, send more than the line behind R carries.
+/// Two hosts, each with its own link, send more than the line behind R carries.
 const CONTENTION: &str = r#"
 format = 1
 name = "contention"
@@ -208,7 +207,7 @@ fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
     assert!(one > 0.25 && (one - other).abs() < 0.03, "one loses {one}, the other {other}");
 }
 
-/// What the journals in a folder name: namespaces, and processes by number and start.
+/// The contents of the journals in a folder: namespaces, and processes by number and start.
 fn named_in(journals: &Path) -> (BTreeSet<String>, BTreeSet<(String, String)>) {
     let (mut namespaces, mut processes) = (BTreeSet::new(), BTreeSet::new());
     for file in std::fs::read_dir(journals).into_iter().flatten().flatten() {
@@ -235,7 +234,7 @@ fn text_of(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
 
-/// When the process of this number started, if it has not ended (proc_pid_stat(5)).
+/// The start time of the process with this number, if it has not ended (proc_pid_stat(5)).
 fn start_of(number: &str) -> Option<String> {
     let stat = text_of(&Path::new("/proc").join(number).join("stat"));
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -250,7 +249,7 @@ fn what_a_killed_run_leaves_doctor_reports_and_removes() {
         return;
     }
     let folder = folder("policed", EXPERIMENT);
-    // Of its own, so that what others hold up is nobody's affair here.
+    // In its own folder, so processes that other tests hold do not matter here.
     let journals = folder.path().join("journals");
     let netrig = |arguments: &[&str]| {
         let mut netrig = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -262,7 +261,7 @@ fn what_a_killed_run_leaves_doctor_reports_and_removes() {
     for kill in 0..10 {
         // At random moments of the two seconds and a half that such a run takes.
         let after = moments.below(2500);
-        // A run that was over before it was killed is not made again.
+        // A run that was over before it was killed is not repeated.
         let store = format!("killed-{kill}.db");
         let mut run =
             netrig(&["run", "policed.toml", "--on", "netns", "--store", &store, "--out", "killed.html"]);
@@ -288,7 +287,7 @@ fn what_a_killed_run_leaves_doctor_reports_and_removes() {
     assert!(left_something, "no kill met a testbed");
 }
 
-/// Keeps what happens to packets on the line, towards b.
+/// Keeps the events of packets on the line, towards b.
 #[derive(Default)]
 struct Trace(Vec<PacketEvent>);
 
@@ -304,7 +303,7 @@ impl Sink for Trace {
     }
 }
 
-/// Gives the run up when it is told of the first packet.
+/// Cancels the run at the event of the first packet.
 struct Hasty<'a> {
     cancel: &'a AtomicBool,
     last: Instant,
@@ -325,7 +324,7 @@ impl Sink for Hasty<'_> {
     }
 }
 
-/// What happens to packets fills no memory until an interval of samples is over that is as long as the run.
+/// Events of packets do not fill the memory until the end of an interval of samples that is as long as the run.
 #[test]
 fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
     if !can(&[]) {
@@ -356,7 +355,7 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     tshark.args(["-i", "line", "-q", "-f", "icmp[0] = 8", "-w"]).arg(&file);
     tshark.stdout(Stdio::null()).stderr(Stdio::null());
     let mut tshark = lab.spawn("b", tshark).unwrap();
-    // The file gets its heading when the socket and its filter are at work.
+    // The file gets its heading when the socket and its filter work.
     while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
         assert!(tshark.wait(Duration::from_millis(10)).unwrap().is_none(), "tshark captures");
     }
@@ -400,7 +399,7 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     );
 }
 
-/// Keeps what is measured, and the time line.
+/// Keeps the samples, and the time line.
 #[derive(Default)]
 struct Course {
     samples: Vec<(Subject, Sample)>,
@@ -448,11 +447,11 @@ fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
         .replace("[transport.udp]", down)
         .replace("rate = \"1 Mbit/s\", burst", "rate = \"3 Mbit/s\", burst");
     for version in ["4", "6"] {
-        // By way of R: what a node forgets with its interface is not only who is next to it.
+        // By way of R: with its interface, a node loses more routes than those to its neighbours.
         let text = text.replace("duration =", &format!("ip = {version}\nduration ="));
         let (course, _) = run_in_namespaces(&text);
         let received = |from, until| course.between("received_bytes", from, until).iter().sum::<f64>();
-        // Ticks of 0.1 s, and what was on its way when the interface went down.
+        // Ticks of 0.1 s, and the packets in transit when the interface went down.
         let [before, meanwhile, after] = [received(0.0, 1.05), received(1.15, 1.95), received(2.15, 3.05)];
         assert!(
             before > 100e3 && meanwhile == 0.0 && after > 100e3,
@@ -583,8 +582,8 @@ fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
     assert_eq!(sum(Subject::Link(2, Direction::Forward), "link_offered"), 0.0);
 }
 
-/// What `bench/router` measures: a millisecond and 540 bytes at 1 Gbit/s are the soonest of all, and a datagram that were let go
-/// before its time would be sooner than that. There are so many that some come while the router reads those before them.
+/// The measurement of `bench/router`: the minimum of all is a millisecond and the time of 540 bytes at 1 Gbit/s, and a datagram
+/// released before its time would be earlier. There are so many that some arrive while the router reads those before them.
 #[test]
 fn no_frame_is_before_its_time() {
     if !can(&[]) {

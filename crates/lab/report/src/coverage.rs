@@ -1,4 +1,4 @@
-//! How much of an experiment a written file was made of, so that a part never takes the place of the whole.
+//! How much of an experiment a file was made from, so that a part never replaces the whole.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use netrig_experiment::{Experiment, Results, Substrate};
 use netrig_store::ReplicationTable;
 use serde_json::Value;
 
-/// What a stamp begins with.
+/// Prefix of a stamp.
 const STAMP: &str = "netrig-coverage: ";
 
-/// How much of an experiment something is made of.
+/// How much of an experiment something was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     /// The experiment's name; absent where the file does not say it.
@@ -24,7 +24,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The most that runs of an experiment on some substrates give. `is_part`: it is less than its file asks for.
+    /// The most that an experiment can cover on some substrates. `is_part`: it is less than its file asks for.
     pub fn planned(experiment: &Experiment, substrates: &[&dyn Substrate], is_part: bool) -> Self {
         let (plan, count) = (experiment.plan(), substrates.len() as u64);
         Self {
@@ -36,7 +36,7 @@ impl Coverage {
         }
     }
 
-    /// What results are made of.
+    /// The coverage of results.
     pub fn of(results: &Results, is_part: bool) -> Self {
         let runs = results.points.iter().map(|point| {
             (&point.substrate, point.responses.values().map(|response| response.runs.len() as u64).max())
@@ -52,7 +52,7 @@ impl Coverage {
         }
     }
 
-    /// What a table of single runs is made of.
+    /// The coverage of a table of single runs.
     pub fn of_table(name: &str, is_part: bool, table: &ReplicationTable) -> Self {
         Self {
             experiment: Some(encoded(name)),
@@ -63,7 +63,7 @@ impl Coverage {
         }
     }
 
-    /// What a file of this text says of itself, by the ending of its name.
+    /// The coverage that the text of a file states. `ending` is the extension of its name.
     pub fn of_file(text: &str, ending: &str) -> Option<Self> {
         match ending {
             "json" => Self::of_document(&serde_json::from_str(text).ok()?),
@@ -77,7 +77,7 @@ impl Coverage {
         tail.rsplit_once(STAMP).map(|(_, stamp)| Self::read(stamp))
     }
 
-    /// A line for files that have a place for one, by which a later netrig knows what the file was made of.
+    /// A line for file formats that have a place for it, from which a later netrig reads the coverage.
     pub fn stamp(&self) -> String {
         let whole = if self.is_part == Some(false) { "whole" } else { "part" };
         let on: Vec<&str> = self.substrates.iter().map(String::as_str).collect();
@@ -90,7 +90,7 @@ impl Coverage {
         )
     }
 
-    /// The stamp as a comment of XML, HTML and Markdown.
+    /// The stamp as an XML, HTML and Markdown comment.
     pub fn comment(&self) -> String {
         format!("<!-- {} -->\n", self.stamp())
     }
@@ -111,7 +111,7 @@ impl Coverage {
         self.runs
     }
 
-    /// Whether this was made of something that `new` lacks, as far as it says.
+    /// Whether this covers something that `new` lacks, as far as it is known.
     fn exceeds(&self, new: &Self) -> bool {
         let points = self.points.zip(new.points).is_some_and(|(there, new)| there > new);
         let whole = self.is_part == Some(false) && new.is_part == Some(true);
@@ -145,7 +145,7 @@ impl Coverage {
         Some(Self { experiment, is_part, points, runs, substrates })
     }
 
-    /// Of the JSON document of results.
+    /// The coverage of a JSON document of results.
     fn of_document(document: &Value) -> Option<Self> {
         let runs = |point: &Value| {
             let responses = point.get("responses")?.as_object()?.values();
@@ -164,7 +164,7 @@ impl Coverage {
         })
     }
 
-    /// Of a table with a row for each run (`export --format csv`), or for each response at each point (a report).
+    /// The coverage of a table with a row per run (`export --format csv`), or per response at each point (a report).
     fn of_csv(text: &str) -> Option<Self> {
         let (heading, rows) = text.split_once('\n')?;
         let heading = heading.trim_end();
@@ -175,7 +175,7 @@ impl Coverage {
             return None;
         }
         let rows = rows.lines().filter(|row| !row.is_empty());
-        // A level with a line break makes lines that end otherwise.
+        // A level with a line break gives lines with other endings.
         let (mut points, mut runs, mut substrates) = (None, 0, BTreeSet::new());
         let mut first: Option<&str> = None;
         for row in rows {
@@ -199,7 +199,7 @@ impl Coverage {
     }
 }
 
-/// A name without what would end a word, a comment or a stamp.
+/// A name without characters that would end a word, a comment or a stamp.
 fn encoded(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '.');
     let mut out = String::new();

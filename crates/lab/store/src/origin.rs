@@ -55,17 +55,17 @@ pub struct OriginChange {
 const ORDER: [&str; 10] =
     ["build", "substrate", "file", "seeds", "kernel", "system", "machine", "processor", "processors", "made"];
 
-/// The place of the file among them.
+/// Index of the file in `ORDER`.
 const FILE: usize = 2;
 
-/// Before the name of a factor.
+/// Prefix of a factor's name.
 const FACTOR: &str = "factor ";
 
 /// The builds and machines of the runs of one store.
 pub struct Provenances(BTreeMap<ProvenanceId, Provenance>);
 
 impl Provenances {
-    /// Of these runs of a store.
+    /// The provenances of these runs.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -74,8 +74,8 @@ impl Provenances {
         ids.into_iter().map(|id| Ok((id, store.provenance(id)?))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The origin of some of the runs, which are of the version of the file that has this digest, with these levels
-    /// everywhere.
+    /// The origin of some of the runs. They are of the version of the file with this digest, and have these levels at all
+    /// points.
     pub fn origin<'a>(
         &self,
         digest: &str,
@@ -110,7 +110,7 @@ impl Provenances {
         texts.insert("seeds".into(), ranges(&seeds));
         let (first, last) = (moments.first().copied(), moments.last().copied());
         texts.insert("made".into(), span(first.unwrap_or_default(), last.unwrap_or_default()));
-        // What a machine did not say is no difference.
+        // A fact that one machine does not know is no difference.
         texts.retain(|_, text| !text.is_empty());
         let texts = texts.into_iter().map(|(what, text)| (what, OriginFact::Text(text)));
         let levels = constants

@@ -145,7 +145,7 @@ impl LineSettings {
     /// The queue of a line with a closed form; `None` if the line has none.
     fn closed_form(&self) -> Option<&Fifo> {
         let Queue::Fifo(fifo) = &self.queue else { return None };
-        // Exhaustive: whoever adds a setting must decide whether the line still has a closed form.
+        // Exhaustive: a new setting requires a decision whether the line still has a closed form.
         let Self {
             rate: _,
             delay: _,

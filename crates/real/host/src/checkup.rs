@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::wall_clock_is_synchronised;
 
-/// Congestion controls that experiments name most.
+/// The congestion controls that experiments use most.
 const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 
 /// A property of this machine.
@@ -46,7 +46,7 @@ pub fn machine_findings() -> Vec<HostFinding> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let is_root = rustix::process::getuid().is_root();
     vec![
-        HostFinding::fine("processors", format!("{cores}; so many runs go on at the same time")),
+        HostFinding::fine("processors", format!("{cores}; that many runs are made at the same time")),
         load(cores),
         governor(),
         clock(),
@@ -60,7 +60,7 @@ pub fn machine_findings() -> Vec<HostFinding> {
 pub fn facility_findings() -> Vec<HostFinding> {
     let programs = [
         ("vsftpd", "flows of `ftp` on netns", "apt-get install vsftpd"),
-        ("ffmpeg", "video: clips are coded and pictures compared by it", "apt-get install ffmpeg"),
+        ("ffmpeg", "video: encodes clips and compares pictures", "apt-get install ffmpeg"),
     ];
     let qemu = program("qemu-system-x86_64");
     let kernel = [
@@ -86,7 +86,7 @@ fn load(cores: usize) -> HostFinding {
     let is = format!("{load:.2} over the last minute");
     if load > 0.5 * cores as f64 {
         let mend =
-            "other programs are busy: a measurement in real time would measure them too; wait, or end them";
+            "other programs are busy: a measurement in real time would measure them too; wait, or stop them";
         return HostFinding::lacking("load", is, mend);
     }
     HostFinding::fine("load", is)
@@ -94,7 +94,7 @@ fn load(cores: usize) -> HostFinding {
 
 fn governor() -> HostFinding {
     match file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
-        None => HostFinding::fine("frequency", "not ours to know (a virtual machine, or no governor)"),
+        None => HostFinding::fine("frequency", "not known (a virtual machine, or no governor)"),
         Some(governor) if governor == "performance" => HostFinding::fine("frequency", governor),
         Some(governor) => HostFinding::lacking(
             "frequency",
@@ -193,12 +193,12 @@ fn wake_ups() -> HostFinding {
     match std::fs::OpenOptions::new().write(true).open(LIMIT) {
         Ok(_) => HostFinding::fine(
             "wake-ups",
-            format!("{LIMIT} can be had: idle processors stay awake while a run in real time lasts"),
+            format!("{LIMIT} can be opened: idle processors stay awake during a run in real time"),
         ),
         Err(error) => HostFinding::lacking(
             "wake-ups",
             format!(
-                "{LIMIT} cannot be had ({error}): processors that halt wake up late, and runs in real time with them"
+                "{LIMIT} cannot be opened ({error}): processors that halt wake up late, and delay runs in real time"
             ),
             "run as root, in a container with --device=/dev/cpu_dma_latency",
         ),
@@ -207,12 +207,13 @@ fn wake_ups() -> HostFinding {
 
 fn precedence() -> HostFinding {
     match capabilities(None) {
-        Ok(own) if own.effective.contains(CapabilitySet::SYS_NICE) => {
-            HostFinding::fine("precedence", "CAP_SYS_NICE: the router and sources run before other programs")
-        }
+        Ok(own) if own.effective.contains(CapabilitySet::SYS_NICE) => HostFinding::fine(
+            "precedence",
+            "CAP_SYS_NICE: the router and sources have priority over other programs",
+        ),
         _ => HostFinding::lacking(
             "precedence",
-            "no CAP_SYS_NICE: other programs make the router and sources of runs in real time late",
+            "no CAP_SYS_NICE: other programs delay the router and the sources of runs in real time",
             "run as root, in a container with --cap-add=SYS_NICE",
         ),
     }
@@ -222,7 +223,7 @@ fn wall_clock() -> HostFinding {
     if wall_clock_is_synchronised() {
         return HostFinding::fine(
             "wall clock",
-            "kept by NTP or PTP; one-way delays between machines need it",
+            "synchronised by NTP or PTP; one-way delays between machines need it",
         );
     }
     HostFinding::lacking(

@@ -1,4 +1,4 @@
-//! Hosts that a user names, with an address or by name, and perhaps with a port.
+//! Hosts that a user names, by address or by name, with or without a port.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
@@ -19,7 +19,7 @@ pub enum IpFamily {
 pub enum TargetError {
     /// The syntax is wrong.
     #[error(
-        "`{0}` is no target: expected a name or an address, and perhaps a port, as 192.0.2.1:862, [2001:db8::1]:862 or \
+        "`{0}` is not a target: expected a name or an address, with or without a port, such as 192.0.2.1:862, [2001:db8::1]:862 or \
          [fe80::1%eth0]:862"
     )]
     Form(String),
@@ -42,7 +42,7 @@ pub enum TargetError {
 /// The first address of a target of this family, if one is wanted. The port is `port` if the text has none.
 ///
 /// # Errors
-/// If the text is no target, or it has no such address.
+/// If the text is not a target, or has no such address.
 pub fn resolve_target(text: &str, family: Option<IpFamily>, port: u16) -> Result<SocketAddr, TargetError> {
     let (host, port) = split(text, port).ok_or_else(|| TargetError::Form(text.to_owned()))?;
     let found = match host.parse::<HostAddress>() {
@@ -60,7 +60,7 @@ pub fn resolve_target(text: &str, family: Option<IpFamily>, port: u16) -> Result
     found.ok_or_else(|| TargetError::NoAddress { host: host.to_owned(), family })
 }
 
-/// The host of a target without its port; the whole text if it is no target.
+/// The host of a target without its port; the whole text if it is not a target.
 pub fn host_of_target(text: &str) -> &str {
     split(text, 0).map_or(text, |(host, _)| host)
 }

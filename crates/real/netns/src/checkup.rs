@@ -14,13 +14,13 @@ pub fn testbed_findings() -> [HostFinding; 2] {
     let Some(lack) = lacks.first() else {
         return [
             HostFinding::fine("namespaces", "yes: netns can run here"),
-            HostFinding::fine("offloads", "can be switched off; netns needs frames as a wire has them"),
+            HostFinding::fine("offloads", "can be switched off; netns needs frames as on a wire"),
         ];
     };
     let offloads = if lack.what == OFFLOADS {
         HostFinding::lacking(
             "offloads",
-            format!("{}; netns needs frames as a wire has them", lack.why),
+            format!("{}; netns needs frames as on a wire", lack.why),
             "another kernel: apt-get install linux-image-amd64",
         )
     } else {
@@ -39,13 +39,13 @@ pub fn remove_left_behind(journals: &Journals) -> Vec<HostFinding> {
         Ok(left) => left.into_iter().map(|left| remove(left, journals.folder())).collect(),
         Err(error) => vec![HostFinding::lacking(
             "left behind",
-            format!("cannot be looked for: {error}"),
-            format!("see that root can read {}", journals.folder().display()),
+            format!("cannot be read: {error}"),
+            format!("make sure that root can read {}", journals.folder().display()),
         )],
     }
 }
 
-/// Removes what one testbed left.
+/// Removes what one testbed left behind.
 fn remove(left: LeftBehind, journals: &Path) -> HostFinding {
     let of = left.owner().map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
     let id = left.id().to_owned();

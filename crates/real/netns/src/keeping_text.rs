@@ -7,8 +7,8 @@ use netrig_sip_net::tap::KeptMessages;
 
 use crate::keeping::{KeptFlow, KeptFlows};
 
-/// Flows of failed runs that have a line each.
-const MOST_TOLD: usize = 12;
+/// The number of flows of failed runs that get a line each.
+const MOST_LISTED: usize = 12;
 
 impl KeptFlows {
     /// What was kept of `ran` runs, in lines. Files are named as from here, where `folder` is their folder.
@@ -17,19 +17,19 @@ impl KeptFlows {
         if flows.is_empty() {
             let why = match (ran, ordered) {
                 (0, 0) => "no run was made",
-                (_, 0) => "no run that was made has a flow of SIP",
+                (_, 0) => "none of the new runs has a SIP flow",
                 _ => "each run failed before its users had a file",
             };
-            return vec![format!("kept: no messages, for {why}")];
+            return vec![format!("kept: no messages: {why}")];
         }
         // A user looks for the messages of a failure first.
         let (whole, failed): (Vec<_>, Vec<_>) = flows.into_iter().partition(|flow| flow.messages.is_some());
         let mut lines: Vec<String> =
-            failed.iter().take(MOST_TOLD).map(|flow| of_failed(flow, folder)).collect();
-        let more = failed.len().saturating_sub(MOST_TOLD) as u64;
+            failed.iter().take(MOST_LISTED).map(|flow| of_failed(flow, folder)).collect();
+        let more = failed.len().saturating_sub(MOST_LISTED) as u64;
         if more > 0 {
             lines.push(format!(
-                "kept: messages of {} of runs that did not end well in {}",
+                "kept: messages of {} of failed runs in {}",
                 counted(more, "more flow", "more flows"),
                 folder.display()
             ));
@@ -48,7 +48,7 @@ fn within(folder: &Path, file: &Path) -> PathBuf {
 fn of_failed(flow: &KeptFlow, folder: &Path) -> String {
     let [log, capture] = [&flow.log, &flow.capture].map(|file| within(folder, file));
     let (log, capture) = (log.display(), capture.display());
-    format!("kept: messages of a run that did not end well in {log} and {capture}; netrig sip show {log}")
+    format!("kept: messages of a failed run in {log} and {capture}; netrig sip show {log}")
 }
 
 /// The files of the flows of all other runs.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_failed_runs_have_kept_is_told_first_and_none_is_left_out() {
-        let told = |flows: Vec<KeptFlow>, ordered| KeptFlows { flows, ordered }.lines(1, Path::new("kept"));
+        let listed = |flows: Vec<KeptFlow>, ordered| KeptFlows { flows, ordered }.lines(1, Path::new("kept"));
         let flow = |log: &str, messages: Option<u64>| KeptFlow {
             flow: "users".to_owned(),
             log: log.into(),
@@ -95,33 +95,27 @@ mod tests {
                 ..Default::default()
             }),
         };
-        assert_eq!(told(Vec::new(), 0), ["kept: no messages, for no run that was made has a flow of SIP"]);
-        assert_eq!(
-            told(Vec::new(), 1),
-            ["kept: no messages, for each run failed before its users had a file"]
-        );
-        let lines = told(vec![flow("/x/a.log", Some(1)), flow("/x/b.log", None)], 2);
+        assert_eq!(listed(Vec::new(), 0), ["kept: no messages: none of the new runs has a SIP flow"]);
+        assert_eq!(listed(Vec::new(), 1), ["kept: no messages: each run failed before its users had a file"]);
+        let lines = listed(vec![flow("/x/a.log", Some(1)), flow("/x/b.log", None)], 2);
         assert_eq!(
             lines,
             [
-                "kept: messages of a run that did not end well in kept/b.log and kept/c.pcapng; netrig sip show kept/b.log",
+                "kept: messages of a failed run in kept/b.log and kept/c.pcapng; netrig sip show kept/b.log",
                 "kept: 1 message in kept/a.log and kept/c.pcapng; netrig sip show kept/a.log"
             ]
         );
         let mut late = flow("b.log", Some(3));
         late.messages = late.messages.map(|messages| KeptMessages { dropped: 2, ..messages });
         assert_eq!(
-            told(vec![flow("a.log", Some(1)), late], 2),
+            listed(vec![flow("a.log", Some(1)), late], 2),
             [
                 "kept: 4 messages of 2 flows in kept; netrig sip show kept/a.log",
-                "not kept: 2 messages that came faster than they could be written"
+                "not kept: 2 messages that arrived faster than they could be written"
             ]
         );
-        let failed = std::iter::repeat_n(flow("a.log", None), MOST_TOLD + 2).collect();
-        let failed = told(failed, 14);
-        assert_eq!(
-            failed.last().unwrap(),
-            "kept: messages of 2 more flows of runs that did not end well in kept"
-        );
+        let failed = std::iter::repeat_n(flow("a.log", None), MOST_LISTED + 2).collect();
+        let failed = listed(failed, 14);
+        assert_eq!(failed.last().unwrap(), "kept: messages of 2 more flows of failed runs in kept");
     }
 }

@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Loss on the path is what is measured; what either host did is not.
+    /// Only faults of the tester's hosts make a stream invalid; loss on the path is a result.
     #[test]
     fn what_the_tester_did_makes_a_stream_invalid() {
         assert_eq!(stream().fault(BEARABLE), None);

@@ -18,7 +18,7 @@ fn heading(what: &str, faults: &[String], interrupted: bool) -> String {
     let mut text = format!("{what}{verdict}\n");
     faults.iter().for_each(|fault| text += &format!("  invalid: {fault}\n"));
     if interrupted {
-        text += "  interrupted: what had been measured until then\n";
+        text += "  interrupted: the results so far\n";
     }
     text
 }
@@ -217,7 +217,7 @@ impl FarEndTally {
             text += &format!("{count} STAMP packets not answered: {why}\n");
         }
         for (why, count) in &self.failures {
-            text += &format!("{count} probes turned away or broken off: {why}\n");
+            text += &format!("{count} probes refused or aborted: {why}\n");
         }
         text
     }

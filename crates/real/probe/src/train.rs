@@ -26,7 +26,7 @@ pub struct Train {
 
 /// A text is no train.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no train: expected COUNTxSIZE, as 11x100B")]
+#[error("`{0}` is not a train: expected COUNTxSIZE, such as 11x100B")]
 pub struct TrainError(String);
 
 impl FromStr for Train {

@@ -266,7 +266,7 @@ type Secret = (String, String);
 /// The texts that only a receiver of the message knows.
 fn secret_sent(message: &Message) -> Option<Secret> {
     match message {
-        // Whoever wrote the request can compute a tag that depends on the request alone.
+        // The author of the request can compute a tag that depends on the request alone.
         Message::Response(response) if has_computed_tag(response) => None,
         Message::Response(response) => {
             let tag = response.headers.to().ok()??.tag()?.to_owned();

@@ -89,8 +89,8 @@ impl KeptMessages {
     /// The messages that were not kept and the reasons, in lines.
     pub fn losses(&self) -> Vec<String> {
         let lost = [
-            (self.dropped, "came faster than they could be written"),
-            (self.without_room, "found no room in memory or on the disk"),
+            (self.dropped, "arrived faster than they could be written"),
+            (self.without_room, "had no room in memory or on the disk"),
         ];
         let lost = lost.into_iter().filter(|(count, _)| *count > 0);
         let lost = lost
@@ -106,7 +106,7 @@ pub struct KeptRecords {
     pub file: PathBuf,
     /// Lines in it.
     pub records: u64,
-    /// Attempts that were lost because they came faster than they could be written.
+    /// Attempts that were lost because they ended faster than they could be written.
     pub dropped: u64,
     /// Why writing ended before the load did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ impl KeptRecords {
             vec![format!("records: {} in {}", counted(*records, "attempt", "attempts"), file.display())];
         if *dropped > 0 {
             let attempts = counted(*dropped, "attempt", "attempts");
-            lines.push(format!("not written: {attempts} that came faster than they could be written"));
+            lines.push(format!("not written: {attempts} that ended faster than they could be written"));
         }
         lines.extend(fault.as_ref().map(|fault| format!("not written: {fault}")));
         lines

@@ -1,4 +1,4 @@
-//! The tester of the flows of an experiment.
+//! The tester for the flows of an experiment.
 
 use netrig_sip::settings::Connections;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use crate::scenario::{
 };
 use netrig_core::number::counted;
 
-/// Tests servers, keeps messages and carries scenarios out for the flows of an experiment.
+/// Tests servers, keeps messages and runs scenarios for the flows of an experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExperimentTester;
 
@@ -70,7 +70,8 @@ impl FlowTester for ExperimentTester {
     }
 }
 
-/// Hands the messages of a test purpose on. A purpose without a PASS is a failed attempt, and none is a slow one: it waits on purpose.
+/// Passes on the messages of a test purpose. A purpose without a PASS counts as a failed attempt, and none as a slow one, since
+/// it may wait deliberately.
 fn pass(row: &PurposeResult, tap: &mut dyn MessageTap) {
     for message in &row.evidence {
         tap.message(&PassedMessage {
@@ -99,30 +100,30 @@ pub struct FlowScenario {
     files: Vec<(String, InjectionFile)>,
 }
 
-/// Why a scenario cannot be that of a flow.
+/// Why a scenario cannot be used by a flow.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowScenarioError {
-    /// It is no scenario of SIPp.
+    /// It is not a SIPp scenario.
     #[error("line {}: {}", .0.line, .0.what)]
     Sipp(ScenarioError),
-    /// It is no scenario of netrig's own form.
+    /// It is not a scenario in netrig's own form.
     #[error(transparent)]
     Form(#[from] ScenarioFormError),
-    /// The values of its calls are none.
+    /// The values of its calls are invalid.
     #[error("the values: {0}")]
     Values(#[from] InjectionError),
-    /// It has what a flow of an experiment has not.
+    /// It uses a feature that flows of an experiment do not have.
     #[error("line {line}: {why}")]
     NotOfFlows {
         /// From 1.
         line: usize,
-        /// What it has, and what is to be done.
+        /// The feature, and what to do instead.
         why: String,
     },
 }
 
 impl FlowScenarioError {
-    /// Its line in the text of the scenario, from 1, if it has one.
+    /// The line in the text of the scenario, from 1, if known.
     pub const fn line(&self) -> Option<usize> {
         match self {
             Self::Sipp(ScenarioError { line, .. })
@@ -134,11 +135,11 @@ impl FlowScenarioError {
 }
 
 impl FlowScenario {
-    /// Reads a scenario of SIPp (XML, which begins with `<`) or of netrig's own form (TOML), with the values of keywords of its own
+    /// Reads a SIPp scenario (XML, which begins with `<`) or one in netrig's own form (TOML), with values for its own keywords
     /// and the text of an injection file.
     ///
     /// # Errors
-    /// It is none, or has what a flow of an experiment has not: programs, other processes, files of media, or a first step that
+    /// If it is invalid, or uses a feature that flows do not have: programs, other processes, media files, or a first step that
     /// waits for a message.
     pub fn read(
         text: &str,
@@ -157,13 +158,13 @@ impl FlowScenario {
         if let Some(line) = script.starts_programs() {
             return Err(refuse(
                 line,
-                "it starts a program, which a flow of an experiment does not: take <exec command> out",
+                "it starts a program, which a flow of an experiment cannot: remove <exec command>",
             ));
         }
         if let Some((line, what)) = script.needs_link() {
             return Err(refuse(
                 line,
-                &format!("<{what}> needs another process of the test, which a flow has not"),
+                &format!("<{what}> needs another process of the test, which a flow does not have"),
             ));
         }
         let plays = script
@@ -172,12 +173,15 @@ impl FlowScenario {
         if let Some((line, _)) = plays {
             return Err(refuse(
                 line,
-                "it plays a file of media, which is no part of the experiment's file: a flow of voice beside it carries media",
+                "it plays a media file, which is not part of the experiment's file: use a flow of voice for media",
             ));
         }
         if ScriptSide::of(&script) != ScriptSide::Caller {
             let line = script.steps.first().map_or(1, |step| step.line);
-            return Err(refuse(line, "its first message is received: the users of a flow begin its calls"));
+            return Err(refuse(
+                line,
+                "its first step receives a message, but the users of a flow start its calls",
+            ));
         }
         let named: Vec<&str> = script.named_files().into_iter().collect();
         let files = match (file, &*named, script.first_field()) {
@@ -190,10 +194,10 @@ impl FlowScenario {
             (Some(_), [_, other, ..], Some(line)) => {
                 return Err(refuse(
                     line,
-                    &format!("it names a second file of values, {other}: a flow has one"),
+                    &format!("it uses a second file of values, {other}: a flow has one"),
                 ));
             }
-            // The name by which the scenario knows it.
+            // The name by which the scenario refers to it.
             (Some(file), [name], _) => vec![((*name).to_owned(), file)],
             (Some(file), ..) => vec![("values".to_owned(), file)],
             (None, ..) => Vec::new(),
@@ -202,7 +206,7 @@ impl FlowScenario {
     }
 }
 
-/// The load of a flow as calls that follow a scenario.
+/// The order for a flow whose calls follow a scenario.
 fn order(
     load: &LoadOrder,
     settings: &LoadSettings,
@@ -218,7 +222,7 @@ fn order(
     let address = EndAddress::towards(load.target, transport, load.local, line_tls)?;
     let address = EndAddress { server_tls: tls.and_then(|tls| tls.server), ..address };
     let service = settings.service.clone().unwrap_or_else(|| "service".to_owned());
-    // A closed loop is one of users; of others the calls need none.
+    // A closed loop has users; otherwise the calls need none.
     let users = settings.users.or(matches!(plan.pace, Pace::Closed(_)).then_some(plan.users));
     let usual = ScenarioOrder::new(script, address);
     Ok(ScenarioOrder {
@@ -228,7 +232,7 @@ fn order(
             pause: settings.script_pause(),
             password: settings.password.clone().unwrap_or(usual.settings.password),
             t2: plan.timing.t2,
-            // Flows of a run differ in it, and so do replications; each run has a server of its own.
+            // It differs between flows and replications of a run; each run has its own server.
             run_number: (plan.seed & 0x3FFF_FFFF) as u32,
             users: users.unwrap_or(0),
             ..usual.settings
@@ -249,7 +253,7 @@ fn order(
     })
 }
 
-/// Calls that have not begun.
+/// The calls of a flow before their start.
 struct FlowCalls {
     order: ScenarioOrder,
 }
@@ -268,7 +272,7 @@ impl ScenarioCalls for FlowCalls {
     }
 }
 
-/// What a document says beyond numbers of the run, in sentences.
+/// The notes of a document for the run, in sentences.
 fn notes(document: &ScenarioDocument) -> Vec<String> {
     let stopped = document.stopped.iter().map(|why| format!("the scenario ended the load: {why}"));
     let failures = document.failures.iter().map(|row| {
@@ -387,8 +391,8 @@ mod tests {
         let (line, why) = refused(&sipp("", "<nop><action><exec command=\"ls\"/></action></nop>"), None);
         assert!(line.is_some() && why.contains("starts a program"), "{why}");
         let plays = "<nop><action><exec play_pcap_audio=\"g711a.pcap\"/></action></nop>";
-        assert!(refused(&sipp("", plays), None).1.contains("file of media"));
+        assert!(refused(&sipp("", plays), None).1.contains("media file"));
         let callee = "<?xml version=\"1.0\"?>\n<scenario><recv request=\"INVITE\"/></scenario>";
-        assert!(refused(callee, None).1.contains("first message is received"));
+        assert!(refused(callee, None).1.contains("first step receives a message"));
     }
 }

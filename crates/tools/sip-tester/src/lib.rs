@@ -1,16 +1,16 @@
-//! The tester of SIP servers as a library: conformance, scenarios, comparison of results, and evidence about calls.
+//! The SIP tester as a library: conformance, scenarios, comparison of results, and evidence about calls.
 //!
-//! * [`conformance`]: test purposes, and how each is carried out.
+//! * [`conformance`]: test purposes and their procedures.
 //! * [`scenario`]: loads of calls that follow a scenario file; [`media`] of their calls.
 //! * [`manual`]: one call by the keys of a person or by a script.
 //! * [`request`]: the settings of a load become an order.
-//! * [`capacity`]: the search for the highest rate that a server carries.
-//! * [`compare`]: two results, index by index, or purpose by purpose.
-//! * [`watchers`], [`screen`], [`metrics`], [`load_text`]: a load while it runs, and its report, for people and for Prometheus.
+//! * [`capacity`]: the search for the highest rate that a server sustains.
+//! * [`compare`]: two results, index by index or purpose by purpose.
+//! * [`watchers`], [`screen`], [`metrics`], [`load_text`]: a load while it runs, and its report, for users and for Prometheus.
 //! * [`keep::Keeper`] writes a message log and a capture, [`trace::SipTrace`] reads either, [`ladder::calls`] finds the calls in one,
 //!   and [`ladder::Ladder`] draws them.
 //!
-//! [`ExperimentTester`] is all of this for the flows of an experiment.
+//! [`ExperimentTester`] provides these for the flows of an experiment.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -27,7 +27,7 @@ pub fn second(second: &SecondRow) -> String {
     text
 }
 
-/// All that a report says.
+/// The whole report.
 pub fn table(report: &LoadReport) -> String {
     let mut text = String::new();
     let verdict = match (report.valid, report.kept) {
@@ -40,7 +40,7 @@ pub fn table(report: &LoadReport) -> String {
         let _ = writeln!(text, "  invalid: {fault}");
     }
     if report.interrupted {
-        text.push_str("  interrupted: what had been measured until then\n");
+        text.push_str("  interrupted: the results so far\n");
     }
     location(report, &mut text);
     outcomes(report, &mut text);

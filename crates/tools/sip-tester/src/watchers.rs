@@ -1,4 +1,4 @@
-//! What people and Prometheus see of a load or a search while it runs.
+//! The views of a running load or search: screen, metrics and lines of text.
 
 use std::cell::RefCell;
 
@@ -6,25 +6,25 @@ use crate::metrics::{Metrics, of_load};
 use crate::screen::{Screen, ScreenState};
 use netrig_sip_net::load::{LoadOrder, SecondRow, SoFar};
 
-/// The screen, the metrics and the lines of text of a load or a search while it runs.
+/// The screen, the metrics and the lines of text of a running load or search.
 pub struct Watchers {
     screen: Option<Screen>,
     metrics: Option<Metrics>,
-    /// What is watched, in words.
+    /// The name of the load or the search.
     title: String,
     /// Prints a line.
     say: fn(&str),
-    /// Warnings that are shown when the screen is closed.
+    /// Warnings that are shown after the screen is closed.
     warnings: RefCell<Vec<String>>,
 }
 
 impl Watchers {
-    /// Shows a load on `screen` and `metrics`, and by lines that `say` gets if there is no screen.
+    /// Shows a load on `screen` and `metrics`; without a screen, `say` gets lines of text.
     pub fn new(title: String, screen: Option<Screen>, metrics: Option<Metrics>, say: fn(&str)) -> Self {
         Self { screen, metrics, title, say, warnings: RefCell::default() }
     }
 
-    /// Whether somebody can press keys.
+    /// Whether the user can press keys.
     pub const fn has_screen(&self) -> bool {
         self.screen.is_some()
     }
@@ -37,20 +37,20 @@ impl Watchers {
         }
     }
 
-    /// Closes the screen; the last page of the metrics, if there are any.
+    /// Closes the screen; returns the last page of the metrics, if there are any.
     pub fn finish(mut self) -> Option<String> {
         self.screen = None;
         self.metrics.take().map(Metrics::finish)
     }
 
-    /// Changes what the screen shows, if there is one.
+    /// Changes the state of the screen, if there is one.
     pub fn show(&self, change: impl FnOnce(&mut ScreenState)) {
         if let Some(screen) = &self.screen {
             screen.show(change);
         }
     }
 
-    /// Says a line on stderr, where no screen shows the same.
+    /// Prints a line on stderr, unless a screen shows the same.
     pub fn say(&self, line: impl FnOnce() -> String) {
         if self.screen.is_none() {
             (self.say)(&line());
@@ -61,7 +61,7 @@ impl Watchers {
         self.warnings.take().iter().for_each(|warning| (self.say)(&format!("warning: {warning}")));
     }
 
-    /// Warns: when the screen is gone, if there is one.
+    /// Prints warnings; if there is a screen, after it is closed.
     pub fn warn(&self, warnings: &[String]) {
         self.warnings.borrow_mut().extend_from_slice(warnings);
         if self.screen.is_none() {

@@ -13,7 +13,7 @@ use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
-/// Makes the run whose identity begins with `id` again, and writes down what passes its nodes.
+/// Makes the run whose identity begins with `id` again, and writes the packets that pass its nodes.
 pub fn capture(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     let playback = Playback::of(arguments, id)?;
     let nodes = playback.nodes(&arguments.capture.node)?;
@@ -32,7 +32,7 @@ pub fn capture(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How much of each packet is kept, as a capture has it: 0 for all.
+/// Bytes of each packet that are kept, as in a capture: 0 for all.
 fn snap(wanted: &Capture) -> Result<u32, Failure> {
     match wanted.snap.map(|size| u32::try_from(size.bytes())) {
         None => Ok(0),
@@ -55,7 +55,7 @@ struct NodeCapture {
 }
 
 impl NodeCapture {
-    /// Writes what stands before the first packet.
+    /// Writes the blocks before the first packet.
     fn open(
         out: PathBuf,
         node: usize,
@@ -95,7 +95,7 @@ impl Listener for NodeCapture {
         self.node
     }
 
-    fn hear(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
         let Ok(interface) = self.interfaces.binary_search(&frame.link) else { return Ok(()) };
         if frame.at < self.from {
             return Ok(());
@@ -107,9 +107,9 @@ impl Listener for NodeCapture {
     }
 }
 
-/// A disk that is full, as a rule: what can be done.
+/// Adds what to do to the error; as a rule the disk is full.
 fn too_large(failure: Failure) -> Failure {
-    let help = "nothing of the capture is left, and the run is as it was: `--from`, `--to` and `--snap` make a smaller one";
+    let help = "the partial capture was removed, and the stored run is unchanged; `--from`, `--to` and `--snap` make a smaller capture";
     match failure {
         Failure::Failed(why) => Failure::Failed(format!("{why}\n{help}")),
         other => other,

@@ -1,4 +1,4 @@
-//! What became of each message of an SCTP association.
+//! The delivery of each message of an SCTP association.
 
 use netrig_core::Heading;
 use netrig_experiment::{DeliveryReader, MessageDelivery};
@@ -8,7 +8,7 @@ use super::drawn::Drawn;
 use super::playback::{NodeReader, Playback};
 use crate::failure::Failure;
 
-/// Draws the messages of the association that sent most; `None` if the person interrupts it.
+/// Draws the messages of the association that sent most; `None` if interrupted.
 pub fn delivery(playback: &Playback, nodes: &[String]) -> Result<Option<Drawn>, Failure> {
     let [near, far] = ends(playback, nodes)?;
     let reader = |(node, heading)| NodeReader::new(node, DeliveryReader::new(heading), DeliveryReader::take);
@@ -30,7 +30,7 @@ pub fn delivery(playback: &Playback, nodes: &[String]) -> Result<Option<Drawn>, 
     }))
 }
 
-/// The nodes that send and receive: those that are named, or the ends of the first flow.
+/// The sender and the receiver: the named nodes, or the ends of the first flow.
 fn ends(playback: &Playback, names: &[String]) -> Result<[usize; 2], Failure> {
     if let Some(flow) = playback.scenario().flows.first().filter(|_| names.is_empty()) {
         let answers = flow.application.answers();

@@ -2,7 +2,7 @@
 
 use netrig_report::chart::Chart;
 
-/// A figure, and what it shows in numbers.
+/// A figure, and its numbers as words.
 pub struct Drawn {
     pub chart: Chart,
     pub says: String,

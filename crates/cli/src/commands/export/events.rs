@@ -1,4 +1,4 @@
-//! `netrig export --format events`: what happened to each packet on a link.
+//! `netrig export --format events`: the events of each packet on a link.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -13,11 +13,11 @@ use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
-/// Makes the run whose identity begins with `id` again, and writes a line for each event: as CSV, or as JSON if `--out` ends
-/// with `.jsonl`.
+/// Makes the run whose identity begins with `id` again, and writes a line per event: JSON if `--out` ends with `.jsonl`, else
+/// CSV.
 pub fn events(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() || !arguments.capture.node.is_empty() {
-        return Err(Failure::request("--node and --snap are for captures; events are of a --link"));
+        return Err(Failure::request("--node and --snap are for captures; events take --link"));
     }
     spare(&arguments.out, arguments.force)?;
     let playback = Playback::of(arguments, id)?;
@@ -48,7 +48,7 @@ pub fn events(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The directions of the links of these names, such as `line` or `line.backward`; with none, all.
+/// The directions of the links with these names, such as `line` or `line.backward`; all if there are no names.
 fn ways(scenario: &Scenario, names: &[String]) -> Result<Vec<(u32, Direction)>, Failure> {
     const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
     let numbered = || (0..).zip(&scenario.links);
@@ -67,7 +67,7 @@ fn ways(scenario: &Scenario, names: &[String]) -> Result<Vec<(u32, Direction)>, 
         for (number, spec) in numbered().filter(|(_, spec)| spec.name == link || spec.group == link) {
             if spec.is_direct() {
                 return Err(Failure::request(format!(
-                    "link `{}` is a cable, on which nothing happens to packets",
+                    "link `{}` is a cable: packets have no events on it",
                     spec.name
                 )));
             }
@@ -84,31 +84,31 @@ fn ways(scenario: &Scenario, names: &[String]) -> Result<Vec<(u32, Direction)>, 
     Ok(ways)
 }
 
-/// Writes events down as they come.
+/// Writes events as they happen.
 struct Listing<'a> {
     scenario: &'a Scenario,
     wanted: Vec<(u32, Direction)>,
     window: (Instant, Instant),
     as_json: bool,
     file: Outgoing,
-    /// By link, direction and packet, of those that are there: what has been found out about it.
+    /// What is known of the packets inside, by link, direction and packet.
     known: BTreeMap<(u32, Direction, u32), Findings>,
     lines: u64,
-    /// The window is over, or what was written is lost.
+    /// Set if the window is over, or if writing failed.
     ended: Option<Result<(), Failure>>,
     /// Stops the run.
     cancel: &'a AtomicBool,
 }
 
-/// What a line has found out about a packet.
+/// What is known of a packet on a line.
 #[derive(Clone, Copy, Default)]
 struct Findings {
-    /// The rule that held for it, and its colour.
+    /// The rule that matched, and its colour.
     rule: Option<(usize, &'static str)>,
     class: Option<usize>,
 }
 
-/// A value of a line.
+/// A value in a line of output.
 enum Cell {
     Number(String),
     Text(String),
@@ -155,7 +155,7 @@ impl Listing<'_> {
         self.file.write(line.as_bytes())
     }
 
-    /// What is known of the packet with this event.
+    /// Adds what this event says to what is known of the packet.
     fn learn(&mut self, event: &PacketEvent) -> Findings {
         let key = (event.link, event.direction, event.packet);
         let mut findings = self.known.get(&key).copied().unwrap_or_default();
@@ -244,7 +244,7 @@ fn text(value: impl ToString) -> Option<Cell> {
     Some(Cell::Text(value.to_string()))
 }
 
-/// `1.000000250`: to the nanosecond, as the simulator knows it.
+/// `1.000000250`: in nanoseconds, the resolution of the simulator.
 fn seconds(nanos: u64) -> String {
     format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
@@ -268,7 +268,7 @@ const fn ecn_name(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Names have no commas and no quotes, so nothing needs to be quoted.
+/// Names contain no commas and no quotes, so nothing needs quoting.
 fn csv(cells: impl Iterator<Item = (&'static str, Option<Cell>)>) -> String {
     let value = |cell: Option<Cell>| match cell {
         None => String::new(),
@@ -277,7 +277,7 @@ fn csv(cells: impl Iterator<Item = (&'static str, Option<Cell>)>) -> String {
     cells.map(|(_, cell)| value(cell)).collect::<Vec<_>>().join(",")
 }
 
-/// One object; what is not known or does not apply is left out.
+/// One object; a value that is not known or does not apply is left out.
 fn json(cells: impl Iterator<Item = (&'static str, Option<Cell>)>) -> String {
     let member = |(name, cell): (&str, Option<Cell>)| {
         Some(match cell? {

@@ -30,11 +30,11 @@ use capture::capture;
 use events::events;
 use run_figure::run_figure;
 
-/// Writes runs as CSV or Parquet, figures as SVG, or what one run sent as a capture or a figure.
+/// Writes runs as CSV or Parquet, figures as SVG, or one run's packets as a capture or a figure.
 pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
     let exported = arguments.form.exported();
     if exported != Exported::Format(ExportFormat::Events) && !arguments.capture.link.is_empty() {
-        return Err(Failure::request("--link is for events; packets are captured at a --node"));
+        return Err(Failure::request("--link is for events; captures take --node"));
     }
     let format = match (exported, &arguments.capture.run) {
         (Exported::Format(ExportFormat::Pcapng), Some(run)) => return capture(arguments, run),
@@ -42,15 +42,15 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
         (Exported::Figure(figure), Some(run)) => return run_figure(arguments, figure, run),
         (Exported::Format(ExportFormat::Pcapng | ExportFormat::Events) | Exported::Figure(_), None) => {
             return Err(Failure::request(
-                "--pcapng, --figure and --format events are of one run: --run ID in the place of an experiment; \
-                 `netrig list` prints what there is",
+                "--pcapng, --figure and --format events are for one run: give --run ID instead of an experiment; \
+                 `netrig list` prints the runs",
             ));
         }
         (Exported::Format(format), _) => format,
     };
     let experiment = arguments.experiment.as_ref().ok_or_else(|| {
         Failure::request(
-            "--run is for --pcapng, --figure and --format events; csv, parquet and svg are of an experiment",
+            "--run is for --pcapng, --figure and --format events; csv, parquet and svg take an experiment",
         )
     })?;
     let request = ExperimentRequest::new(&Which {
@@ -104,10 +104,10 @@ fn figures(arguments: &Export, request: &ExperimentRequest) -> Result<(), Failur
         .collect();
     let pictures: Vec<_> =
         report.pictures_png().map(|(name, picture)| (file(&name, "png"), picture)).collect();
-    // All or nothing: figures of one whole and of one part beside each other would be taken for one set.
+    // All or nothing: figures of the whole and of a part in one folder would look like one set.
     if !arguments.force {
         drawings.iter().try_for_each(|(path, _)| may_replace(&made, path))?;
-        // A picture does not say what it was made of. The name of a part's says what it is of.
+        // A PNG has no place for a stamp; the name of a part's picture says so.
         if !is_complete {
             pictures.iter().try_for_each(|(path, _)| may_replace(&made, path))?;
         }

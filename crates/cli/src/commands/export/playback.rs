@@ -1,4 +1,4 @@
-//! A stored run, made again for what passes its nodes.
+//! A stored run that is made again to read the frames at its nodes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,36 +14,35 @@ use crate::interruption::until_interrupted;
 use crate::request::substrate;
 use crate::stored_run::{again, find};
 
-/// A run that is to be made again, and which part of it is wanted.
+/// A run to be made again, and the part of it that is wanted.
 pub struct Playback {
     replication: Replication,
     run: Run,
-    /// The first moment that is wanted, and the last.
+    /// The first and the last wanted time.
     pub from: Instant,
     pub to: Instant,
-    /// Ends it early.
+    /// Stops the run early.
     pub cancel: Arc<AtomicBool>,
 }
 
-/// Gets the frames of one node as they come, from the start of the run to the end of what is wanted.
+/// Receives the frames of one node, from the start of the run to the end of the window.
 pub trait Listener {
-    /// Whose frames, by the node's place in the scenario.
+    /// The node's index in the scenario.
     fn node(&self) -> u32;
 
-    /// The next one. If it fails, the run ends.
-    fn hear(&mut self, frame: &Frame<'_>) -> Result<(), Failure>;
+    /// The next frame. An error stops the run.
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure>;
 }
 
-/// A reader of the frames of one node, which keeps what it needs of them.
+/// A reader of the frames of one node.
 pub struct NodeReader<R> {
     node: u32,
-    /// What it has read.
     pub reader: R,
     read: fn(&mut R, &Frame<'_>),
 }
 
 impl<R> NodeReader<R> {
-    /// At the node at this place, `reader`, which reads a frame by `read`.
+    /// A `reader` at a node; `read` passes it a frame.
     pub fn new(node: usize, reader: R, read: fn(&mut R, &Frame<'_>)) -> Self {
         Self { node: node as u32, reader, read }
     }
@@ -54,7 +53,7 @@ impl<R> Listener for NodeReader<R> {
         self.node
     }
 
-    fn hear(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure> {
         (self.read)(&mut self.reader, frame);
         Ok(())
     }
@@ -71,19 +70,18 @@ impl Playback {
         Ok(Self { replication, run, from, to, cancel: until_interrupted()? })
     }
 
-    /// What is run.
     pub fn scenario(&self) -> &Scenario {
         &self.run.scenario
     }
 
-    /// Which run it is, in words.
+    /// The run as words.
     pub fn about(&self) -> String {
         let Replication { run, number, point, .. } = &self.replication;
         let levels: String = point.0.iter().map(|(factor, level)| format!(", {factor} = {level}")).collect();
         format!("run {} on {}, replication {number}, seed {}{levels}", run.identity, run.substrate, run.seed)
     }
 
-    /// The places of the nodes with these names; with none, of the one that sends the data of the first flow.
+    /// The indices of the nodes with these names; without names, the node that sends the data of the first flow.
     pub fn nodes(&self, names: &[String]) -> Result<Vec<usize>, Failure> {
         let scenario = self.scenario();
         if names.is_empty() {
@@ -103,31 +101,32 @@ impl Playback {
         Ok(places)
     }
 
-    /// Makes the run again. The inner error is the run's own.
+    /// Makes the run again. The inner error is that of the run.
     pub fn make(&self, sink: &mut dyn Sink) -> Result<Result<RunOutcome, RunError>, Failure> {
         Ok(substrate(&self.replication.run.substrate)?.run(&self.run, sink, &self.cancel))
     }
 
-    /// Makes the run again and gives each listener what passes its node; `None` if the person interrupts it.
+    /// Makes the run again and gives each listener the frames of its node; `None` if interrupted.
     pub fn play<L: Listener>(&self, listeners: Vec<L>) -> Result<Option<Vec<L>>, Failure> {
-        let mut audience = Audience { listeners, to: self.to, state: State::Listening, cancel: &self.cancel };
+        let mut audience =
+            Audience { listeners, to: self.to, state: PlaybackState::Listening, cancel: &self.cancel };
         let ended = self.make(&mut audience)?;
         match (audience.state, ended) {
-            (State::Lost(failure), _) => Err(failure),
-            (State::Listening, Err(RunError::Cancelled)) => Ok(None),
-            (State::Listening, Err(error)) => Err(Failure::failed(error)),
-            (State::Over, _) | (State::Listening, Ok(_)) => Ok(Some(audience.listeners)),
+            (PlaybackState::Failed(failure), _) => Err(failure),
+            (PlaybackState::Listening, Err(RunError::Cancelled)) => Ok(None),
+            (PlaybackState::Listening, Err(error)) => Err(Failure::failed(error)),
+            (PlaybackState::Over, _) | (PlaybackState::Listening, Ok(_)) => Ok(Some(audience.listeners)),
         }
     }
 }
 
-/// Says so, and gives the exit code.
+/// Prints that it was interrupted, and returns the exit code.
 pub fn interrupted() -> ExitCode {
-    eprintln!("interrupted: nothing is left behind");
+    eprintln!("interrupted: no file was left behind");
     ExitCode::from(INTERRUPTED)
 }
 
-/// The first and the last moment that are wanted of a run that lasted so long.
+/// The first and the last wanted time of a run that lasted `lasted`.
 fn window(wanted: &Capture, lasted: Duration) -> Result<(Instant, Instant), Failure> {
     let from = wanted.from.unwrap_or_default();
     let to = wanted.to.unwrap_or(lasted.max(from));
@@ -142,25 +141,25 @@ fn window(wanted: &Capture, lasted: Duration) -> Result<(Instant, Instant), Fail
     Ok((Instant::ZERO + from, Instant::ZERO + to.min(lasted)))
 }
 
-/// Who listens to a run; keeps nothing itself.
+/// The listeners of a run, as its sink.
 struct Audience<'a, L> {
     listeners: Vec<L>,
     to: Instant,
-    state: State,
+    state: PlaybackState,
     /// Stops the run.
     cancel: &'a AtomicBool,
 }
 
-enum State {
+enum PlaybackState {
     Listening,
     /// The window is over.
     Over,
-    /// What was taken is lost.
-    Lost(Failure),
+    /// A listener failed.
+    Failed(Failure),
 }
 
 impl<L> Audience<'_, L> {
-    fn end(&mut self, state: State) {
+    fn end(&mut self, state: PlaybackState) {
         self.state = state;
         self.cancel.store(true, Ordering::Relaxed);
     }
@@ -178,15 +177,15 @@ impl<L: Listener> Sink for Audience<'_, L> {
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
-        if !matches!(self.state, State::Listening) {
+        if !matches!(self.state, PlaybackState::Listening) {
             return;
         }
         if frame.at > self.to {
-            return self.end(State::Over);
+            return self.end(PlaybackState::Over);
         }
         let mut theirs = self.listeners.iter_mut().filter(|listener| listener.node() == frame.node);
-        if let Err(failure) = theirs.try_for_each(|listener| listener.hear(frame)) {
-            self.end(State::Lost(failure));
+        if let Err(failure) = theirs.try_for_each(|listener| listener.frame(frame)) {
+            self.end(PlaybackState::Failed(failure));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `netrig export --figure`: what one run's packets tell, as a drawing.
+//! `netrig export --figure`: a figure of one run's packets.
 
 use std::process::ExitCode;
 
@@ -14,13 +14,14 @@ use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 
-/// As wide as the other figures that are exported.
+/// The width of the other exported figures.
 const WIDTH: f64 = 900.0;
 
-/// Draws the run whose identity begins with `id`: of its packets it is made again, of its video what was kept is shown.
+/// Draws a figure of the run whose identity begins with `id`. For its packets the run is made again; its video is read from the
+/// store.
 pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() {
-        return Err(Failure::request("--snap is for --pcapng: a figure keeps no packets"));
+        return Err(Failure::request("--snap is for --pcapng; a figure has no packets"));
     }
     let again = || Playback::of(arguments, id);
     let drawn = match figure {

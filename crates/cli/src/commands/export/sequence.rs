@@ -1,4 +1,4 @@
-//! Sequence numbers against time, as a node saw them.
+//! Sequence numbers against time, as seen at a node.
 
 use netrig_experiment::SequenceReader;
 use netrig_report::sequence as chart;
@@ -7,10 +7,10 @@ use super::drawn::Drawn;
 use super::playback::{NodeReader, Playback};
 use crate::failure::Failure;
 
-/// Draws the connection that sent most, in its busier direction; `None` if the person interrupts it.
+/// Draws the connection that sent most, in its busier direction; `None` if interrupted.
 pub fn sequence(playback: &Playback, nodes: &[String]) -> Result<Option<Drawn>, Failure> {
     let [node] = playback.nodes(nodes)?[..] else {
-        return Err(Failure::request("a figure of sequence numbers is of one node: give one --node"));
+        return Err(Failure::request("a figure of sequence numbers shows one node: give one --node"));
     };
     let reader = NodeReader::new(node, SequenceReader::new(playback.from), SequenceReader::take);
     let Some(readers) = playback.play(vec![reader])? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! A picture of a run's video flows: as it was sent, and as it came to each.
+//! A picture of a run's video flows, as sent and as each flow received it.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::stored_run::{described, find};
 
-/// Draws the picture that was damaged most to any of the run's viewers, within the part of the run that was asked for.
+/// Writes the picture with the most damage at any of the run's viewers, within the window.
 pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
     let (experiment, replication) = find(&store, id)?;
@@ -31,7 +31,7 @@ pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failu
     for (place, flow, _) in &flows {
         let viewing = Viewing::of(&store, &replication.run.identity, &run.scenario, *place)?;
         let viewing = viewing.ok_or_else(|| {
-            Failure::request(format!("nothing of flow `{}` was kept: it sent nothing", flow.name))
+            Failure::request(format!("flow `{}` sent nothing, so nothing was kept", flow.name))
         })?;
         viewers.push((flow.name.as_str(), viewing));
     }
@@ -48,14 +48,14 @@ pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failu
     tell(
         out,
         &format!(
-            "picture {picture} as it was sent, and as it came on {on}, replication {number}{of_each}: {}",
+            "picture {picture} as sent, and as received on {on}, replication {number}{of_each}: {}",
             out.display()
         ),
     )?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The places of the pictures that are sent in the part of a run that was asked for, if the first is sent after `begins`.
+/// The indices of the pictures that are sent within the window, if the first is sent at `begins`.
 fn window(wanted: &Capture, begins: Duration, per_s: u32) -> Range<usize> {
     let place =
         |at: Duration| ((at.as_secs_f64() - begins.as_secs_f64()).max(0.0) * f64::from(per_s)) as usize;

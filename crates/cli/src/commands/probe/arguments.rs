@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig probe`.
+//! The command line of `netrig probe`.
 
 use super::common::{Form, KeyPlace, Target};
 use super::media::arguments::{Transfer, Video, Voice};
@@ -31,31 +31,32 @@ pub struct Probe {
     pub kind: Kind,
 }
 
-/// The probes, and their far end.
+/// The probes, and the far end.
 #[derive(Debug, Subcommand)]
 pub enum Kind {
-    /// One-way delay and loss in one quantile, with delay variation (RFC 7679, RFC 7680, RFC 3393); needs `probe reflect` there
+    /// One-way delay and loss in one quantile, with delay variation (RFC 7679, RFC 7680, RFC 3393); needs `probe reflect` at
+    /// the target
     Owd(OneWay),
-    /// Loss and its pattern, reordering and duplicates, one way (RFC 7680, RFC 3357, RFC 4737, RFC 5560); needs `probe reflect`
-    /// there
+    /// One-way loss and its pattern, reordering and duplicates (RFC 7680, RFC 3357, RFC 4737, RFC 5560); needs `probe reflect`
+    /// at the target
     Loss(OneWay),
-    /// Round trip and two-way loss by ICMP echo (RFC 2681, RFC 6673)
+    /// Round-trip time and two-way loss by ICMP echo (RFC 2681, RFC 6673)
     Ping(Ping),
-    /// The hosts on the way, by packets of one flow, and how fast the links between them are
+    /// The hops of a path, by packets of one flow, and the speed of the links between them
     Trace(Trace),
-    /// How long packets may be on the way (RFC 8899), whether longer ones vanish, and whether TCP's segments fit
+    /// The path MTU (RFC 8899), whether longer packets are lost silently, and whether TCP's segments fit
     Mtu(Mtu),
-    /// Trains of echoes of several sizes, and how much longer the longer ones take
+    /// Trains of echoes of several sizes, and how much longer the longer packets take
     Train(Train),
-    /// Bytes over seconds of one object by HTTP
+    /// Rate of fetching one object by HTTP
     Web(Web),
-    /// Round trip and both directions against a STAMP or TWAMP Light reflector of anybody (RFC 8762, RFC 8972)
+    /// Round-trip time and both directions against any STAMP or TWAMP Light reflector (RFC 8762, RFC 8972)
     Stamp(Stamp),
-    /// TCP throughput with the metrics of RFC 6349, or a file by FTP; needs `probe reflect` there, or an FTP server
+    /// TCP throughput with the metrics of RFC 6349, or a file by FTP; needs `probe reflect` or an FTP server at the target
     Transfer(Transfer),
-    /// A call: rating and opinion score by the E-model (ITU-T G.107); needs `probe reflect` there
+    /// A call: rating and opinion score by the E-model (ITU-T G.107); needs `probe reflect` at the target
     Voice(Voice),
-    /// Video by RTP, compared picture by picture as it came; needs `probe reflect` there, and ffmpeg here
+    /// Video by RTP, compared picture by picture as received; needs `probe reflect` at the target, and ffmpeg here
     Video(Video),
     /// The far end of every probe, and a STAMP reflector
     Reflect(Reflect),
@@ -70,13 +71,13 @@ pub struct Packets {
     /// Mean time between two packets
     #[arg(long, help_heading = "Packets", value_name = "TIME", default_value = "100ms")]
     pub interval: Duration,
-    /// Whether the gaps are exponential or all the same
+    /// Distribution of the gaps
     #[arg(long, help_heading = "Packets", value_enum, default_value_t = GapsName::Poisson)]
     pub gaps: GapsName,
-    /// A packet that takes longer is lost (RFC 7680 section 2.6)
+    /// Time after which a packet counts as lost (RFC 7680 section 2.6)
     #[arg(long, help_heading = "Packets", value_name = "TIME", default_value = "2s")]
     pub wait: Duration,
-    /// Seed of the gaps: the same one gives the same schedule
+    /// Seed of the gaps; the same seed gives the same schedule
     #[arg(long, help_heading = "Packets", value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
@@ -85,7 +86,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// As the agent takes it.
+    /// The probe plan.
     pub fn plan(&self) -> ProbePlan {
         let gaps = match self.gaps {
             GapsName::Poisson => Gaps::Poisson(self.interval),
@@ -98,9 +99,9 @@ impl Packets {
 /// The gaps between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GapsName {
-    /// Exponential: sees what a random moment sees (RFC 2330)
+    /// Exponential: samples at random times (RFC 2330)
     Poisson,
-    /// All the same (RFC 3432)
+    /// Constant (RFC 3432)
     Periodic,
 }
 
@@ -109,7 +110,7 @@ pub enum GapsName {
 pub struct OneWay {
     #[command(flatten)]
     pub target: Target,
-    /// Packets come from the far end to here
+    /// Send from the far end to here
     #[arg(long)]
     pub reverse: bool,
     /// UDP payload of each packet: 24 B at least
@@ -142,7 +143,7 @@ pub struct Ping {
 pub struct Trace {
     #[command(flatten)]
     pub target: Target,
-    /// By which packets
+    /// Kind of packets
     #[arg(long, value_parser = choice(METHODS), default_value = "udp")]
     pub method: FlowMethod,
     /// The first TTL
@@ -154,28 +155,28 @@ pub struct Trace {
     /// Packets to each hop
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Packets")]
     pub count: u32,
-    /// Length of each packet with the header of IP; 60 B if not given. Packets are never cut on the way
+    /// Length of each packet with the IP header; default: 60 B. Packets are never fragmented
     #[arg(long, value_name = "SIZE", help_heading = "Packets")]
     pub size: Option<Size>,
-    /// A packet that takes longer is lost
+    /// Time after which a packet counts as lost
     #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "Packets")]
     pub wait: Duration,
-    /// Time between two packets, at least
+    /// Least time between two packets
     #[arg(long, value_name = "TIME", default_value = "10ms", help_heading = "Packets")]
     pub gap: Duration,
-    /// Packets on their way at once, at most
+    /// Most packets in flight at once
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Packets")]
     pub in_flight: usize,
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
     #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE, help_heading = "Packets")]
     pub dscp: Dscp,
-    /// Estimate the speed of every link, by how much longer longer packets take
+    /// Estimate the speed of every link from the longer delay of longer packets
     #[arg(long, help_heading = "Speed")]
     pub speed: bool,
-    /// Different lengths of packets that tell speed, 5 at least
+    /// Number of packet lengths for the speed, at least 5
     #[arg(long, value_name = "N", default_value_t = 8, requires = "speed", help_heading = "Speed")]
     pub lengths: usize,
-    /// Packets of each of these lengths to each hop: the fastest counts
+    /// Packets of each of these lengths to each hop; the fastest counts
     #[arg(long, value_name = "N", default_value_t = 8, requires = "speed", help_heading = "Speed")]
     pub each: u32,
     #[command(flatten)]
@@ -187,25 +188,26 @@ pub struct Trace {
 pub struct Mtu {
     #[command(flatten)]
     pub target: Target,
-    /// `probe reflect` answers there, in the place of echoes: only the way there decides, and both ends tell of TCP's segments
+    /// `probe reflect` answers at the target instead of echoes: only the path to it matters, and both ends report TCP's
+    /// segments
     #[arg(long)]
     pub far_end: bool,
-    /// See at this port of the target how long TCP's segments may be
+    /// Find how long TCP's segments may be at this port of the target
     #[arg(long, value_name = "PORT", conflicts_with = "far_end", value_parser = clap::value_parser!(u16).range(1..))]
     pub tcp_port: Option<u16>,
-    /// Where packets vanish, find behind which hop
+    /// If packets are lost silently, find after which hop
     #[arg(long)]
     pub locate: bool,
-    /// What every path should carry, with the header of IP: 1200 B if not given, 1280 B of IPv6
+    /// Size that every path should carry, with the IP header; default: 1200 B, 1280 B for IPv6
     #[arg(long, value_name = "SIZE", help_heading = "Packets")]
     pub base: Option<Size>,
-    /// Longer packets are not tried
+    /// Largest packet to try
     #[arg(long, value_name = "SIZE", help_heading = "Packets")]
     pub most: Option<Size>,
-    /// Packets of one size that must be lost before it counts as too long
+    /// Packets of one size that must be lost before the size counts as too long
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Packets")]
     pub count: u32,
-    /// A packet that takes longer is lost; less once round trips are known
+    /// Time after which a packet counts as lost; shorter once round-trip times are known
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Packets")]
     pub wait: Duration,
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
@@ -222,7 +224,7 @@ pub struct Mtu {
 pub struct Train {
     #[command(flatten)]
     pub target: Target,
-    /// How many packets with how much data, one train after the other, with commas between
+    /// Number of packets and data size of each train, separated by commas
     #[arg(
         long,
         value_name = "COUNTxSIZE[,..]",
@@ -234,7 +236,7 @@ pub struct Train {
     /// Time between two packets
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Packets")]
     pub interval: Duration,
-    /// A packet that takes longer is lost
+    /// Time after which a packet counts as lost
     #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "Packets")]
     pub wait: Duration,
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
@@ -247,7 +249,7 @@ pub struct Train {
 /// `netrig probe web`.
 #[derive(Debug, Args)]
 pub struct Web {
-    /// Where the object is: http://HOST[:PORT]/PATH
+    /// URL of the object: http://HOST[:PORT]/PATH
     #[arg(value_name = "URL")]
     pub url: String,
     /// Only IPv4
@@ -256,10 +258,10 @@ pub struct Web {
     /// Only IPv6
     #[arg(short = '6', long)]
     pub ipv6: bool,
-    /// How long the server may take for anything
+    /// How long the server may take for each answer
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub wait: Duration,
-    /// After so long it is left at what came until then
+    /// Time after which the transfer is stopped
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub limit: Duration,
     #[command(flatten)]
@@ -271,18 +273,18 @@ pub struct Web {
 pub struct Stamp {
     #[command(flatten)]
     pub target: Target,
-    /// UDP payload of each packet, filled up with padding (RFC 8972 section 4.1); the shortest that there is if not given
+    /// UDP payload of each packet, filled up with padding (RFC 8972 section 4.1); default: the shortest possible
     #[arg(long, value_name = "SIZE", help_heading = "Packets")]
     pub size: Option<Size>,
-    /// Ask for answers with this code point, and for what arrived (RFC 8972 section 4.4)
+    /// Ask for answers with this code point, and for the one that arrived (RFC 8972 section 4.4)
     #[arg(long, value_name = "DSCP", help_heading = "Packets")]
     pub answer_dscp: Option<Dscp>,
     #[command(flatten)]
     pub packets: Packets,
-    /// Format of this end's timestamps
+    /// Format of this end's time stamps
     #[arg(long, value_parser = choice(FORMATS), default_value = "ntp")]
     pub timestamps: stamp::Format,
-    /// The reflector is known to number its answers itself (RFC 8762: stateful): tell loss there from loss back
+    /// The reflector numbers its answers itself (RFC 8762: stateful): separate loss on the way there from loss on the way back
     #[arg(long)]
     pub stateful: bool,
     #[command(flatten)]
@@ -294,32 +296,33 @@ pub struct Stamp {
 /// `netrig probe reflect`.
 #[derive(Debug, Args)]
 pub struct Reflect {
-    /// Addresses of this host to listen at, with commas between; one of a link has its interface behind it: `fe80::1%eth0`. Those
-    /// of the loopback interface if not given. Any other needs a key
+    /// Addresses of this host to listen at, separated by commas; a link-local one with its interface: `fe80::1%eth0`. Default:
+    /// those of the loopback interface. Any other needs a key
     #[arg(long, value_name = "ADDRESS[,..]", value_delimiter = ',')]
     pub listen: Vec<HostAddress>,
     /// UDP port for STAMP
     #[arg(long, value_name = "PORT", default_value_t = stamp::PORT)]
     pub stamp_port: u16,
-    /// TCP port for netrig's own probes; their UDP ports are chosen by the system
+    /// TCP port for netrig's own probes; the system chooses their UDP ports
     #[arg(long, value_name = "PORT", default_value_t = control::PORT)]
     pub control_port: u16,
-    /// Whom STAMP answers, with commas between; this host itself if not given
+    /// Senders that STAMP answers, separated by commas; default: this host
     #[arg(long, value_name = "PREFIX[,..]", value_delimiter = ',')]
     pub allow: Vec<Prefix>,
-    /// Code points that a STAMP sender may ask for, with commas between; all if not given
+    /// Code points that a STAMP sender may ask for, separated by commas; default: all
     #[arg(long, value_name = "DSCP[,..]", value_delimiter = ',')]
     pub allow_dscp: Option<Vec<Dscp>>,
-    /// Number STAMP's answers here, so that senders can tell loss there from loss back (RFC 8762: stateful)
+    /// Number STAMP's answers here, so that senders can separate loss on the way there from loss on the way back (RFC 8762:
+    /// stateful)
     #[arg(long)]
     pub stateful: bool,
-    /// STAMP is authenticated with the key too: other packets are not answered
+    /// Authenticate STAMP with the key too, and answer no other packets
     #[arg(long)]
     pub authenticated: bool,
-    /// Format of this end's STAMP timestamps
+    /// Format of this end's STAMP time stamps
     #[arg(long, value_parser = choice(FORMATS), default_value = "ntp")]
     pub timestamps: stamp::Format,
-    /// The most that a probe may have sent to itself
+    /// Highest rate that a probe may ask to be sent to it
     #[arg(long, value_name = "RATE", default_value = "100Mbit/s")]
     pub max_rate: Rate,
     #[command(flatten)]

@@ -11,11 +11,11 @@ use netrig_probe::stamp::HmacKey;
 
 use crate::failure::Failure;
 
-/// Where the far end is.
+/// The target of a probe.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// A name or an address, with a port behind a colon if it is not the usual one: `192.0.2.1:862`, `[2001:db8::1]:862`. An
-    /// address of a link has its interface behind it: `fe80::1%eth0`, `[fe80::1%eth0]:862`
+    /// A name or an address, with a port after a colon unless it is the default: `192.0.2.1:862`, `[2001:db8::1]:862`. A
+    /// link-local address has its interface behind it: `fe80::1%eth0`, `[fe80::1%eth0]:862`
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// Only IPv4
@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The address; `port` if none was typed.
+    /// The address; with `port` if the target has none.
     pub fn resolve(&self, port: u16) -> Result<SocketAddr, Failure> {
         let version = match (self.ipv4, self.ipv6) {
             (true, _) => Some(IpFamily::V4),
@@ -41,7 +41,7 @@ impl Target {
     }
 }
 
-/// How it is told.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Form {
     /// Print one JSON document instead of a table
@@ -49,14 +49,14 @@ pub struct Form {
     pub json: bool,
 }
 
-/// Where a key is.
+/// The source of a key.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct KeyPlace {
-    /// A file with a key of at least 16 bytes; space around it is left out
+    /// File with a key of at least 16 bytes; surrounding white space is ignored
     #[arg(long, help_heading = "Key", value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// A variable of the environment with the key
+    /// Environment variable with the key
     #[arg(long, help_heading = "Key", value_name = "NAME")]
     pub key_env: Option<String>,
 }
@@ -90,7 +90,7 @@ impl KeyPlace {
     }
 }
 
-/// A probe that could not measure: the request's fault, or not.
+/// The failure of a probe that could not measure.
 pub fn failure(error: ProbeError) -> Failure {
     match error {
         ProbeError::Request(why) => Failure::Request(why),

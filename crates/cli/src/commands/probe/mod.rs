@@ -16,7 +16,7 @@ use arguments::Kind;
 pub use arguments::Probe;
 pub use common::{KeyPlace, Target};
 
-/// Measures a path, or is the far end of who does.
+/// Runs a probe, or serves as the far end.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
     match &arguments.kind {
         Kind::Owd(arguments) => paths::one_way(arguments, OneWayMetric::Delay),

@@ -15,7 +15,7 @@ use super::common::{Form, Target, failure};
 use crate::failure::{Failure, exit_code, print_report};
 use crate::interruption::until_interrupted;
 
-/// Ports that a trace asks: the one with which traceroute begins, and HTTP's.
+/// Target ports: traceroute's first port, and that of HTTP.
 const UDP_PORT: u16 = 33434;
 const TCP_PORT: u16 = 80;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
-    CallFilter, Ladder, LadderTimes, Mask, TraceDocument, calls, calls_text, difference, printable,
+    CallFilter, Ladder, LadderTimes, TraceDocument, TraceMask, calls, calls_text, difference, printable,
 };
 use netrig_sip_tester::trace::SipTrace;
 
@@ -18,7 +18,7 @@ use crate::output;
 /// The longest file that is read, bytes. It is held in memory.
 const LONGEST_FILE: u64 = 4 << 30;
 
-/// How times are shown.
+/// The notation of times.
 const TIMES: &[Choice<LadderTimes>] = &[
     ("since-first", "Since the first message", LadderTimes::SinceFirst),
     ("since-previous", "Since the message before", LadderTimes::SincePrevious),
@@ -127,5 +127,5 @@ fn read(typed: &Show) -> Result<SipTrace, Failure> {
             "{file} has no SIP message: over TLS a capture has none without the keys, and netrig does not decrypt it"
         )));
     }
-    Ok(if typed.mask { Mask::default().trace(&trace) } else { trace })
+    Ok(if typed.mask { TraceMask::default().trace(&trace) } else { trace })
 }

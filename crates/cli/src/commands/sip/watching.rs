@@ -1,7 +1,7 @@
 //! How a load or a search is watched while it goes on.
 
 use clap::Args;
-use netrig_sip_tester::screen::{Hand, Screen, ScreenState};
+use netrig_sip_tester::screen::{KeyEffects, Screen, ScreenState};
 
 use super::metrics_arguments::MetricsArguments;
 use crate::failure::Failure;
@@ -20,10 +20,10 @@ pub struct Watching {
 
 impl Watching {
     /// Opens what was asked for.
-    pub fn open(&self, state: ScreenState, hand: Hand) -> Result<Watchers, Failure> {
+    pub fn open(&self, state: ScreenState, effects: KeyEffects) -> Result<Watchers, Failure> {
         let title = state.title.clone();
         let metrics = self.metrics.open(|place| eprintln!("{place}"))?;
-        let screen = if self.no_screen { Ok(None) } else { Screen::open(state, hand) };
+        let screen = if self.no_screen { Ok(None) } else { Screen::open(state, effects) };
         let screen =
             screen.map_err(|error| Failure::failed(format!("the terminal cannot be a screen: {error}")))?;
         Ok(Watchers::new(title, screen, metrics, |line| eprintln!("{line}")))

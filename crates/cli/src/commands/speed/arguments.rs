@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig speed`.
+//! The command line of `netrig speed`.
 
 use std::path::PathBuf;
 
@@ -24,59 +24,58 @@ pub struct Speed {
     pub measure: Measure,
 }
 
-/// One of the two things that are measured.
+/// One of the two measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Only {
-    /// What connections of TCP, or with --sctp associations, carry
+    /// What TCP connections carry, or SCTP associations with --sctp
     Connections,
-    /// What the line carries of datagrams, found by a search
+    /// The capacity of the line for datagrams, found by a search
     Capacity,
 }
 
-/// What is no measurement.
+/// The subcommands beside a measurement.
 #[derive(Debug, Subcommand)]
 pub enum Kind {
-    /// The server: listens with TCP and UDP at one port, and lets in as many at once as it is told
+    /// The server: listens at one port of TCP and UDP, and limits the number of sessions at once
     Serve(Serve),
-    /// This terminal's settings beside what a path needs, with the command that mends each; it sets nothing
+    /// Compare this host's settings with what a path needs, and print the command that mends each; changes nothing
     Tune(Tune),
 }
 
 /// `netrig speed HOST`.
 #[derive(Debug, Args)]
 pub struct Measure {
-    /// For how long connections, or datagrams of a rate, carry data each way
+    /// Time for which connections, or datagrams at a rate, carry data in each direction
     #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "3s")]
     pub time: Duration,
-    /// For how long the idle path is watched first; 0s if it is not to be
+    /// Time for which the idle path is observed first; 0s for none
     #[arg(long, help_heading = "Measurement", value_name = "TIME", default_value = "700ms")]
     pub idle: Duration,
-    /// Only what connections carry, or only what the line carries of datagrams: each without the other tells less about what
-    /// limits it
+    /// Only the connections, or only the capacity for datagrams; either alone says less about what limits the line
     #[arg(long, help_heading = "Measurement", value_name = "WHAT")]
     pub only: Option<Only>,
-    /// Connections that carry data at once, 1 to 128
+    /// Number of connections that carry data at once, 1 to 128
     #[arg(long, short = 'P', help_heading = "Measurement", value_name = "N", default_value_t = 4)]
     pub streams: u16,
-    /// Only from the server to here
+    /// Only download
     #[arg(long, help_heading = "Measurement", conflicts_with_all = ["up", "both"])]
     pub down: bool,
-    /// Only from here to the server
+    /// Only upload
     #[arg(long, help_heading = "Measurement", conflicts_with = "both")]
     pub up: bool,
-    /// Both ways at once, after each by itself
+    /// Both directions at once, after each by itself
     #[arg(long, help_heading = "Measurement")]
     pub both: bool,
-    /// Associations of netrig's own SCTP over UDP (RFC 6951) in the place of connections of TCP
+    /// Associations of netrig's own SCTP over UDP (RFC 6951) instead of TCP connections
     #[arg(long, help_heading = "Measurement", conflicts_with_all = ["udp", "iperf3", "congestion", "mss"])]
     pub sctp: bool,
-    /// Datagrams at this rate of payload, in the place of all else
+    /// Datagrams at this rate of payload, instead of all else
     #[arg(long, help_heading = "Measurement", value_name = "RATE", conflicts_with_all = ["streams", "only"])]
     pub udp: Option<Rate>,
-    /// Exponential gaps between datagrams, in the place of constant ones
+    /// Exponential gaps between datagrams instead of constant ones
     #[arg(long, help_heading = "Measurement", requires = "udp", conflicts_with = "iperf3")]
     pub poisson: bool,
-    /// The most that a search for the line's capacity may offer
+    /// Highest rate that a search for the line's capacity offers
     #[arg(
         long,
         help_heading = "Measurement",
@@ -85,40 +84,39 @@ pub struct Measure {
         conflicts_with = "iperf3"
     )]
     pub most: Rate,
-    /// Payload of each datagram: if not given as long as the path carries in a search, and 1200 B with --udp. With --sctp the longest
-    /// packet, 1232 B if not given
+    /// Payload of each datagram; default: the largest that the path carries in a search, 1200 B with --udp. With --sctp: size
+    /// of the longest packet, default 1232 B
     #[arg(long, help_heading = "Measurement", value_name = "SIZE")]
     pub size: Option<Size>,
-    /// Congestion control of both ends: `cubic`, `reno`, `bbr`; what each has of itself if not given
+    /// Congestion control of both ends: `cubic`, `reno`, `bbr`; default: that of each end
     #[arg(long, help_heading = "Measurement", value_name = "NAME")]
     pub congestion: Option<String>,
-    /// Make no new connections while others carry: how the path responds is not told, and they take nothing of it
+    /// Do not open new connections during the load: no responsiveness is measured, and no capacity is used for it
     #[arg(long, help_heading = "Measurement")]
     pub no_rpm: bool,
-    /// The largest segment that this end sends and announces (`TCP_MAXSEG`); of the kernel's choice if not given, as all
-    /// that follows
+    /// Largest segment that this end sends and announces (`TCP_MAXSEG`); default for this and the next three: the kernel's
+    /// choice
     #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub mss: Option<Size>,
-    /// The largest window that this end announces (`TCP_WINDOW_CLAMP`)
+    /// Largest window that this end announces (`TCP_WINDOW_CLAMP`)
     #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub window: Option<Size>,
-    /// The buffer that this end sends from (`SO_SNDBUF`)
+    /// Send buffer of this end (`SO_SNDBUF`)
     #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub send_buffer: Option<Size>,
-    /// The buffer that this end receives into (`SO_RCVBUF`)
+    /// Receive buffer of this end (`SO_RCVBUF`)
     #[arg(long, help_heading = "This end's connections", value_name = "SIZE", conflicts_with = "iperf3")]
     pub receive_buffer: Option<Size>,
     #[command(flatten)]
     pub key: KeyPlace,
-    /// A file of PEM with the authorities that may have signed the server's certificate; if not given any is taken, and the key
-    /// alone proves who it is
+    /// PEM file with the authorities that may have signed the server's certificate; default: any certificate is accepted, and
+    /// only the key authenticates the server
     #[arg(long, help_heading = "Key", value_name = "FILE")]
     pub trust: Option<PathBuf>,
-    /// The server is one of iperf3, at its port 5201 if no other is named; --time is of whole seconds
+    /// Measure against an iperf3 server, by default at port 5201; --time must be whole seconds
     #[arg(long, help_heading = "Measurement", conflicts_with_all = ["key", "key_env", "trust"])]
     pub iperf3: bool,
-    /// Print JSON instead of a table: one document, or with `iperf3` one for each phase, as `iperf3 -J` prints it, which
-    /// has no place for --sctp
+    /// Print JSON instead of a table: one document, or with `iperf3` one per phase as `iperf3 -J` prints it (not with --sctp)
     #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "netrig")]
     pub json: Option<Form>,
 }
@@ -135,32 +133,33 @@ pub enum Form {
 /// `netrig speed serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Address at which to listen, repeated for several; one of a link has its interface behind it: `fe80::1%eth0`. The loopback
-    /// addresses if not given
+    /// Address to listen at, may be repeated; a link-local one with its interface: `fe80::1%eth0`. Default: the loopback
+    /// addresses
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<HostAddress>,
-    /// Port of TCP and UDP
+    /// Port for TCP and UDP
     #[arg(long, value_name = "PORT", default_value_t = protocol::PORT)]
     pub port: u16,
-    /// Listen for clients of iperf3 at this port, too; with `--open` at 5201 if not given. They are served at all ports
+    /// Listen for iperf3 clients at this port too; default with `--open`: 5201. They are served at all ports
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
     pub iperf3_port: Option<u16>,
-    /// Let anybody measure who can reach it, also without a key: clients of iperf3, ndt7 and HTTP, which can prove none, are
-    /// served on the loopback addresses only otherwise
+    /// Let any host measure without a key: clients of iperf3, ndt7 and HTTP, which cannot authenticate, are otherwise served on
+    /// the loopback addresses only
     #[arg(long)]
     pub open: bool,
-    /// Let web pages of this origin (`https://example.com`; `*` is any) measure by ndt7; without it only those of the server itself
+    /// Allow web pages of this origin (`https://example.com`; `*` for any) to measure by ndt7; default: only pages of the
+    /// server itself
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
     #[command(flatten)]
     pub key: KeyPlace,
-    /// A file with a key for each client: lines of a name, a space and a key of at least 16 bytes
+    /// File with a key for each client: lines of a name, a space and a key of at least 16 bytes
     #[arg(long, help_heading = "Key", value_name = "FILE", conflicts_with_all = ["key", "key_env"])]
     pub keys: Option<PathBuf>,
-    /// Its certificate, a file of PEM; a new one that has signed itself if not given
+    /// Certificate of the server, a PEM file; default: a new self-signed one
     #[arg(long, help_heading = "Key", value_name = "FILE", requires = "certificate_key")]
     pub certificate: Option<PathBuf>,
-    /// The private key of the certificate, a file of PEM
+    /// Private key of the certificate, a PEM file
     #[arg(long, help_heading = "Key", value_name = "FILE", requires = "certificate")]
     pub certificate_key: Option<PathBuf>,
     /// Sessions that measure at the same time
@@ -175,22 +174,21 @@ pub struct Serve {
     /// Sessions of one address that may wait for their turn
     #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = AdmissionLimits::default().queue_per_household)]
     pub queue_per_address: usize,
-    /// Sessions with one key that measure at the same time; as many as there may be if not given
+    /// Sessions with one key that measure at the same time; default: no limit of its own
     #[arg(long, help_heading = "Limits", value_name = "N", value_parser = one_or_more())]
     pub per_key: Option<usize>,
-    /// What all sessions together may carry in one direction: a session that does not say how much it needs is held to an equal
-    /// part
+    /// Rate of all sessions together in one direction; a session that does not state its rate is limited to an equal share
     #[arg(long, help_heading = "Limits", value_name = "RATE")]
     pub max_rate: Option<Rate>,
-    /// How long a session may take
+    /// Longest duration of a session
     #[arg(long, help_heading = "Limits", value_name = "TIME", default_value_t = AdmissionLimits::default().lasts)]
     pub max_time: Duration,
-    /// What a session may carry in all, both directions together
+    /// Bytes that a session may carry in both directions together
     #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value_t = Size::from_bytes(AdmissionLimits::default().bytes))]
     pub max_size: Size,
     #[command(flatten)]
     pub connections: ConnectionLimits,
-    /// Print one JSON document about what was done when it ends
+    /// At the end, print one JSON document about the sessions
     #[arg(long)]
     pub json: bool,
 }
@@ -198,7 +196,7 @@ pub struct Serve {
 /// `netrig speed tune`.
 #[derive(Debug, Args)]
 pub struct Tune {
-    /// To whom the path leads: a name or an address; nothing is judged by a round trip if not given
+    /// The other end of the path, a name or an address; without it, settings that depend on the round trip are not judged
     #[arg(value_name = "HOST")]
     pub target: Option<String>,
     /// Only IPv4
@@ -207,13 +205,13 @@ pub struct Tune {
     /// Only IPv6
     #[arg(short = '6', long)]
     pub ipv6: bool,
-    /// What the path carries in its faster direction
+    /// Rate of the path in its faster direction
     #[arg(long, help_heading = "Path", value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// How long a packet and its answer take on the idle path; measured by echoes if not given
+    /// Round-trip time of the idle path; default: measured by echoes
     #[arg(long = "rtt", help_heading = "Path", value_name = "TIME")]
     pub round_trip: Option<Duration>,
-    /// Measure what the path carries, for some seconds: HOST must be a server of `netrig speed serve`
+    /// Measure the rate of the path for some seconds; HOST must run `netrig speed serve`
     #[arg(long, help_heading = "Path", requires = "target", conflicts_with = "rate")]
     pub measure: bool,
     #[command(flatten)]
@@ -223,7 +221,7 @@ pub struct Tune {
     pub json: bool,
 }
 
-/// A count of what there has to be at least one of.
+/// A count of at least one.
 fn one_or_more() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }

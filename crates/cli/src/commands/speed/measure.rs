@@ -24,13 +24,13 @@ use crate::commands::probe::{KeyPlace, Target};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::until_interrupted;
 
-/// For how long the path is watched afterwards.
+/// For how long the idle path is observed after the load.
 const AFTER: Duration = Duration::from_millis(500);
 
 /// The shortest phase: five readings.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// The fewest datagrams of a rate: of less nothing can be told.
+/// The fewest datagrams at a rate from which a result can be given.
 const FEWEST: f64 = 10.0;
 
 /// The shortest segment that Linux lets a socket have, bytes (TCP_MIN_MSS).
@@ -58,8 +58,8 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
     Ok(exit(&report, cancel.load(Ordering::Relaxed)))
 }
 
-/// How it ended. That a processor of this host was the limit is a result: it is the terminal that is measured. That what was to be
-/// offered was not makes it none.
+/// The exit code. A busy processor of this host is a result, since the host is part of what is measured. If this end did not
+/// offer the ordered load, the measurement is invalid.
 fn exit(report: &SpeedReport, interrupted: bool) -> ExitCode {
     let is_own = |phase: &PhaseReport| match phase.way {
         DataDirection::Up => !phase.sender.faults.is_empty(),
@@ -73,7 +73,7 @@ fn exit(report: &SpeedReport, interrupted: bool) -> ExitCode {
     }
 }
 
-/// Refuses what cannot be measured, before anybody is called.
+/// Refuses an order that cannot be measured, before the server is called.
 fn check(arguments: &Measure) -> Result<(), Failure> {
     check_times(arguments)?;
     check_pairs(arguments)?;
@@ -105,12 +105,12 @@ fn refuse(why: String) -> Result<(), Failure> {
 fn check_times(arguments: &Measure) -> Result<(), Failure> {
     if arguments.time < SHORTEST {
         return refuse(format!(
-            "--time {}: expected {SHORTEST} or more: what is shorter has no rate",
+            "--time {}: expected {SHORTEST} or more: a shorter phase has no rate",
             arguments.time
         ));
     }
     if arguments.iperf3 && !arguments.time.as_nanos().is_multiple_of(1_000_000_000) {
-        return refuse(format!("--time {}: iperf3 has whole seconds", arguments.time));
+        return refuse(format!("--time {}: iperf3 takes whole seconds", arguments.time));
     }
     if arguments.idle.is_zero() {
         return Ok(());
@@ -124,11 +124,12 @@ fn check_times(arguments: &Measure) -> Result<(), Failure> {
     PhaseOrder::idle(arguments.idle).check().map_err(Failure::request)
 }
 
-/// What means nothing, by itself or beside another.
+/// Checks options that are meaningless alone or together.
 fn check_pairs(arguments: &Measure) -> Result<(), Failure> {
     if arguments.sctp && arguments.json == Some(Form::Iperf3) {
         return refuse(
-            "--sctp --json=iperf3: iperf3's document has no place for what netrig's own associations tell; take --json".to_owned(),
+            "--sctp --json=iperf3: iperf3's document has no place for netrig's associations; use --json"
+                .to_owned(),
         );
     }
     if arguments.most.bits_per_s() == 0 {
@@ -136,7 +137,7 @@ fn check_pairs(arguments: &Measure) -> Result<(), Failure> {
     }
     if arguments.sctp && arguments.only == Some(Only::Capacity) {
         return refuse(
-            "--only capacity --sctp: a capacity is searched for by datagrams of UDP; leave out one of the two".to_owned(),
+            "--only capacity --sctp: the search for the capacity uses UDP datagrams; leave out one of the two".to_owned(),
         );
     }
     let Some(rate) = arguments.udp else { return Ok(()) };
@@ -152,7 +153,7 @@ fn check_pairs(arguments: &Measure) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures by netrig's own protocol; the measurement, and its phases in iperf3's form.
+/// Measures by netrig's own protocol; returns the measurement, and its phases in iperf3's form.
 fn measure_own(
     target: &Target,
     arguments: &Measure,
@@ -166,7 +167,7 @@ fn measure_own(
     Ok((report, documents))
 }
 
-/// Measures against a server of iperf3; the measurement, and its phases as iperf3 prints them.
+/// Measures against an iperf3 server; returns the measurement, and its phases as iperf3 prints them.
 fn measure_foreign(
     target: &Target,
     arguments: &Measure,
@@ -174,7 +175,7 @@ fn measure_foreign(
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
     let server = target.resolve(iperf3::PORT)?;
-    // A search for the line's capacity is nothing that iperf3 has.
+    // iperf3 has no search for the line's capacity.
     let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
         MeasureTask::Carry(phase) => Some(phase),
         MeasureTask::Search(_) => None,
@@ -207,7 +208,7 @@ fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> 
     })
 }
 
-/// Whom to call and how, with the authorities that may have signed its certificate.
+/// The order of a call, with the authorities that may have signed the server's certificate.
 pub(super) fn call_order(
     target: &str,
     server: SocketAddr,
@@ -216,7 +217,7 @@ pub(super) fn call_order(
     rate: Option<Rate>,
 ) -> Result<CallOrder, Failure> {
     let trust = Trust::of(trust).map_err(Failure::request)?;
-    // A certificate is of the name that was typed, if one was.
+    // The certificate is for the typed name, if there is one.
     Ok(CallOrder {
         server,
         name: meter::server_name(host_of_target(target), server),
@@ -227,7 +228,7 @@ pub(super) fn call_order(
     })
 }
 
-/// What this end's connections are made with.
+/// The socket options of this end's connections.
 fn options(arguments: &Measure) -> Result<TcpOptions, Failure> {
     let bytes = |what: &str, size: Option<Size>| {
         let bytes = size.map(|size| u32::try_from(size.bytes())).transpose();
@@ -253,10 +254,10 @@ pub(super) fn failure(error: SpeedError) -> Failure {
     }
 }
 
-/// What is shown while it goes on: one line of stderr, written again and again where that is a terminal.
+/// The progress line on stderr, rewritten if stderr is a terminal.
 struct Line {
     is_live: bool,
-    /// How many stood before us when that was told last.
+    /// Number of sessions before this one, as last printed.
     place: Option<usize>,
     before: (f64, u64),
 }
@@ -267,7 +268,7 @@ impl Line {
             MeasureProgress::Waits { before, of } => {
                 let text = format!("waiting: {before} before us, {of} in all");
                 if !self.is_live && self.place.replace(before) != Some(before) {
-                    // Where lines are kept each place is told once.
+                    // In a log, each change of the position gets one line.
                     let _ = writeln!(stderr(), "{text}");
                 }
                 text
@@ -283,7 +284,7 @@ impl Line {
             }
         };
         if self.is_live {
-            // A terminal that is gone needs nothing.
+            // If the terminal is gone, nothing can be shown.
             let _ = write!(stderr(), "\r\x1b[2K{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! `netrig speed`: how fast a line is, the server for those who ask, and what the terminal is set to.
+//! `netrig speed`: measures the speed of a line, serves measurements, and checks the settings of this host.
 
 mod arguments;
 mod measure;
@@ -13,7 +13,7 @@ pub use arguments::Speed;
 
 use crate::failure::Failure;
 
-/// Measures against a server, or is one.
+/// Measures against a server, serves, or checks settings.
 pub fn speed(arguments: &Speed) -> Result<ExitCode, Failure> {
     match (&arguments.kind, &arguments.target) {
         (Some(Kind::Serve(arguments)), _) => serve::serve(arguments),

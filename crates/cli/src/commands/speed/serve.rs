@@ -59,7 +59,7 @@ fn order(arguments: &Serve) -> Result<ServerOrder, Failure> {
     })
 }
 
-/// The keys of which clients must have one.
+/// The keys that clients must have.
 fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
     let Some(file) = &arguments.keys else { return Ok(arguments.key.read()?.into()) };
     let refuse = |why: &dyn Display| Failure::request(format!("the keys {}: {why}", file.display()));

@@ -1,4 +1,4 @@
-//! What is measured, from what was typed.
+//! Turns the command line into measurement tasks.
 
 use netrig_core::Duration;
 use netrig_speed::measure::{MeasureTask, PhaseOrder, SearchTask};
@@ -11,20 +11,22 @@ use crate::input::random_seed;
 /// Time between two readings, at least.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Payload of datagrams of a rate that was given, bytes: fits into what every path carries.
+/// Payload of datagrams at a given rate, bytes: fits every path.
 pub const USUAL_SIZE: u16 = 1200;
 
-/// The longest packet of SCTP, bytes: over IPv6 and UDP (RFC 6951) it fits into what every path carries (RFC 8200 section 5).
+/// The longest SCTP packet, bytes: over IPv6 and UDP (RFC 6951) it fits every path (RFC 8200 section 5).
 const SCTP_SIZE: u16 = 1232;
 
-/// For how long a search counts what arrives above the line's capacity and what is lost below it, and may take in all.
+/// For how long a search counts arrivals above the line's capacity.
 const COUNTS: Duration = Duration::from_millis(1000);
+/// For how long it counts losses below the capacity.
 
 const BENEATH: Duration = Duration::from_millis(500);
+/// How long a search may take in all.
 
 const LONGEST_SEARCH: Duration = Duration::from_secs(45);
 
-/// What is done, one after the other.
+/// The tasks, in their order.
 pub fn tasks(arguments: &Measure) -> Result<Vec<MeasureTask>, Failure> {
     let ways = match (arguments.down, arguments.up, arguments.both) {
         (true, ..) => &[DataDirection::Down][..],
@@ -33,7 +35,9 @@ pub fn tasks(arguments: &Measure) -> Result<Vec<MeasureTask>, Failure> {
         _ => &[DataDirection::Down, DataDirection::Up],
     };
     let size = arguments.size.map(|size| u16::try_from(size.bytes()));
-    let size = size.transpose().map_err(|_| Failure::request("datagrams have at most 65507 B of payload"))?;
+    let size = size
+        .transpose()
+        .map_err(|_| Failure::request("--size: a datagram has at most 65507 B of payload"))?;
     let carry = |carrier: Carrier| {
         let every = MeasurementPhase::interval(&carrier, arguments.time, EVERY);
         MeasureTask::Carry(PhaseOrder { carrier, lasts: arguments.time, every })

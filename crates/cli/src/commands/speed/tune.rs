@@ -1,4 +1,4 @@
-//! `netrig speed tune`: what this terminal is set to, beside what a path needs. It sets nothing.
+//! `netrig speed tune`: compares the settings of this host with what a path needs. It changes none.
 
 use std::process::ExitCode;
 
@@ -17,9 +17,9 @@ pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let (ipv4, ipv6) = (arguments.ipv4, arguments.ipv6);
     let target = arguments.target.as_ref().map(|host| Target { target: host.clone(), ipv4, ipv6 });
     let server = target.as_ref().map(|target| target.resolve(PORT)).transpose()?;
-    let told = arguments.rate.map(|rate| (rate, RateFrom::Told));
+    let rate = arguments.rate.map(|rate| (rate, RateFrom::Told));
     let mut path =
-        TunedPath { host: server.map(|server| server.ip()), round_trip: arguments.round_trip, rate: told };
+        TunedPath { host: server.map(|server| server.ip()), round_trip: arguments.round_trip, rate };
     let mut unread = Vec::new();
     if let Some((target, server)) = target.zip(server) {
         if arguments.measure {

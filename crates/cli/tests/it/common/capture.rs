@@ -1,4 +1,4 @@
-//! What is said on the loopback interface, as tshark reads it.
+//! The traffic on the loopback interface, as tshark reads it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Longer than it takes to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// tshark at the loopback interface, with only what goes to or comes from these ports. Ended with the test.
+/// tshark on the loopback interface, only for these ports. It ends with the test.
 pub struct Capture {
     child: Child,
     file: PathBuf,
 }
 
 impl Capture {
-    /// `None`, with a line that says so, where it may not capture.
+    /// `None`, with a message, if it may not capture.
     pub fn start(folder: &Path, ports: &[&str]) -> Option<Self> {
         let file = folder.join("capture.pcapng");
-        // That of an earlier capture would look as if this one listened already.
+        // The file of an earlier capture would look as if this one listened already.
         let _ = std::fs::remove_file(&file);
         let filter: Vec<String> = ports.iter().map(|port| format!("port {port}")).collect();
         let mut command = Command::new("tshark");
@@ -53,17 +53,17 @@ impl Drop for Capture {
     }
 }
 
-/// How many packets of a capture a filter of tshark finds.
+/// The number of packets of a capture that match a filter of tshark.
 pub fn found(file: &Path, port: &str, filter: &str) -> usize {
     fields(file, port, filter, "frame.number").lines().count()
 }
 
-/// How many calls have a message that the filter takes, however often it was sent.
+/// The number of calls with a matching message, with repetitions counted once.
 pub fn found_calls(file: &Path, port: &str, filter: &str) -> usize {
     fields(file, port, filter, "sip.Call-ID").lines().collect::<BTreeSet<_>>().len()
 }
 
-/// A field of the packets that the filter takes, a line each.
+/// A field of the matching packets, one per line.
 fn fields(file: &Path, port: &str, filter: &str, field: &str) -> String {
     let decoded = [format!("udp.port=={port},sip"), format!("tcp.port=={port},sip")];
     let mut command = Command::new("tshark");

@@ -12,7 +12,7 @@ pub fn run(experiment: &str, point: usize) -> Run {
     experiment.plan().run(point, 1).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// What becomes of it in namespaces, with the programs of its nodes. It tells `sink`, until `cancel` is set.
+/// Its execution in namespaces, with the programs of its nodes. It reports to `sink`, until `cancel` is set.
 pub fn carry_out(run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
     let journals = tempfile::tempdir().expect("a folder for the journals");
     let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));

@@ -1,4 +1,4 @@
-//! `netrig probe reflect`, as long as a test needs it.
+//! `netrig probe reflect` for the time of a test.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A far end that is ended with the test.
+/// A remote end that ends with the test.
 pub struct FarEnd {
     child: Child,
-    /// Where STAMP is answered.
+    /// The address for STAMP.
     pub stamp: Vec<String>,
-    /// Where probes are expected.
+    /// The address for probes.
     pub probes: Vec<String>,
     told: BufReader<std::process::ChildStderr>,
 }
 
 impl FarEnd {
-    /// Starts it with ports that the system chooses, unless the arguments say others, and waits until it listens.
+    /// Starts it with ports that the system chooses, unless the arguments name ports, and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_netrig")), arguments)
     }
 
-    /// Starts it by a command that ends in the program.
+    /// Starts it with a command that ends in the program.
     pub fn start_by(mut command: Command, arguments: &[&str]) -> Self {
         command
             .args(["probe", "reflect", "--json", "--stamp-port", "0", "--control-port", "0"])
@@ -36,7 +36,7 @@ impl FarEnd {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netrig starts");
         let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
         let (mut stamp, mut probes) = (Vec::new(), Vec::new());
-        // It tells of all STAMP addresses first, and then of as many for probes.
+        // It prints all STAMP addresses first, and then as many for probes.
         while probes.is_empty() || probes.len() < stamp.len() {
             let mut line = String::new();
             told.read_line(&mut line).expect("it tells");
@@ -48,12 +48,12 @@ impl FarEnd {
         Self { child, stamp, probes, told }
     }
 
-    /// The most memory that it has had, bytes.
+    /// Its maximum memory, bytes.
     pub fn most_memory(&self) -> u64 {
         super::most_memory(&self.child)
     }
 
-    /// Ends it as an operator does; what it tells.
+    /// Ends it with a signal; returns its output.
     pub fn finish(mut self) -> Value {
         interrupt(&self.child, Signal::TERM);
         let mut out = String::new();
@@ -80,7 +80,7 @@ pub fn interrupt(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("it runs");
 }
 
-/// Waits for what a program is about to do.
+/// Waits for an expected event of a program.
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
@@ -89,7 +89,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a program has slept so often: one that keeps a schedule sleeps before each packet.
+/// Waits until a program has slept that often: one that keeps a schedule sleeps before each packet.
 pub fn until_it_slept(child: &Child, times: u64) {
     let slept = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
@@ -99,19 +99,19 @@ pub fn until_it_slept(child: &Child, times: u64) {
     until("it sleeps", || slept().is_some_and(|slept| slept >= times));
 }
 
-/// Waits until a program has used so much processor time, in hundredths of a second (proc(5): `utime` and `stime`).
+/// Waits until a program has used that much processor time, in hundredths of a second (proc(5): `utime` and `stime`).
 pub fn until_it_worked(child: &Child, hundredths: u64) {
     let worked = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-        // The name in brackets may hold anything; behind it `utime` is the twelfth.
+        // The name in brackets may contain any character; after it `utime` is the twelfth field.
         let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         rest.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
     };
     until("it works", || worked() >= hundredths);
 }
 
-/// The document that a probe printed. A machine that is busy may be the limit, which the probe says with code 3: what it
-/// measured is there all the same.
+/// The printed document of a probe. On a busy machine the tester may be the limit, which the exit code 3 says; the measurement
+/// is present all the same.
 pub fn document(output: &Output) -> Value {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {out}{err}", output.status);
@@ -126,7 +126,7 @@ pub fn value(document: &Value, section: &str, measure: &str) -> f64 {
     found.as_f64().unwrap_or_else(|| panic!("{section}/{measure}: {:#}", document["sections"]))
 }
 
-/// Whether a note says this.
+/// Whether a note has this text.
 pub fn notes(document: &Value) -> String {
     let notes = document["notes"].as_array().expect("there are notes");
     notes.iter().map(|note| note.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")

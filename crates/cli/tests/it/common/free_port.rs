@@ -1,16 +1,16 @@
-//! Ports for servers of others, which must be told where to listen.
+//! Ports for other servers, which need a given port.
 
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A port of the loopback interface that nobody has, over UDP or TCP, and that the system gives to nobody else: below those that
-/// it chooses from.
+/// A free port of the loopback interface, for UDP or TCP, that the system assigns to no other program: below its ephemeral
+/// range.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: &u16| {
         TcpListener::bind(("127.0.0.1", *port)).is_ok() && UdpSocket::bind(("127.0.0.1", *port)).is_ok()
     };
-    // Tests that run at the same time, each in a process of its own, look in different places.
+    // Tests that run at the same time, each in its own process, look in different ranges.
     let slot = std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse::<u32>().ok());
     let first = slot.map_or(std::process::id(), |slot| slot * 180);
     let ports = std::iter::repeat_with(|| first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));

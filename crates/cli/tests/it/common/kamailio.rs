@@ -13,7 +13,7 @@ use super::namespace::can;
 /// Longer than it takes to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that is ended with the test.
+/// A server that ends with the test.
 pub struct Kamailio {
     child: Child,
     pub port: u16,
@@ -21,7 +21,7 @@ pub struct Kamailio {
     pub folder: tempfile::TempDir,
 }
 
-/// What else a server needs: `None`, with a line that says so, where this machine has not got it.
+/// Further requirements of a server: `None`, with a message, if this machine lacks them.
 fn certificate(folder: &Path) -> Option<()> {
     let modules =
         ["/usr/lib/x86_64-linux-gnu/kamailio/modules", "/usr/lib/aarch64-linux-gnu/kamailio/modules"];
@@ -42,7 +42,7 @@ fn certificate(folder: &Path) -> Option<()> {
 }
 
 impl Kamailio {
-    /// `None` where there is none. It waits until it answers.
+    /// `None` if it is not installed. It waits until the server answers.
     pub fn start(defines: &[&str]) -> Option<Self> {
         Self::start_with("server.cfg", defines)
     }
@@ -52,7 +52,7 @@ impl Kamailio {
         Self::start_by(|_| Command::new("kamailio"), config, defines)
     }
 
-    /// The same, with this DNS server in the place of those of this machine. `None` also without root.
+    /// The same, with this DNS server instead of this machine's. `None` also without root.
     pub fn start_asking(resolver: Ipv4Addr, config: &str, defines: &[&str]) -> Option<Self> {
         if !can(&["unshare"]) {
             return None;
@@ -61,7 +61,7 @@ impl Kamailio {
             let file = folder.join("resolv.conf");
             std::fs::write(&file, format!("nameserver {resolver}\noptions timeout:1 attempts:2\n")).unwrap();
             let mut command = Command::new("unshare");
-            // The file is another one in its mount namespace only.
+            // The file differs only in its mount namespace.
             let steps = "mount --bind \"$0\" /etc/resolv.conf && exec kamailio \"$@\"";
             command.args(["--mount", "sh", "-c", steps]).arg(file);
             command
@@ -122,7 +122,7 @@ impl Kamailio {
 
 impl Drop for Kamailio {
     fn drop(&mut self) {
-        // Its children end with it, if it is told as an operator tells it.
+        // Its children end with it if it gets an operator's signal.
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         let _ = kill_process(pid, Signal::TERM);
         let _ = self.child.wait();

@@ -1,15 +1,15 @@
-//! What tests in network namespaces share.
+//! Common parts of tests in network namespaces.
 
 use std::io::Write as _;
 
 use netrig_netns::missing_requirements;
 
-/// Whether the machine can hold a testbed and has these programs or files; says what is missing, past the harness, which keeps
-/// what a passed test prints to itself.
+/// Whether the machine can hold a testbed and has these programs or files. It prints the missing ones directly, because the
+/// harness keeps the output of passed tests.
 pub fn can(needs: &[&str]) -> bool {
     let mut lacking: Vec<_> = missing_requirements().iter().map(ToString::to_string).collect();
     let there = |name: &str| {
-        // What has a place of its own is looked for there.
+        // A name with a path is looked up at that path.
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(name).exists())
     };
@@ -18,7 +18,7 @@ pub fn can(needs: &[&str]) -> bool {
     lacking.is_empty()
 }
 
-/// Says that a test was skipped and what it needs, past the harness, which keeps what a passed test prints to itself.
+/// Prints directly that a test was skipped and what it needs, because the harness keeps the output of passed tests.
 pub fn skipped(needs: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: needs {needs}");
 }

@@ -1,4 +1,4 @@
-//! The program, started as its users start it.
+//! The program, started by its command line.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test of a program starts it")]
 
 pub mod capture;
@@ -27,7 +27,7 @@ pub fn netrig(folder: &Path, arguments: &[&str]) -> Output {
         .expect("netrig starts")
 }
 
-/// The most memory that a process has had, bytes (proc(5): `VmHWM`).
+/// A process's maximum memory, bytes (proc(5): `VmHWM`).
 pub fn most_memory(child: &std::process::Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -35,7 +35,7 @@ pub fn most_memory(child: &std::process::Child) -> u64 {
     kilobytes.expect("it is told") * 1024
 }
 
-/// Writes a file that only its owner can read, as keys have to be.
+/// Writes a file that only its owner can read, as required for keys.
 pub fn write_secret(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, text).expect("the folder can be written");
@@ -58,7 +58,7 @@ pub fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// What it printed.
+/// Its output.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

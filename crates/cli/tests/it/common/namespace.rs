@@ -1,4 +1,4 @@
-//! A network namespace as long as a test needs it: it goes with the process that holds it.
+//! A network namespace for the time of a test: it ends with the process that holds it.
 
 use std::fs::read_link;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ pub struct Namespace {
     holder: Child,
 }
 
-/// Looks for what these tests need. What is missing is told past the test harness, which would hide it.
+/// Checks the requirements of these tests. The missing ones are printed directly, because the test harness would hide them.
 pub fn can(programs: &[&str]) -> bool {
     let missing = if rustix::process::geteuid().is_root() {
         let runs = |program: &&&str| {
@@ -81,7 +81,7 @@ impl Namespace {
             std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).expect("the kernel tells");
         let line =
             table.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'));
-        // The tenth number, behind the eight of what was received and the octets (proc_pid_net(5)).
+        // The tenth number, after the eight of received packets and the octets (proc_pid_net(5)).
         let packets = line.and_then(|line| line.split_ascii_whitespace().nth(9));
         packets.and_then(|number| number.parse().ok()).expect("it has the interface")
     }
@@ -94,7 +94,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // If it has ended already there is nothing to end.
+        // If it has ended already, there is no process to end.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }

@@ -1,4 +1,4 @@
-//! A path of an experiment's nodes and links that stands as long as a test needs it.
+//! A path of an experiment's nodes and links that exists for the time of a test.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -33,30 +33,30 @@ of = "flow.nothing"
 metric = "goodput"
 "#;
 
-/// Wants nothing.
-pub struct Unheard;
+/// Ignores all events.
+pub struct DiscardingSink;
 
-impl Sink for Unheard {
+impl Sink for DiscardingSink {
     fn sample(&mut self, _subject: Subject, _sample: Sample) {}
 }
 
-/// A path that stands.
+/// A path that is set up.
 pub struct PathLab<S: Sink + Send + 'static> {
     lab: Lab<S>,
     _journals: tempfile::TempDir,
 }
 
-impl PathLab<Unheard> {
+impl PathLab<DiscardingSink> {
     /// Builds the path of these nodes and links, from `near` to `far`. `None` if the machine cannot hold it; the reason goes to
     /// standard error.
     pub fn build_if_possible(name: &str, links: &str) -> Option<Self> {
         let text = format!("format = 1\nname = \"{name}\"\n{HEAD}{links}{FLOW}");
-        can(&["ip", "sysctl"]).then(|| Self::build(name, &text, Unheard))
+        can(&["ip", "sysctl"]).then(|| Self::build(name, &text, DiscardingSink))
     }
 }
 
 impl<S: Sink + Send + 'static> PathLab<S> {
-    /// Builds what an experiment's text says.
+    /// Builds an experiment's text.
     pub fn build(name: &str, text: &str, sink: S) -> Self {
         let experiment = Experiment::parse(name, text).unwrap_or_else(|problems| panic!("{problems}"));
         let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
@@ -79,14 +79,14 @@ impl<S: Sink + Send + 'static> PathLab<S> {
         command
     }
 
-    /// Runs a program on a node, which must succeed; what it prints.
+    /// Runs a program on a node, which must succeed; returns its output.
     pub fn run(&self, node: &str, program: &str, arguments: &[&str]) -> String {
         let output = self.inside(node, program).args(arguments).output().expect("it starts");
         assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Does something on a thread of a node.
+    /// Runs a function on a thread of a node.
     pub fn on<T: Send>(&self, node: &str, job: impl FnOnce() -> T + Send) -> T {
         let namespace = File::open(format!("/run/netns/{}", self.namespace(node))).expect("it has a name");
         let job = move || {
@@ -97,7 +97,7 @@ impl<S: Sink + Send + 'static> PathLab<S> {
         std::thread::scope(|scope| scope.spawn(job).join().expect("it ends"))
     }
 
-    /// Takes it down; what passed its links, and who was told of it.
+    /// Removes it; returns the packets of its links, and their observer.
     pub fn close(self) -> (LabReport, S) {
         self.lab.close().expect("it is removed")
     }

@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use netrig_sip::{Message, Name, Request, Response, Status};
 
-/// What a server sends.
+/// A message that a server sends.
 pub struct PeerMessage {
-    /// Since the request that it follows.
+    /// The time since the request that it follows.
     pub after: Duration,
-    /// Where it goes; to the sender of the request if absent.
+    /// Its destination; the sender of the request if absent.
     pub to: Option<SocketAddr>,
     pub message: Message,
 }
 
 impl PeerMessage {
-    /// A response that goes back at once.
+    /// A response that is sent at once.
     pub fn now(response: Response) -> Self {
         Self { after: Duration::ZERO, to: None, message: response.into() }
     }
 }
 
-/// It answers each request as its function says, until it is dropped.
+/// It answers each request with its function, until it is dropped.
 pub struct SipPeer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -37,7 +37,7 @@ impl SipPeer {
         Self::start_script(move |request| answer(request).map(PeerMessage::now).into_iter().collect())
     }
 
-    /// The function says what follows each request, and when.
+    /// The function decides the messages after each request, and their times.
     pub fn start_script(mut act: impl FnMut(&Request) -> Vec<PeerMessage> + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -68,7 +68,7 @@ impl SipPeer {
         Self { address, stop, thread: Some(thread) }
     }
 
-    /// As `netrig sip call` takes it.
+    /// The target for `netrig sip call`.
     pub fn target(&self) -> String {
         format!("udp:{}", self.address)
     }
@@ -84,7 +84,7 @@ impl Drop for SipPeer {
     }
 }
 
-/// A response with a tag and, if it is none that refuses, a place where its sender is reached.
+/// A response with a tag and, if it is not a rejection, a Contact for its sender.
 pub fn response(request: &Request, status: u16, more: &[(Name, &str)]) -> Response {
     let mut response = request.response(Status::new(status).unwrap());
     let to = response.headers.to().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! `netrig sip serve`, as long as a test needs it.
+//! `netrig sip serve` for the time of a test.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -6,13 +6,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The variable in which a server finds the password `zanzibar`.
+/// The environment variable with the server's password `zanzibar`.
 pub const PASSWORD_ENV: &str = "NETRIG_TEST_PASSWORD";
 
-/// A server that is ended with the test.
+/// A server that ends with the test.
 pub struct SipServer {
     child: Child,
-    /// Where it listens, as `udp:127.0.0.1:5060`.
+    /// Its address, as `udp:127.0.0.1:5060`.
     pub points: Vec<String>,
     told: BufReader<std::process::ChildStderr>,
 }
@@ -23,7 +23,7 @@ impl SipServer {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_netrig")), arguments)
     }
 
-    /// The same by a command that starts netrig, as in a network namespace.
+    /// The same with a command that starts netrig, as in a network namespace.
     pub fn start_by(mut command: Command, arguments: &[&str]) -> Self {
         command.args(["sip", "serve"]).args(arguments).env(PASSWORD_ENV, "zanzibar");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netrig starts");
@@ -36,25 +36,25 @@ impl SipServer {
         Self { points: points.split(", ").map(str::to_owned).collect(), child, told }
     }
 
-    /// Where it listens over a transport: an address and a port.
+    /// Its address for a transport: an address and a port.
     pub fn address(&self, transport: &str) -> &str {
         let found = self.points.iter().find_map(|point| point.strip_prefix(transport)?.strip_prefix(':'));
         found.unwrap_or_else(|| panic!("{transport} in {:?}", self.points))
     }
 
-    /// The most memory that it has had, bytes.
+    /// Its maximum memory, bytes.
     pub fn most_memory(&self) -> u64 {
         super::most_memory(&self.child)
     }
 
-    /// Ends it as an operator does; what it prints.
+    /// Ends it with a signal; returns its output.
     pub fn end(self) -> String {
         let (out, err, status) = self.stop();
         assert!(status.success() && err.is_empty(), "{status}: {err}");
         out
     }
 
-    /// Ends it; what it printed, what it told, and how it exited.
+    /// Ends it; returns its stdout, its stderr and its exit status.
     fn stop(mut self) -> (String, String, ExitStatus) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
         kill_process(pid, Signal::TERM).expect("it runs");
@@ -65,13 +65,13 @@ impl SipServer {
         (out, err, status)
     }
 
-    /// The same of one that was started with `--json`.
+    /// The same for a server with `--json`.
     pub fn finish(self) -> Value {
         let out = self.end();
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }
 
-    /// The same of one whose calls failed, which its exit status 1 says.
+    /// The same for a server with failed calls, which exits with 1.
     pub fn finish_failed(self) -> Value {
         let (out, err, status) = self.stop();
         assert_eq!(status.code(), Some(1), "{err}");
@@ -81,7 +81,7 @@ impl SipServer {
 
 impl Drop for SipServer {
     fn drop(&mut self) {
-        // After `end` there is nothing left to end.
+        // After `end` there is no process to end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A client and a server of the meter, each in a namespace of its own, with a line between them that tells of every packet.
+//! A client and a server of the meter, each in its own namespace, with a line between them that records every packet.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,28 +15,28 @@ pub struct Line {
     pub mbit: [f64; 2],
     /// One way, ms.
     pub delay_ms: f64,
-    /// What its queue holds, ms of its rate.
+    /// The size of its queue, ms of its rate.
     pub queue_ms: f64,
-    /// Share of packets that are lost behind the queue, whatever the rate.
+    /// Share of packets that are lost after the queue, at every rate.
     pub loss: f64,
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// When.
+    /// Its time.
     pub at: Instant,
     /// From the server to the client.
     pub down: bool,
     /// Length of the IP packet, bytes.
     pub len: u32,
-    /// Of which conversation.
+    /// Its conversation.
     pub flow: FiveTuple,
-    /// What happened.
+    /// The event.
     pub step: Step,
 }
 
-/// Keeps what became of packets.
+/// Keeps the outcomes of packets.
 #[derive(Default)]
 pub struct Trace(pub Vec<Seen>);
 
@@ -60,7 +60,7 @@ impl Sink for Trace {
     }
 }
 
-/// A server that ends with what holds it.
+/// A server that ends with its owner.
 struct Serving(Child);
 
 impl Drop for Serving {
@@ -70,7 +70,7 @@ impl Drop for Serving {
     }
 }
 
-/// A lab with a server that listens.
+/// A lab with a listening server.
 pub struct SpeedLab {
     // Ended before its namespace goes.
     server: Option<Serving>,
@@ -115,12 +115,12 @@ metric = "datagram_loss"
         Self { lab: PathLab::build("speed", &file, Trace::default()), server: None }
     }
 
-    /// Runs the words of a shell on a node.
+    /// Runs a shell command on a node.
     pub fn set(&self, node: &str, words: &str) {
         self.lab.run(node, "sh", &["-ec", words]);
     }
 
-    /// A program of netrig's that will run on a node, behind words that stand before it.
+    /// A netrig program that will run on a node, after the given words.
     fn netrig(&self, node: &str, wrapped: &[&str]) -> Command {
         let words = [wrapped, &[env!("CARGO_BIN_EXE_netrig")]].concat();
         let mut command = self.lab.inside(node, words[0]);
@@ -128,10 +128,10 @@ metric = "datagram_loss"
         command
     }
 
-    /// Starts the server, by words that stand before the program.
+    /// Starts the server, with words before the program.
     pub fn serve(&mut self, wrapped: &[&str]) {
         let mut command = self.netrig("server", wrapped);
-        // On slow lines what needs many packets takes minutes.
+        // On slow lines, many packets take minutes.
         command.args(["speed", "serve", "--listen", "10.0.0.1", "--open", "--max-time", "300s"]);
         let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut told = String::new();
@@ -139,17 +139,17 @@ metric = "datagram_loss"
         while !told.contains("expected at 10.0.0.1") {
             assert!(err.read_line(&mut told).expect("it can be read") > 0, "the server has ended: {told}");
         }
-        // What it says later fills no pipe.
+        // Its later output fills no pipe.
         std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
         self.server = Some(Serving(server));
     }
 
-    /// Starts a server of iperf3's own in its place.
+    /// Starts a server of iperf3 instead.
     pub fn serve_iperf3(&mut self) {
         let mut command = self.lab.inside("server", "iperf3");
         let server = command.args(["-s", "-B", "10.0.0.1"]).stdout(Stdio::null()).spawn().expect("it starts");
         self.server = Some(Serving(server));
-        // It says that it listens to a pipe only once that is full.
+        // It prints to a pipe that it listens only when the pipe is full.
         let listens = || self.lab.run("server", "ss", &["-Hltn", "sport = :5201"]).contains("5201");
         let begun = std::time::Instant::now();
         while !listens() {
@@ -158,7 +158,7 @@ metric = "datagram_loss"
         }
     }
 
-    /// Measures, by words that stand before the program; the document.
+    /// Measures, with words before the program; returns the document.
     pub fn measure(&self, wrapped: &[&str], arguments: &[&str]) -> Value {
         let mut command = self.netrig("client", wrapped);
         command.args(["speed", "10.0.0.1", "--json"]).args(arguments);
@@ -166,7 +166,7 @@ metric = "datagram_loss"
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
-    /// Takes it down; what became of its packets, and what the router itself did to them, each a sentence.
+    /// Removes it; returns the outcomes of its packets, and the router's own faults, each as a sentence.
     pub fn close(self) -> (Trace, Vec<String>) {
         let Self { server, lab } = self;
         drop(server);

@@ -1,4 +1,4 @@
-//! Runs in real time that the machine spoilt are told from wrong ones.
+//! Distinguishes real-time runs that the machine made invalid from wrong ones.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{netrig, text};
 
-/// How often an experiment is run until no run of it is invalid.
+/// How often an experiment is run until it has no invalid run.
 const ATTEMPTS: usize = 4;
 
-/// Words of the reasons that a busy machine gives: something came late, or found no room. Whatever else makes a run invalid
-/// is a mistake of netrig's, and so is whatever does in virtual time.
+/// Words of the reasons of a busy machine: lateness, or a full buffer. Any other reason for an invalid run is an error of
+/// netrig, and so is any in virtual time.
 const OF_THE_MACHINE: [&str; 11] = [
     " late;",
     " late,",
@@ -26,8 +26,8 @@ const OF_THE_MACHINE: [&str; 11] = [
     "processor",
 ];
 
-/// What netrig prints of an experiment none of whose runs it calls invalid: those that the machine spoilt, it carries out
-/// again when it is called again. Nothing, and the reason past the harness, if every time one was.
+/// netrig's output for an experiment without invalid runs: a further call repeats the runs that the machine made invalid.
+/// `None`, with the reason printed directly, if each call had one.
 pub fn valid(folder: &Path, arguments: &[&str]) -> Option<Value> {
     let mut why = String::new();
     for _ in 0..ATTEMPTS {
@@ -49,7 +49,7 @@ pub fn valid(folder: &Path, arguments: &[&str]) -> Option<Value> {
     None
 }
 
-/// On which substrate these have invalid runs, and why each is.
+/// The substrates with invalid runs, and the reason of each.
 fn invalid(document: &Value) -> Vec<(&str, &str)> {
     let points = document["points"].as_array().expect("there are points");
     let mut spoilt = Vec::new();

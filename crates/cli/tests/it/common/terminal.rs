@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// So long something may take that is to happen at once.
+/// The time limit for immediate events.
 const AT_ONCE: Duration = Duration::from_secs(60);
 
 /// A terminal with a shell on it.
@@ -38,7 +38,7 @@ impl Terminal {
         Self { child, keys, came, shown: String::new() }
     }
 
-    /// Waits until it shows something after all that it was waited for before.
+    /// Waits until it shows a text after all earlier awaited ones.
     pub fn wait_for(&mut self, words: &str) -> String {
         let end = Instant::now() + AT_ONCE;
         loop {
@@ -59,7 +59,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Waits until all has ended; what was shown since.
+    /// Waits until all has ended; returns the later output.
     pub fn end(mut self) -> String {
         while let Ok(part) = self.came.recv_timeout(AT_ONCE) {
             self.shown.push_str(&String::from_utf8_lossy(&part));

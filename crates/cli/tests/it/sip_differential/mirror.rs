@@ -1,4 +1,4 @@
-//! The other side of a scenario: what it sends is received, and what it waits for is sent.
+//! The other side of a scenario: it receives the scenario's messages, and sends the awaited ones.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ struct SentRequest {
 }
 
 struct Mirror {
-    /// Address of the scenario.
+    /// The scenario's address.
     peer: String,
     out: String,
     sent: Vec<SentRequest>,
@@ -26,8 +26,8 @@ struct Mirror {
     last_invite: usize,
 }
 
-/// A scenario for the other side of `text`, whose own side is at `peer`. Nothing of scenarios that have one side only, or that need a third
-/// process.
+/// A scenario for the other side of `text`, whose own side is at `peer`. `None` for scenarios with one side only, and for those
+/// that need a third process.
 pub fn mirrored(text: &str, peer: &str) -> Option<String> {
     let (root, _) = read_lax_xml(text).ok()?;
     let steps: Vec<&LaxElement> =
@@ -65,7 +65,7 @@ fn is_optional(step: &LaxElement) -> bool {
 }
 
 impl Mirror {
-    /// The scenario sends something.
+    /// The scenario sends a message.
     fn receive(&mut self, step: &LaxElement) -> Option<()> {
         let data = &step.data.as_ref()?.text;
         let mut lines = data.lines().map(str::trim).skip_while(|line| line.is_empty());
@@ -106,7 +106,7 @@ impl Mirror {
         Some(())
     }
 
-    /// The scenario waits for something.
+    /// The scenario waits for a message.
     fn send(&mut self, step: &LaxElement) {
         if is_optional(step) {
             return;

@@ -1,10 +1,10 @@
-//! Scenarios carried out by netrig and by SIPp: the same messages on the wire, and the same end.
+//! Scenarios executed by netrig and by SIPp: the same messages on the wire, and the same result.
 //!
 //! Each scenario runs twice against a SIPp that is its other side (`mirror`): once in SIPp, once in netrig.
 //!
-//! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy machine has
-//! stopped for longer than `retrans` would receive one, and SIPp takes a retransmission of any message but the last for an unexpected
-//! message.
+//! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy machine
+//! has stopped for longer than `retrans` would receive one, and SIPp treats a retransmission of any message except the last as
+//! an unexpected message.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -26,20 +26,20 @@ use self::mirror::mirrored;
 use crate::common::free_port::{free_media_port, free_port};
 use crate::common::text;
 
-/// How long a scenario may take.
+/// The time limit of a scenario.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether messages that are not answered are sent again.
+/// Whether unanswered messages are retransmitted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repetitions {
     AsWritten,
     None,
 }
 
-/// What a scenario runs with.
+/// The conditions of a scenario.
 struct DifferentialRun {
     folder: tempfile::TempDir,
-    /// The scenario, beside the files that it names.
+    /// The scenario, in the folder of the files that it names.
     scenario: PathBuf,
     repetitions: Repetitions,
     /// SIPp's flags for it.
@@ -50,14 +50,14 @@ struct DifferentialRun {
     is_caller: bool,
 }
 
-/// How one side ended.
+/// The result of one side.
 struct SideEnd {
     has_succeeded: bool,
     told: String,
 }
 
 impl DifferentialRun {
-    /// `other_side`: SIPp's own name of the other side, if that is no mirror.
+    /// `other_side`: SIPp's own name of the other side, if it is not a mirror.
     fn new(
         file: &Path,
         flags: &[String],
@@ -71,7 +71,7 @@ impl DifferentialRun {
             None => mirrored(&String::from_utf8_lossy(&written), &format!("127.0.0.1:{own}"))?,
             Some(name) => text(&Command::new("sipp").args(["-sd", name]).output().unwrap().stdout),
         };
-        // Who receives first answers calls.
+        // A side that receives first answers calls.
         let is_caller =
             mirror.find("<recv").unwrap_or(usize::MAX) < mirror.find("<send").unwrap_or(usize::MAX);
         fs::write(folder.path().join("mirror.xml"), mirror).unwrap();
@@ -89,7 +89,8 @@ impl DifferentialRun {
         Some(Self { folder, scenario, repetitions, flags: flags.to_vec(), own, other, is_caller })
     }
 
-    /// SIPp with one call of a file, in the folder of the scenario; its messages go to `log`, and its errors beside it.
+    /// SIPp with one call of a file, in the folder of the scenario; its messages go to `log`, and its errors to a file next to
+    /// it.
     fn sipp(&self, file: &Path, flags: &[String], port: u16, target: Option<u16>, log: &str) -> Child {
         let mut command = Command::new("sipp");
         command.args(["-sf", file.to_str().unwrap(), "-i", "127.0.0.1", "-p", &port.to_string()]);
@@ -99,7 +100,7 @@ impl DifferentialRun {
         let log = self.folder.path().join(log);
         command.args(["-trace_err", "-error_file"]).arg(log.with_extension("err"));
         command.args(["-trace_msg", "-message_file"]).arg(log);
-        // Media of two SIPps on one host need ports of their own.
+        // Media of two SIPps on one host need separate ports.
         command.args(["-mp", &free_media_port().to_string()]).current_dir(self.scenario.parent().unwrap());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("sipp starts")
@@ -114,7 +115,7 @@ impl DifferentialRun {
         child
     }
 
-    /// The scenario in SIPp. Whether it went to its end, and what it sent.
+    /// The scenario in SIPp. Whether it completed, and its sent messages.
     fn in_sipp(&self) -> (SideEnd, Vec<String>) {
         let command = |target| self.sipp(&self.scenario, &self.flags, self.own, target, "sipp.msg");
         let (own, mirror) = if self.is_caller {
@@ -173,7 +174,7 @@ impl DifferentialRun {
         (end, self.normal(sent_by_netrig(&kept.with_extension("log"), self.own)))
     }
 
-    /// Messages as they are compared; of repeated ones one.
+    /// Messages in the form of the comparison; repeated ones once.
     fn normal(&self, messages: Vec<String>) -> Vec<String> {
         let mut normal = normal(messages);
         if self.repetitions == Repetitions::AsWritten {
@@ -195,7 +196,7 @@ fn until_bound(port: u16) {
     }
 }
 
-/// Waits until the own side has ended, and ends the other.
+/// Waits for the end of the own side, and ends the other.
 fn both_end(mut own: Child, mut mirror: Child, told: &Path) -> SideEnd {
     let began = Instant::now();
     let status = loop {
@@ -215,7 +216,7 @@ fn both_end(mut own: Child, mut mirror: Child, told: &Path) -> SideEnd {
     SideEnd { has_succeeded: status.is_some_and(|status| status.success()), told }
 }
 
-/// Messages that SIPp's log says it sent.
+/// Messages that SIPp sent, by its log.
 fn sent_by_sipp(log: &Path) -> Vec<String> {
     let log = fs::read(log).map(|bytes| text(&bytes)).unwrap_or_default();
     let entries = log.split("----------------------------------------------- ").skip(1);
@@ -226,7 +227,7 @@ fn sent_by_sipp(log: &Path) -> Vec<String> {
     sent.collect()
 }
 
-/// Messages that netrig's log says it sent from this port.
+/// Messages that netrig sent from this port, by its log.
 fn sent_by_netrig(log: &Path, port: u16) -> Vec<String> {
     let bytes = fs::read(log).unwrap_or_default();
     let Ok(trace) = netrig_sip_tester::trace::SipTrace::read(&bytes) else { return Vec::new() };
@@ -234,7 +235,7 @@ fn sent_by_netrig(log: &Path, port: u16) -> Vec<String> {
     own.map(|message| text(&message.bytes).trim().to_owned()).collect()
 }
 
-/// Messages without what is another one in each run: numbers, tags, branches, Call-IDs, and credentials.
+/// Messages without the values that differ in each run: numbers, tags, branches, Call-IDs, and credentials.
 fn normal(messages: Vec<String>) -> Vec<String> {
     let rules = [
         (r"(?i)(branch=)[^;\r\n >,]*", "${1}B"),
@@ -288,7 +289,7 @@ fn own_scenarios() -> Vec<PathBuf> {
     files
 }
 
-/// Both have the same end and send the same messages.
+/// Both have the same result and send the same messages.
 fn compare(file: &Path, flags: &[String]) -> Result<usize, String> {
     let other = match file.file_stem().and_then(|name| name.to_str()) {
         Some("branchc") => Some("branchs"),

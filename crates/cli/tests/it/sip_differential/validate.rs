@@ -1,4 +1,4 @@
-//! All scenarios of a folder that others have published: how many netrig carries out of those that SIPp carries out.
+//! All scenarios of a folder of published ones: how many of those that SIPp executes does netrig execute?
 //!
 //! `NETRIG_SCENARIOS` names the folder.
 

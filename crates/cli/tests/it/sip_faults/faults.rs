@@ -1,4 +1,4 @@
-//! The planted faults. FAULTS.md tells what each does.
+//! The planted faults. FAULTS.md describes them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ macro_rules! faults {
     };
 }
 
-/// What the relay does to connections rather than to messages.
+/// The relay's action on connections instead of messages.
 pub const OF_CONNECTIONS: [&str; 5] = [
     "connections-closed",
     "first-message-only",
@@ -25,7 +25,7 @@ pub const OF_CONNECTIONS: [&str; 5] = [
     "answers-leave-the-connection",
 ];
 
-/// Names of header fields as they are mostly written.
+/// The usual spelling of header field names.
 const USUAL_NAMES: [&str; 24] = [
     "Accept",
     "Allow",
@@ -426,19 +426,19 @@ faults! {
     "answers-leave-the-connection" => |_| {};
 }
 
-/// Names of header fields as they stand there.
+/// The names of header fields as they occur there.
 fn names(p: &PassingMessage<'_>) -> Vec<String> {
     let head = p.text.trim_start_matches("\r\n").split("\r\n\r\n").next().unwrap_or_default();
     let lines = head.split("\r\n").skip(1).filter(|line| !line.starts_with([' ', '\t']));
     lines.filter_map(|line| line.split_once(':')).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// What Content-Length says.
+/// The value of Content-Length.
 fn announced(p: &PassingMessage<'_>) -> Option<usize> {
     p.value("Content-Length")?.parse().ok()
 }
 
-/// Makes a request right whose one rule is broken.
+/// Corrects a request that breaks one rule.
 fn mend(p: &mut PassingMessage<'_>) {
     let Some((start, _)) = p.text.split_once("\r\n") else { return };
     let Some((method, rest)) = start.split_once(' ').filter(|_| !start.starts_with("SIP/")) else { return };
@@ -473,7 +473,7 @@ fn mend(p: &mut PassingMessage<'_>) {
     }
 }
 
-/// Whether a message is one that the tester does not make itself: without the Via of an end of the tester, or with another besides it.
+/// Whether the tester did not make a message itself: it has no Via of an end of the tester, or another one as well.
 fn is_strange(p: &PassingMessage<'_>) -> bool {
     let head = p.text.split("\r\n\r\n").next().unwrap_or_default();
     let mut vias = head.split("SIP/2.0/").skip(1).peekable();

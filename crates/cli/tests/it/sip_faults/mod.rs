@@ -1,5 +1,5 @@
-//! Faults that a relay plants between `netrig sip conform` and servers: each is caught, and each test purpose catches at least one.
-//! FAULTS.md has the list.
+//! Faults that a relay plants between `netrig sip conform` and servers: each is detected, and each test purpose detects at
+//! least one. FAULTS.md has the list.
 
 mod faults;
 mod passing;
@@ -26,9 +26,9 @@ struct FaultSubject {
     role: &'static str,
     udp: SocketAddr,
     tcp: SocketAddr,
-    /// What the server shows without a fault, it claims.
+    /// The server claims all that it shows without a fault.
     claims: tempfile::NamedTempFile,
-    /// Held as long as it is needed.
+    /// Held for the time of the test.
     _server: ServerWithFaults,
 }
 
@@ -38,7 +38,7 @@ enum ServerWithFaults {
 }
 
 impl FaultSubject {
-    /// Kamailio as registrar, proxy or redirect server, and netrig's own user agent. `None` where Kamailio is not installed.
+    /// Kamailio as registrar, proxy or redirect server, and netrig's own user agent. `None` if Kamailio is not installed.
     fn start(role: &'static str, only: &[&str]) -> Option<Self> {
         if role == "uas" {
             let server = SipServer::start(&[
@@ -49,7 +49,7 @@ impl FaultSubject {
                 "tcp:127.0.0.1:0",
                 "--ring",
                 "1s",
-                // A call without an ACK is given up after 64 times T1.
+                // A call without an ACK is abandoned after 64 times T1.
                 "--t1",
                 "100ms",
             ]);
@@ -123,16 +123,17 @@ impl FaultSubject {
         let rows = document["purposes"].as_array().unwrap().iter();
         let verdict = |row: &Value| {
             let (id, verdict) = (row["id"].as_str()?, row["verdict"].as_str()?);
-            // A deviation from a recommendation is told as INCONC: it is no failure, and it is seen.
+            // A deviation from a recommendation is reported as INCONC: it is no failure, but it is detected.
             let is_deviation =
-                row["observation"].as_str().is_some_and(|text| text.starts_with("recommended only"));
+                row["observation"].as_str().is_some_and(|text| text.starts_with("only recommended"));
             Some((id.to_owned(), if is_deviation { "FAIL" } else { verdict }.to_owned()))
         };
         rows.filter_map(verdict).collect()
     }
 }
 
-/// Ids that passed without the fault, and fail with it. One that can no longer be carried out, or has no verdict, has caught nothing.
+/// Ids that passed without the fault, and fail with it. A purpose that cannot be carried out any more, or has no verdict, has
+/// detected nothing.
 fn caught(without: &Verdicts, with: &Verdicts) -> BTreeSet<String> {
     let is = |verdicts: &Verdicts, id: &str, wanted: &str| {
         verdicts.get(id).is_some_and(|verdict| verdict == wanted)
@@ -140,7 +141,7 @@ fn caught(without: &Verdicts, with: &Verdicts) -> BTreeSet<String> {
     without.keys().filter(|id| is(without, id, "PASS") && is(with, id, "FAIL")).cloned().collect()
 }
 
-/// A fault of a registrar, and a purpose that catches it.
+/// A fault of a registrar, and a purpose that detects it.
 const OF_REGISTRARS: &[(&str, &str)] = &[
     ("nothing-again", "REG-WAY-05"),
     ("no-to-tag", "REG-MSG-03"),
@@ -281,7 +282,7 @@ mod validate {
 
     const RUNS_WITHOUT_FAULT: usize = 3;
 
-    /// The verdicts of purposes that pass in each of these runs; it tells those that pass in some.
+    /// The verdicts of purposes that pass in each of these runs; prints those that pass only in some.
     fn steady(runs: impl Iterator<Item = Verdicts>) -> Verdicts {
         let runs: Vec<Verdicts> = runs.collect();
         let passes = |run: &Verdicts, id: &str| run.get(id).is_some_and(|verdict| verdict == "PASS");
@@ -304,7 +305,7 @@ mod validate {
         let mut idle = BTreeSet::new();
         for role in ROLES {
             let Some(subject) = FaultSubject::start(role, &[]) else { return };
-            // A purpose that fails now and then by itself would seem to catch any fault.
+            // A purpose that fails occasionally by itself would seem to detect any fault.
             let datagrams = steady((0..RUNS_WITHOUT_FAULT).map(|_| subject.over_datagrams(None, &[])));
             let connections = steady((0..RUNS_WITHOUT_FAULT).map(|_| subject.over_connections("none", &[])));
             let mut passing: BTreeSet<String> = datagrams.keys().chain(connections.keys()).cloned().collect();
@@ -317,7 +318,7 @@ mod validate {
                 let without = if is_of_connections { &connections } else { &datagrams };
                 let mut found = caught(without, &subject.with_fault(fault, &[]));
                 if !found.is_empty() {
-                    // Once more, alone: it was the fault and not the moment.
+                    // Once more, alone: the fault is the cause, and not the time.
                     let ids: Vec<&str> = found.iter().map(String::as_str).collect();
                     let again = caught(without, &subject.with_fault(fault, &ids));
                     found.retain(|id| again.contains(id));

@@ -1,10 +1,10 @@
-//! A message on its way through the relay, and what may be done to it.
+//! A message in the relay, and the changes to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a relay remembers while a fault is planted.
+/// The relay's state for a planted fault.
 #[derive(Debug, Default)]
 pub struct FaultMemory {
     /// Messages to the tester so far.
@@ -15,7 +15,7 @@ pub struct FaultMemory {
     pub with_credentials: BTreeSet<String>,
     /// Branches of requests within a dialog.
     pub within_dialogs: BTreeSet<String>,
-    /// Which end of the tester the first INVITE of a Call-ID went to.
+    /// The end of the tester that got the first INVITE of a Call-ID.
     pub first_callee: BTreeMap<String, SocketAddr>,
     /// The first Contact of the tester in each Call-ID.
     pub first_contact: BTreeMap<String, String>,
@@ -23,32 +23,32 @@ pub struct FaultMemory {
     pub dead: BTreeSet<SocketAddr>,
     /// Contacts of all registrations.
     pub contacts: BTreeSet<String>,
-    /// Messages that were given something of their own.
+    /// Messages that got a unique value.
     pub count: u32,
 }
 
-/// A message on its way. Each byte of it is a letter of `text` (ISO 8859-1), so that what is no UTF-8 passes unchanged.
+/// A message in transit. Each byte of it is a letter of `text` (ISO 8859-1), so text that is not UTF-8 passes unchanged.
 #[derive(Debug)]
 pub struct PassingMessage<'a> {
     /// From the server to the tester, or the other way.
     pub to_tester: bool,
     /// The end of the tester.
     pub tester: SocketAddr,
-    /// The server's address, as it stands in messages.
+    /// The server's address, as it occurs in messages.
     pub server: SocketAddr,
     pub text: String,
     pub memory: &'a mut FaultMemory,
-    /// It goes nowhere.
+    /// It is dropped.
     pub is_dropped: bool,
-    /// It waits so long.
+    /// It waits for this time.
     pub delay: Duration,
-    /// It goes to the port behind the tester's.
+    /// It goes to the port after the tester's.
     pub to_next_port: bool,
-    /// What goes besides it, after so long.
+    /// Additional messages, each with its delay.
     pub copies: Vec<(Duration, String)>,
-    /// What goes to the end of the tester whose Via is the last.
+    /// Messages to the end of the tester with the last Via.
     pub to_caller: Option<String>,
-    /// What goes to the end of the tester that its Request-URI names.
+    /// Messages to the end of the tester that its Request-URI names.
     pub to_contact: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl PassingMessage<'_> {
         self.head().1.get(2..).unwrap_or_default().to_owned()
     }
 
-    /// Each header field of this name is replaced, or taken out.
+    /// Each header field of this name is replaced, or removed.
     pub fn edit(&mut self, name: &str, change: impl Fn(&str) -> Option<String>) {
         let (head, rest) = self.head();
         let edited: String = head

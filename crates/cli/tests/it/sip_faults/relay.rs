@@ -1,7 +1,7 @@
 //! A relay between the tester and a server that plants one fault.
 //!
-//! Each end of the tester has a socket of the relay towards the server. Addresses in messages are rewritten on the way, so that what the
-//! server sends to a contact comes along the relay as well.
+//! Each end of the tester has a socket of the relay towards the server. The relay rewrites addresses in messages, so the
+//! server's messages to a contact pass the relay as well.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::faults::PlantedFault;
 use super::passing::{FaultMemory, PassingMessage};
 
-/// Longest wait before the relay looks whether it is to end.
+/// The longest wait before the relay checks whether it must end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs until it is dropped.
@@ -24,7 +24,7 @@ pub struct FaultyRelay {
 }
 
 impl FaultyRelay {
-    /// Over UDP. Without a fault it passes everything on.
+    /// Over UDP. Without a fault it forwards everything.
     pub fn over_datagrams(server: SocketAddr, fault: Option<&'static PlantedFault>) -> Self {
         let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = front.local_addr().unwrap();
@@ -67,10 +67,10 @@ impl Drop for FaultyRelay {
     }
 }
 
-/// A message that waits.
+/// A waiting message.
 struct DelayedMessage {
     due: Instant,
-    /// The socket that it goes from: that of an end of the tester, or the front.
+    /// Its source socket: that of an end of the tester, or the front.
     from: Option<usize>,
     to: SocketAddr,
     bytes: Vec<u8>,
@@ -114,7 +114,7 @@ impl RelayedDatagrams {
             let due: Vec<DelayedMessage> = due;
             for DelayedMessage { from, to, bytes, .. } in due {
                 let socket = from.map_or(&self.front, |end| &self.ends[end].1);
-                // Where nobody listens the message is lost, as it would be without a relay.
+                // Without a listener the message is lost, as it would be without a relay.
                 let _ = socket.send_to(&bytes, to);
             }
             if is_idle {
@@ -215,7 +215,8 @@ impl RelayedDatagrams {
     }
 }
 
-/// Each port behind 127.0.0.1, and behind the name that the tester gives itself, but those in the `uri` of credentials, which their response is computed over.
+/// Each port after 127.0.0.1, and after the name that the tester gives itself, except those in the `uri` of credentials, which
+/// are part of the computed response.
 fn each_port(text: &str, mut change: impl FnMut(u16) -> u16) -> String {
     let mut out = String::with_capacity(text.len());
     for (place, part) in text.split("uri=\"").enumerate() {

@@ -195,7 +195,7 @@ pub struct LoadReport {
     pub location: Option<LocationRow>,
     /// The offered load.
     pub offered: Offered,
-    /// Whether the tester itself was never the limit.
+    /// Whether the tester was never the limit.
     pub valid: bool,
     /// Reasons why not, as sentences.
     pub faults: Vec<String>,

@@ -15,7 +15,7 @@ use netrig_sip::server::{Role, Server, ServerOrder};
 use netrig_sip::transaction::Timing;
 use netrig_sip_net::server::{Limits, Names, PartitionedSockets, Sockets, SocketsOrder, Tally};
 
-/// A server that is ended with the test.
+/// A server that ends with the test.
 pub struct Running {
     /// The listening addresses.
     pub listens: Vec<(Transport, SocketAddr)>,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::observation::{Seen, TesterSeen};
+use super::observation::{StepObservation, TesterSeen};
 
 /// Bisections, in the ratio, of the interval between a sustained rate and one that was not: from a factor of 2 to one of 1.2.
 const HALVINGS: u32 = 2;
@@ -30,7 +30,7 @@ pub struct Baseline {
 
 impl Baseline {
     /// The observations of a step at this rate (per second) if the tester cannot sustain it; `None` if it can.
-    pub fn refuses(&self, rate: f64) -> Option<Seen> {
+    pub fn refuses(&self, rate: f64) -> Option<StepObservation> {
         // The tester sustained every allowed rate.
         let not_carried = self.not_carried?;
         if self.carried.is_some_and(|carried| rate <= carried) {
@@ -40,7 +40,7 @@ impl Baseline {
         let why = self.why.as_deref().unwrap_or("its answering side did not respond");
         let fault = format!("the tester alone sustained {carried}, but not {not_carried:.0}/s: {why}");
         let tester = TesterSeen { faults: vec![fault], ..TesterSeen::default() };
-        Some(Seen { tester, ..Seen::default() })
+        Some(StepObservation { tester, ..StepObservation::default() })
     }
 
     /// The baseline in a sentence. `unit` is the name of what is counted (`calls`).
@@ -60,14 +60,14 @@ impl Baseline {
 /// no socket and reads no clock.
 ///
 /// ```
-/// use netrig_sip_tester::capacity::{BaselineSearch, CallCounts, Seen};
+/// use netrig_sip_tester::capacity::{BaselineSearch, CallCounts, StepObservation};
 /// let mut search = BaselineSearch::new(100.0, (1.0, 1e6));
 /// // A tester whose own limit is 9000 calls per second.
 /// while let Some(rate) = search.next() {
 ///     let begun = (rate * BaselineSearch::SPAN_S) as u64;
 ///     let failed = if rate > 9000.0 { begun / 10 } else { 0 };
 ///     let counts = CallCounts { begun, succeeded: begun - failed, failed, ..CallCounts::default() };
-///     search.observe(&Seen { span_s: BaselineSearch::SPAN_S, counts, ..Seen::default() });
+///     search.observe(&StepObservation { span_s: BaselineSearch::SPAN_S, counts, ..StepObservation::default() });
 /// }
 /// assert_eq!(search.found().carried, Some(8409.0));
 /// ```
@@ -103,7 +103,7 @@ impl BaselineSearch {
     }
 
     /// Reports the observations of the current rate, at its end.
-    pub fn observe(&mut self, seen: &Seen) {
+    pub fn observe(&mut self, seen: &StepObservation) {
         let Some(rate) = self.rate else { return };
         match fault(rate, seen) {
             // A short disturbance of the machine is not a limit of the tester.
@@ -138,7 +138,7 @@ impl BaselineSearch {
 }
 
 /// Why the tester did not sustain a rate; `None` if it did.
-fn fault(rate: f64, seen: &Seen) -> Option<String> {
+fn fault(rate: f64, seen: &StepObservation) -> Option<String> {
     let all = [seen.unprepared.as_ref(), seen.tester.faults.first()];
     if let Some(fault) = all.into_iter().flatten().next() {
         return Some(fault.clone());

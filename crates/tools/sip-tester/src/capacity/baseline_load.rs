@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-use super::{Baseline, BaselineSearch, CallCounts, Seen, TesterSeen};
+use super::{Baseline, BaselineSearch, CallCounts, StepObservation, TesterSeen};
 use netrig_core::Duration;
 use netrig_sip::load::{CalleeAction, CalleeOrder, Scenario, Work};
 use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
@@ -29,7 +29,11 @@ pub fn find(capacity: &CapacityOrder<'_>, stop: &AtomicBool) -> Result<Option<Ba
 }
 
 /// Offers a rate to the tester's own answering side until the step ends or is interrupted. Returns the observations.
-fn offered(capacity: &CapacityOrder<'_>, rate: f64, stop: &AtomicBool) -> Result<Seen, CapacityError> {
+fn offered(
+    capacity: &CapacityOrder<'_>,
+    rate: f64,
+    stop: &AtomicBool,
+) -> Result<StepObservation, CapacityError> {
     let mut order = (capacity.load)(rate, BaselineSearch::SPAN_S, None)?;
     if order.plan.work == Work::ReRegister {
         order.plan.users = ((rate * USERS_PER_RATE) as u32).max(FEWEST_USERS);
@@ -50,10 +54,10 @@ fn offered(capacity: &CapacityOrder<'_>, rate: f64, stop: &AtomicBool) -> Result
     let (answering, is_over, carrier) =
         (answering(&order, challenges), AtomicBool::new(false), order.carrier.clone());
     let report = std::thread::scope(|scope| {
-        let (told, ready) = channel();
+        let (opened, ready) = channel();
         let answers = scope.spawn(|| {
-            let told = told;
-            answer(&carrier, ([127, 0, 0, 1], 0).into(), answering, |at| _ = told.send(at), &is_over)
+            let opened = opened;
+            answer(&carrier, ([127, 0, 0, 1], 0).into(), answering, |at| _ = opened.send(at), &is_over)
         });
         let report = ready.recv().ok().map(|target| {
             (order.target, order.local, order.local_port) = (target, None, 0);
@@ -69,8 +73,10 @@ fn offered(capacity: &CapacityOrder<'_>, rate: f64, stop: &AtomicBool) -> Result
     match report {
         Ok(report) => Ok(seen(&order, &report)),
         // No server refused the users: the answering side was too slow.
-        Err(LoadError::Preparation { why, .. }) => Ok(Seen { unprepared: Some(why), ..Seen::default() }),
-        Err(LoadError::Interrupted) => Ok(Seen::default()),
+        Err(LoadError::Preparation { why, .. }) => {
+            Ok(StepObservation { unprepared: Some(why), ..StepObservation::default() })
+        }
+        Err(LoadError::Interrupted) => Ok(StepObservation::default()),
         Err(error) => Err(error.into()),
     }
 }
@@ -89,7 +95,7 @@ fn answering(order: &LoadOrder, challenges: bool) -> Answering {
 }
 
 /// The observations of a load.
-fn seen(order: &LoadOrder, report: &LoadReport) -> Seen {
+fn seen(order: &LoadOrder, report: &LoadReport) -> StepObservation {
     let counts = report.outcome(order.plan.work.what()).map(|own| CallCounts {
         begun: own.begun,
         succeeded: own.succeeded,
@@ -98,5 +104,10 @@ fn seen(order: &LoadOrder, report: &LoadReport) -> Seen {
         ..CallCounts::default()
     });
     let tester = TesterSeen { faults: report.faults.clone(), ..TesterSeen::default() };
-    Seen { span_s: BaselineSearch::SPAN_S, counts: counts.unwrap_or_default(), tester, ..Seen::default() }
+    StepObservation {
+        span_s: BaselineSearch::SPAN_S,
+        counts: counts.unwrap_or_default(),
+        tester,
+        ..StepObservation::default()
+    }
 }

@@ -131,9 +131,9 @@ fn stalls(journal: &SearchJournal) -> Option<CauseFound> {
     let is_spoilt = |step: &&StepRecord| matches!(step.decision.reason, StepReason::Stalled { .. });
     let repeated = journal.steps().filter(is_spoilt).count() as u64;
     let sum = |of: fn(&StepRecord) -> f64| journal.steps().map(of).sum::<f64>();
-    let is_told = repeated > 0 || sum(|step| step.stalls.total_s) > STALLED * sum(|step| step.span_s);
+    let is_relevant = repeated > 0 || sum(|step| step.stalls.total_s) > STALLED * sum(|step| step.span_s);
     let cause = CapacityCause::Stalls { count, longest_s, repeated };
-    (count > 0 && is_told).then_some(CauseFound { cause, rate: None, dropped: 0, receive_buffer: 0 })
+    (count > 0 && is_relevant).then_some(CauseFound { cause, rate: None, dropped: 0, receive_buffer: 0 })
 }
 
 impl CapacityCause {

@@ -4,8 +4,8 @@
 use super::decision::StepReason;
 use super::procedure::{NextAction, Procedure};
 use super::settings::{DesignObjective, SearchSettings};
-use super::step::Purpose;
-use super::verdict::{CapacityEstimate, Verdict};
+use super::step::StepPurpose;
+use super::verdict::{CapacityEstimate, CapacityVerdict};
 
 #[derive(Debug)]
 pub(super) struct DesignObjectiveProcedure {
@@ -14,7 +14,7 @@ pub(super) struct DesignObjectiveProcedure {
     rate: f64,
     met: Option<f64>,
     steps: u32,
-    verdict: Option<Verdict>,
+    verdict: Option<CapacityVerdict>,
 }
 
 impl DesignObjectiveProcedure {
@@ -24,19 +24,23 @@ impl DesignObjectiveProcedure {
         Self { settings: settings.clone(), increment, rate, met: None, steps: 0, verdict: None }
     }
 
-    fn met(&mut self) -> Option<Verdict> {
+    fn met(&mut self) -> Option<CapacityVerdict> {
         self.met = Some(self.rate);
         if self.rate >= self.settings.highest {
-            return Some(Verdict::MoreThan { rate: self.rate });
+            return Some(CapacityVerdict::MoreThan { rate: self.rate });
         }
         self.rate = (self.rate + self.increment).min(self.settings.highest);
         let (passed, steps) = (self.met, self.steps);
-        (steps >= self.settings.most_steps).then_some(Verdict::Unsettled { passed, failed: None, steps })
+        (steps >= self.settings.most_steps).then_some(CapacityVerdict::Unsettled {
+            passed,
+            failed: None,
+            steps,
+        })
     }
 
-    fn missed(&self) -> Verdict {
-        let Some(passed) = self.met else { return Verdict::LessThan { rate: self.rate } };
-        Verdict::Capacity(CapacityEstimate::between(passed, Some(self.rate), u64::from(self.steps)))
+    fn missed(&self) -> CapacityVerdict {
+        let Some(passed) = self.met else { return CapacityVerdict::LessThan { rate: self.rate } };
+        CapacityVerdict::Capacity(CapacityEstimate::between(passed, Some(self.rate), u64::from(self.steps)))
     }
 }
 
@@ -44,7 +48,7 @@ impl Procedure for DesignObjectiveProcedure {
     fn wanted(&self) -> NextAction {
         match &self.verdict {
             Some(verdict) => NextAction::Finished(verdict.clone()),
-            None => NextAction::Step { rate: self.rate, purpose: Purpose::Load },
+            None => NextAction::Step { rate: self.rate, purpose: StepPurpose::Load },
         }
     }
 
@@ -55,7 +59,7 @@ impl Procedure for DesignObjectiveProcedure {
 
     fn limited(&mut self, reason: &StepReason) {
         let why = reason.clone();
-        self.verdict = Some(Verdict::TesterLimit { rate: self.rate, carried: self.met, why });
+        self.verdict = Some(CapacityVerdict::TesterLimit { rate: self.rate, carried: self.met, why });
     }
 
     fn drained(&mut self) {}

@@ -1,10 +1,10 @@
-//! A search as people and programs read it.
+//! The result of a search as text and as JSON.
 
 use std::fmt::Write as _;
 
 use super::{
-    Baseline, CAPACITY_FORMAT, CapacityCause, CauseFound, Mode, Rfc7502Form, SearchJournal, StepRecord,
-    Verdict, causes,
+    Baseline, CAPACITY_FORMAT, CapacityCause, CapacityVerdict, CauseFound, Mode, Rfc7502Form, SearchJournal,
+    StepRecord, causes,
 };
 use crate::conformance::GateReport;
 use netrig_core::number::counted;
@@ -30,21 +30,21 @@ pub fn step_text(record: &StepRecord) -> String {
 /// The result of a search.
 #[derive(Clone, Copy)]
 pub struct SearchEnd<'a> {
-    /// How the server kept to the rules before, if that was asked for.
+    /// The conformance of the server before the search, if it was tested.
     pub gate: Option<&'a GateReport>,
     /// All steps.
     pub journal: &'a SearchJournal,
     /// Tester limit, if it was measured.
     pub baseline: Option<&'a Baseline>,
     /// `None` if the search was interrupted.
-    pub verdict: Option<&'a Verdict>,
+    pub verdict: Option<&'a CapacityVerdict>,
     /// Settings of the tester's host that may have spoilt the search.
     pub notes: &'a [String],
     /// Messages that were kept.
     pub messages: Option<&'a KeptMessages>,
 }
 
-/// All that was found.
+/// The whole result as text.
 pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) -> String {
     let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
     let unit = order.unit();
@@ -53,11 +53,11 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
     for line in gate.into_iter().flat_map(GateReport::lines) {
         let _ = writeln!(text, "  {line}");
     }
-    if let Some(details) = verdict.and_then(Verdict::details) {
+    if let Some(details) = verdict.and_then(CapacityVerdict::details) {
         let _ = writeln!(text, "  {details}");
     }
     let CapacityOrder { statistic, success, .. } = order;
-    let is_answered = !matches!(verdict, Some(Verdict::Unanswered { .. }));
+    let is_answered = !matches!(verdict, Some(CapacityVerdict::Unanswered { .. }));
     if matches!(order.settings.mode, Mode::Sequential(_)) && is_answered {
         let _ = writeln!(
             text,
@@ -75,7 +75,7 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
     if is_verbose {
         let weak = journal.by_share();
         if weak > 0 {
-            let _ = writeln!(text, "  steps decided by less evidence than was asked for: {weak}");
+            let _ = writeln!(text, "  steps decided by less evidence than required: {weak}");
         }
         for record in journal.steps() {
             let _ = writeln!(text, "  {}", step_text(record));
@@ -90,17 +90,17 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
     text
 }
 
-/// What was found, and what ended it, in a line.
-fn sentence(journal: &SearchJournal, verdict: Option<&Verdict>, unit: &str) -> String {
+/// The result and its cause, in a line.
+fn sentence(journal: &SearchJournal, verdict: Option<&CapacityVerdict>, unit: &str) -> String {
     let Some(verdict) = verdict else { return "interrupted".to_owned() };
     let mut text = verdict.sentence(unit);
-    if matches!(verdict, Verdict::Unanswered { .. }) {
+    if matches!(verdict, CapacityVerdict::Unanswered { .. }) {
         return text;
     }
     for found in causes(journal) {
         let what = match found.cause {
-            CapacityCause::Stalls { .. } => "What disturbed it",
-            _ => "What ended it",
+            CapacityCause::Stalls { .. } => "Disturbed by",
+            _ => "Limited by",
         };
         let _ = write!(text, ". {what}: {found}");
     }
@@ -127,34 +127,34 @@ fn form(
     }
 }
 
-/// What a search for a capacity has found.
+/// The result of a search for a capacity.
 #[derive(Serialize, JsonSchema)]
 pub struct CapacityDocument<'a> {
     /// The version of the document.
     format: u32,
-    /// What was tested, as it was typed.
+    /// The target, as typed.
     target: &'a str,
     /// What is counted: `calls`, `registrations`, `redirects`, `requests`, `subscriptions`.
     unit: &'static str,
-    /// What was offered, but for the rate.
+    /// What was offered, except for the rate.
     offered: Offered,
-    /// How the server kept to the rules of basic calls and registrations before the search, if that was asked for.
+    /// The conformance to the rules of basic calls and registrations before the search, if it was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     conformance: Option<&'a GateReport>,
-    /// Per second, if it is a number.
+    /// The capacity per second, if it is a number.
     capacity: Option<f64>,
-    /// What was found, in a sentence.
+    /// The result, in a sentence.
     sentence: String,
-    /// The same for programs; nothing if it was interrupted.
-    verdict: Option<&'a Verdict>,
-    /// What limited the server in the steps that failed, as far as this host's kernel shows it; then stalls of the machine.
+    /// The result for programs; absent if the search was interrupted.
+    verdict: Option<&'a CapacityVerdict>,
+    /// What limited the server in the failed steps, as far as the kernel of this host shows it; then stalls of the machine.
     causes: Vec<CauseFound>,
-    /// What may have spoilt the search: settings of the tester's host, with the command that changes them.
+    /// Settings of the tester's host that may have spoilt the search, with the command that changes them.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
-    /// What the tester carries against itself.
+    /// The tester's limit.
     baseline: Option<&'a Baseline>,
-    /// The report of RFC 7502, if its algorithm was asked for.
+    /// The report of RFC 7502, if its algorithm was used.
     rfc7502: Option<Rfc7502Form>,
     /// Messages that were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ pub struct CapacityDocument<'a> {
 }
 
 impl<'a> CapacityDocument<'a> {
-    /// The document of a search; `offered` is what its steps offer but for the rate.
+    /// The document of a search; `offered` is what its steps offer, except for the rate.
     pub fn new(order: &'a CapacityOrder<'_>, offered: Offered, end: SearchEnd<'a>) -> Self {
         let SearchEnd { gate, journal, baseline, verdict, notes, messages } = end;
         let unit = order.unit();
@@ -174,7 +174,7 @@ impl<'a> CapacityDocument<'a> {
             unit,
             offered,
             conformance: gate,
-            capacity: verdict.and_then(Verdict::rate),
+            capacity: verdict.and_then(CapacityVerdict::rate),
             sentence: sentence(journal, verdict, unit),
             causes: causes(journal),
             verdict,

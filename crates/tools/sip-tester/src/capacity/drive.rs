@@ -3,17 +3,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Baseline, BaselineSearch, CapacitySearch, Drain, LoadStep, Mode, Order, Seen, Verdict};
+use super::{
+    Baseline, BaselineSearch, CapacitySearch, CapacityVerdict, DriverOrder, LoadStep, Mode, StepObservation,
+    StepPause,
+};
 use netrig_sip_net::load::{LoadOrder, Steering};
 
 use super::document::step_text;
 use super::journal_file;
 use super::order::{CapacityError, CapacityOrder};
-use super::sight::Sight;
+use super::step_watch::StepWatch;
 use super::{baseline_load, offer};
 use crate::watchers::Watchers;
 
-/// How often a pause between steps looks whether it is interrupted.
+/// Time between two checks for an interruption during a pause.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A search over the network.
@@ -29,17 +32,17 @@ pub struct SearchDrive<'a> {
 }
 
 impl<'a> SearchDrive<'a> {
-    /// A search from its beginning or from where its journal ends.
+    /// A search from its beginning, or from the end of its journal.
     ///
     /// # Errors
-    /// If the settings cannot be, or the journal is of another search.
+    /// If a setting is outside its range, or the journal belongs to another search.
     pub fn new(order: &'a CapacityOrder<'a>) -> Result<Self, CapacityError> {
         let (search, baseline) =
             journal_file::begun(order.journal.as_deref(), &order.asked, order.settings.clone())?;
         Ok(Self { order, search, baseline, notes: Vec::new(), since: Instant::now() })
     }
 
-    /// The search itself.
+    /// The search.
     pub const fn search(&self) -> &CapacitySearch {
         &self.search
     }
@@ -54,7 +57,8 @@ impl<'a> SearchDrive<'a> {
         &self.notes
     }
 
-    /// Does what the search orders, with the messages of all steps to the taps of `steering`, until it is finished; `None` if it was interrupted.
+    /// Does what the search orders until it is finished. The taps of `steering` get the messages of all steps. `None` if it was
+    /// interrupted.
     ///
     /// # Errors
     /// If a load cannot be carried out or the journal cannot be written.
@@ -63,16 +67,16 @@ impl<'a> SearchDrive<'a> {
         first: &LoadOrder,
         steering: Steering<'_>,
         watchers: &Watchers,
-    ) -> Result<Option<Verdict>, CapacityError> {
+    ) -> Result<Option<CapacityVerdict>, CapacityError> {
         let stop = steering.stop;
-        let mut sight = Sight::open(first).map_err(CapacityError::Watch)?;
+        let mut watch = StepWatch::open(first).map_err(CapacityError::Watch)?;
         self.since = Instant::now();
         let target = &self.order.target;
         loop {
             match self.search.next() {
-                Order::Finished(verdict) => return Ok(Some(verdict)),
-                Order::Drain(drain) => {
-                    let title = format!("{target}: left alone for {} s{}", drain.span_s, self.left());
+                DriverOrder::Finished(verdict) => return Ok(Some(verdict)),
+                DriverOrder::Drain(drain) => {
+                    let title = format!("{target}: no load for {} s{}", drain.span_s, self.left());
                     watchers.show(|state| state.title = title);
                     if !is_silent(drain, stop) {
                         return Ok(None);
@@ -80,11 +84,11 @@ impl<'a> SearchDrive<'a> {
                     self.search.drained();
                     self.since = Instant::now();
                 }
-                Order::Step(step) => {
+                DriverOrder::Step(step) => {
                     if !self.has_baseline(&step, stop, watchers)? {
                         return Ok(None);
                     }
-                    let Some(mut seen) = self.offered(&step, (steering, watchers, &mut sight))? else {
+                    let Some(mut seen) = self.offered(&step, (steering, watchers, &mut watch))? else {
                         return Ok(None);
                     };
                     seen.took_s = self.since.elapsed().as_secs_f64();
@@ -101,12 +105,12 @@ impl<'a> SearchDrive<'a> {
         }
     }
 
-    /// What was seen of a step; `None` if it was interrupted.
+    /// The observations of a step; `None` if it was interrupted.
     fn offered(
         &mut self,
         step: &LoadStep,
-        (steering, watchers, sight): (Steering<'_>, &Watchers, &mut Sight),
-    ) -> Result<Option<Seen>, CapacityError> {
+        (steering, watchers, watch): (Steering<'_>, &Watchers, &mut StepWatch),
+    ) -> Result<Option<StepObservation>, CapacityError> {
         if let Some(refused) = self.baseline.as_ref().and_then(|baseline| baseline.refuses(step.rate)) {
             return Ok(Some(refused));
         }
@@ -119,11 +123,11 @@ impl<'a> SearchDrive<'a> {
                 notes.extend_from_slice(warnings);
             }
         };
-        offer::offer(self.order, (step, title), &mut self.search, (steering, watchers, sight), warn)
+        offer::offer(self.order, (step, title), &mut self.search, (steering, watchers, watch), warn)
     }
 
-    /// Looks for what the tester carries against itself before a step, once the server has answered and if it may matter; false if it
-    /// was interrupted.
+    /// Measures the tester's limit before a step, once the server has answered and if it may matter. False if it was
+    /// interrupted.
     fn has_baseline(
         &mut self,
         step: &LoadStep,
@@ -135,26 +139,26 @@ impl<'a> SearchDrive<'a> {
         if is_slow || self.baseline.is_some() || self.search.steps() == 0 {
             return Ok(true);
         }
-        let title = format!("{}: what the tester carries against itself", self.order.target);
+        let title = format!("{}: measuring the tester's limit", self.order.target);
         watchers.show(|state| state.title = title);
         self.baseline = baseline_load::find(self.order, stop)?;
         let unit = self.order.unit();
-        let said = self.baseline.as_ref().map(|baseline| baseline.sentence(unit));
-        if let Some(said) = &said {
-            watchers.say(|| said.clone());
+        let sentence = self.baseline.as_ref().map(|baseline| baseline.sentence(unit));
+        if let Some(sentence) = &sentence {
+            watchers.say(|| sentence.clone());
         }
-        Ok(said.is_some())
+        Ok(sentence.is_some())
     }
 
-    /// How much of the time for the search is left, as the end of a line.
+    /// The remaining time of the search, as the end of a line.
     fn left(&self) -> String {
         let left = self.search.left_s().map(|left| (left - self.since.elapsed().as_secs_f64()).max(0.0));
         left.map(|left| format!("; {left:.0} s left")).unwrap_or_default()
     }
 }
 
-/// Offers nothing for a while; whether it was let.
-fn is_silent(drain: Drain, stop: &AtomicBool) -> bool {
+/// Offers nothing for a while; false if interrupted.
+fn is_silent(drain: StepPause, stop: &AtomicBool) -> bool {
     let end = Instant::now() + Duration::from_secs_f64(drain.span_s);
     while !stop.load(Ordering::Relaxed) {
         let left = end.saturating_duration_since(Instant::now());

@@ -11,8 +11,8 @@ use netrig_stats::fit::pass_curve;
 use super::decision::StepReason;
 use super::procedure::{NextAction, Procedure};
 use super::settings::{SearchSettings, Sequential};
-use super::step::{Drain, Purpose};
-use super::verdict::{CapacityEstimate, HeldRate, Verdict};
+use super::step::{StepPause, StepPurpose};
+use super::verdict::{CapacityEstimate, CapacityVerdict, HeldRate};
 
 /// Failed long steps that show that the server sustains its rate for seconds only.
 const UNHELD: usize = 2;
@@ -68,8 +68,8 @@ enum Recovering {
 
 #[derive(Debug)]
 enum NextTrial {
-    Step(f64, Purpose),
-    End(Verdict),
+    Step(f64, StepPurpose),
+    End(CapacityVerdict),
 }
 
 impl SequentialProcedure {
@@ -83,7 +83,7 @@ impl SequentialProcedure {
             count: 0,
             spent_s: 0.0,
             held: None,
-            next: NextTrial::Step(settings.start, Purpose::Ramp),
+            next: NextTrial::Step(settings.start, StepPurpose::Ramp),
         }
     }
 
@@ -115,7 +115,7 @@ impl SequentialProcedure {
         let of = |passed: bool| counted.iter().filter(move |step| step.1 == passed).map(|step| step.0);
         let (highest_passed, lowest_failed) = (of(true).reduce(f64::max), of(false).reduce(f64::min));
         match (highest_passed, lowest_failed) {
-            (None, None) if self.ceiling.is_none() => NextTrial::Step(self.settings.start, Purpose::Ramp),
+            (None, None) if self.ceiling.is_none() => NextTrial::Step(self.settings.start, StepPurpose::Ramp),
             (Some(passed), None) => self.above(passed),
             (None, failed) => self.below(failed),
             (Some(passed), Some(_)) => self.between(&counted, passed),
@@ -130,17 +130,17 @@ impl SequentialProcedure {
             let is_apart = *ceiling > passed * (1.0 + self.sequential.precision);
             let is_between = middle > passed && middle < *ceiling && is_apart;
             return match self.is_time_up() {
-                false if is_between => NextTrial::Step(middle, Purpose::Between),
+                false if is_between => NextTrial::Step(middle, StepPurpose::Between),
                 _ => NextTrial::End(tester_limit(*ceiling, Some(passed), why)),
             };
         }
         match self.held {
             Some(held) if held.rate >= passed && passed >= highest => {
-                NextTrial::End(Verdict::MoreThan { rate: passed })
+                NextTrial::End(CapacityVerdict::MoreThan { rate: passed })
             }
             _ if self.is_time_up() && passed < highest => NextTrial::End(self.unsettled()),
-            _ if passed >= highest => NextTrial::Step(passed, Purpose::Confirmation),
-            _ => NextTrial::Step(tidy(passed * self.sequential.factor).min(highest), Purpose::Ramp),
+            _ if passed >= highest => NextTrial::Step(passed, StepPurpose::Confirmation),
+            _ => NextTrial::Step(tidy(passed * self.sequential.factor).min(highest), StepPurpose::Ramp),
         }
     }
 
@@ -152,7 +152,7 @@ impl SequentialProcedure {
         if bound <= lowest {
             return NextTrial::End(match &self.ceiling {
                 Some((ceiling, why)) if failed.is_none() => tester_limit(*ceiling, None, why),
-                _ => Verdict::LessThan { rate: bound },
+                _ => CapacityVerdict::LessThan { rate: bound },
             });
         }
         if self.is_time_up() {
@@ -161,9 +161,9 @@ impl SequentialProcedure {
         match self.is_long_only() {
             true => {
                 let rate = tidy(bound / (1.0 + self.sequential.precision / 2.0)).max(lowest);
-                NextTrial::Step(rate, Purpose::Confirmation)
+                NextTrial::Step(rate, StepPurpose::Confirmation)
             }
-            false => NextTrial::Step(tidy(bound / self.sequential.factor).max(lowest), Purpose::Ramp),
+            false => NextTrial::Step(tidy(bound / self.sequential.factor).max(lowest), StepPurpose::Ramp),
         }
     }
 
@@ -176,7 +176,7 @@ impl SequentialProcedure {
         if !is_time_up && failed.len() == 1 && !self.is_long_only() {
             // A single failure may be due to chance. A later pass at a rate as high shows that it was.
             return match passed >= highest_failed {
-                false => NextTrial::Step(highest_failed, Purpose::Recheck),
+                false => NextTrial::Step(highest_failed, StepPurpose::Recheck),
                 true => self.above(passed),
             };
         }
@@ -194,9 +194,9 @@ impl SequentialProcedure {
         if !is_time_up && (!is_narrow || !is_shown) {
             let rate = tidy(if is_narrow { high } else { (low * high).sqrt() }).clamp(lowest, highest);
             let purpose = match () {
-                () if self.is_long_only() => Purpose::Confirmation,
-                () if is_narrow => Purpose::UpperEnd,
-                () => Purpose::Between,
+                () if self.is_long_only() => StepPurpose::Confirmation,
+                () if is_narrow => StepPurpose::UpperEnd,
+                () => StepPurpose::Between,
             };
             return match &self.ceiling {
                 Some((ceiling, why)) if rate >= *ceiling => {
@@ -208,9 +208,9 @@ impl SequentialProcedure {
         let is_late = self.spent_s + self.sequential.confirm_s > self.sequential.within_s;
         match self.held {
             None if !is_late && self.count < self.settings.most_steps => {
-                NextTrial::Step(tidy(low).clamp(lowest, highest), Purpose::Confirmation)
+                NextTrial::Step(tidy(low).clamp(lowest, highest), StepPurpose::Confirmation)
             }
-            held => NextTrial::End(Verdict::Capacity(CapacityEstimate {
+            held => NextTrial::End(CapacityVerdict::Capacity(CapacityEstimate {
                 rate: curve.most.value,
                 low,
                 high,
@@ -223,10 +223,10 @@ impl SequentialProcedure {
         }
     }
 
-    fn unsettled(&self) -> Verdict {
+    fn unsettled(&self) -> CapacityVerdict {
         let of =
             |passed: bool| self.steps.iter().filter(move |step| step.passed == passed).map(|step| step.rate);
-        Verdict::Unsettled {
+        CapacityVerdict::Unsettled {
             passed: of(true).reduce(f64::max),
             failed: of(false).reduce(f64::min),
             steps: self.count,
@@ -252,7 +252,7 @@ impl SequentialProcedure {
             false => Recovering::Rest { after, span_s, spent_s: spent_s + span_s },
         };
         self.next = match !passed && is_over {
-            true => NextTrial::End(Verdict::NotRecovered { after, waited_s: spent_s }),
+            true => NextTrial::End(CapacityVerdict::NotRecovered { after, waited_s: spent_s }),
             false => self.aim(),
         };
     }
@@ -269,10 +269,12 @@ impl Procedure for SequentialProcedure {
             return NextAction::Finished(verdict.clone());
         }
         match (self.recovering, self.known_good()) {
-            (Recovering::Rest { after, span_s, .. }, _) => return NextAction::Drain(Drain { span_s, after }),
+            (Recovering::Rest { after, span_s, .. }, _) => {
+                return NextAction::Drain(StepPause { span_s, after });
+            }
             (Recovering::Probe { .. }, Some(good)) => {
                 let rate = tidy(self.sequential.recovery.share * good).max(0.001);
-                return NextAction::Step { rate, purpose: Purpose::Recovery };
+                return NextAction::Step { rate, purpose: StepPurpose::Recovery };
             }
             _ => {}
         }
@@ -289,7 +291,7 @@ impl Procedure for SequentialProcedure {
             self.probed(passed);
             return;
         }
-        let is_long = purpose == Purpose::Confirmation;
+        let is_long = purpose == StepPurpose::Confirmation;
         self.steps.push(CountedStep { rate, passed, is_long });
         if is_long && passed {
             self.held =
@@ -344,8 +346,8 @@ impl Procedure for SequentialProcedure {
     }
 }
 
-fn tester_limit(rate: f64, carried: Option<f64>, reason: &StepReason) -> Verdict {
-    Verdict::TesterLimit { rate, carried, why: reason.clone() }
+fn tester_limit(rate: f64, carried: Option<f64>, reason: &StepReason) -> CapacityVerdict {
+    CapacityVerdict::TesterLimit { rate, carried, why: reason.clone() }
 }
 
 /// Rounds a rate for display: whole above 100 per second, with few digits below.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::SearchJournal;
 use super::settings::Mode;
-use super::verdict::Verdict;
+use super::verdict::CapacityVerdict;
 
 /// The reporting format of RFC 7502, sections 5.1 to 5.3. A field that does not apply or is unknown is `None` and is shown as `-`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,15 +70,17 @@ impl Rfc7502Form {
     }
 
     /// The text of a verdict for a rate of the form; words if it is not a number.
-    pub fn measured(verdict: &Verdict) -> String {
+    pub fn measured(verdict: &CapacityVerdict) -> String {
         match verdict {
-            Verdict::Capacity(capacity) => format!("{}", (capacity.rate * 10.0).round() / 10.0),
-            Verdict::MoreThan { rate } => format!("more than {rate}"),
-            Verdict::LessThan { rate } => format!("less than {rate}"),
-            Verdict::TesterLimit { rate, .. } => format!("not found: the tester is the limit at {rate}"),
-            Verdict::Unanswered { .. } | Verdict::NotRecovered { .. } | Verdict::Unsettled { .. } => {
-                "not found".to_owned()
+            CapacityVerdict::Capacity(capacity) => format!("{}", (capacity.rate * 10.0).round() / 10.0),
+            CapacityVerdict::MoreThan { rate } => format!("more than {rate}"),
+            CapacityVerdict::LessThan { rate } => format!("less than {rate}"),
+            CapacityVerdict::TesterLimit { rate, .. } => {
+                format!("not found: the tester is the limit at {rate}")
             }
+            CapacityVerdict::Unanswered { .. }
+            | CapacityVerdict::NotRecovered { .. }
+            | CapacityVerdict::Unsettled { .. } => "not found".to_owned(),
         }
     }
 }

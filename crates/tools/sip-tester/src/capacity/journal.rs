@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::decision::{StepDecision, StepOutcome, StepReason};
-use super::observation::{CallCounts, JudgedThreshold, Seen, ServerSeen, StallsSeen, TesterSeen};
+use super::observation::{CallCounts, JudgedThreshold, ServerSeen, StallsSeen, StepObservation, TesterSeen};
 use super::settings::{SearchSettings, SearchSettingsError};
-use super::step::{Criterion, Drain, LoadStep, Purpose};
+use super::step::{Criterion, LoadStep, StepPause, StepPurpose};
 
 /// The record of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub enum SearchEntry {
     /// Calls at one rate.
     Step(Box<StepRecord>),
     /// A pause without load.
-    Drain(Drain),
+    Drain(StepPause),
 }
 
 /// The record of a step.
@@ -33,7 +33,7 @@ pub enum SearchEntry {
 #[serde(deny_unknown_fields)]
 pub struct StepRecord {
     /// The purpose of this rate.
-    pub purpose: Purpose,
+    pub purpose: StepPurpose,
     /// Whether this was another attempt after an invalid one.
     pub again: bool,
     /// The intended rate, per second.
@@ -99,7 +99,7 @@ impl StepRecord {
     pub(super) fn new(
         settings: &SearchSettings,
         step: &LoadStep,
-        seen: &Seen,
+        seen: &StepObservation,
         decision: StepDecision,
     ) -> Self {
         let counts = seen.counts;

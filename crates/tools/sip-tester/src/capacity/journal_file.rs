@@ -1,4 +1,4 @@
-//! The file in which the steps of a search are kept.
+//! The journal file of a search.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use netrig_host::user_file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The form of the file: another when a search that goes on from an older one would do something else.
+/// The version of the file format. It rises if a search that resumes from an older file would do something else.
 const FORM: u64 = 2;
 
 /// Why a search has no journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The settings of the search cannot be.
+    /// A setting is outside its range.
     #[error(transparent)]
     Settings(#[from] SearchSettingsError),
-    /// The search cannot go on from the file.
-    #[error("the journal {}: {why}; another file begins anew", file.display())]
+    /// The search cannot resume from the file.
+    #[error("the journal {}: {why}; another file starts a new search", file.display())]
     Refused {
         /// The journal.
         file: PathBuf,
@@ -50,10 +50,10 @@ struct JournalText {
     journal: SearchJournal,
 }
 
-/// A search from its beginning, or from where its journal ends, with the limit of the tester.
+/// A search from its beginning or from the end of its journal, with the tester's limit.
 ///
 /// # Errors
-/// If the settings cannot be, or the journal is of another search.
+/// If a setting is outside its range, or the journal belongs to another search.
 pub fn begun(
     file: Option<&Path>,
     asked: &str,
@@ -65,11 +65,11 @@ pub fn begun(
     let refuse = |why: &dyn Display| JournalError::Refused { file: file.to_owned(), why: why.to_string() };
     let text = user_file::read_text(file, user_file::LONGEST_DATA).map_err(|error| refuse(&error))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
-    // The first files had no form.
+    // The first files had no version.
     let form = value.get("form").map_or(Some(1), Value::as_u64);
     if form != Some(FORM) {
         let form = form.map_or_else(|| "an unknown form".to_owned(), |form| format!("form {form}"));
-        return Err(refuse(&format!("it is of {form}, and this netrig goes on from form {FORM} only")));
+        return Err(refuse(&format!("it has {form}, and this netrig resumes from form {FORM} only")));
     }
     let JournalText { version, asked: before, baseline, journal, .. } =
         serde_json::from_value(value).map_err(|error| refuse(&error))?;
@@ -77,7 +77,7 @@ pub fn begun(
         return Err(refuse(&format!("netrig {version} wrote it")));
     }
     if before != asked {
-        return Err(refuse(&"it is of another server, or of another load"));
+        return Err(refuse(&"it belongs to another server or another load"));
     }
     let search = CapacitySearch::resume(settings, journal).map_err(|error| match error {
         ResumeError::Settings(error) => error.into(),
@@ -86,7 +86,7 @@ pub fn begun(
     Ok((search, baseline))
 }
 
-/// Writes a journal as a whole: a program that is killed leaves the previous one.
+/// Writes the whole journal: if the program is killed, the previous file stays.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -11,7 +11,7 @@
 use netrig_stats::sequential::{Judgement, ProportionTest};
 
 use super::decision::{StepDecision, StepOutcome, StepReason};
-use super::observation::{CallCounts, Seen};
+use super::observation::{CallCounts, StepObservation};
 use super::settings::{SearchSettings, Sequential, Threshold};
 use super::step::{Criterion, LoadStep};
 
@@ -40,7 +40,7 @@ pub(super) struct RunningStep {
     /// The decision during the step.
     decided: Option<StepDecision>,
     /// The last observation before the first stall of the machine, and the number of observations until then.
-    before_stall: Option<(Seen, usize)>,
+    before_stall: Option<(StepObservation, usize)>,
 }
 
 impl RunningStep {
@@ -49,7 +49,7 @@ impl RunningStep {
         &mut self,
         settings: &SearchSettings,
         step: &LoadStep,
-        seen: &Seen,
+        seen: &StepObservation,
     ) -> Option<&StepDecision> {
         self.history.push((seen.span_s, seen.counts.begun, seen.counts.open()));
         if seen.stalls.count == 0 {
@@ -74,7 +74,11 @@ impl RunningStep {
 
     /// The decision on the part of a step before the first stall of the machine, and that part. `None` if the part is shorter than
     /// the shortest step, or if the step has no sequential test. Calls that had no time to end are excluded.
-    fn before_stall(&self, settings: &SearchSettings, step: &LoadStep) -> Option<(StepDecision, Seen)> {
+    fn before_stall(
+        &self,
+        settings: &SearchSettings,
+        step: &LoadStep,
+    ) -> Option<(StepDecision, StepObservation)> {
         let (seen, looks) = self.before_stall.as_ref()?;
         let Criterion::Sequential(sequential) = &step.criterion else { return None };
         if seen.span_s < step.least_s || step.purpose.is_probe() || is_short(step, seen) {
@@ -94,8 +98,8 @@ impl RunningStep {
         self,
         settings: &SearchSettings,
         step: &LoadStep,
-        seen: &Seen,
-    ) -> (StepDecision, Option<Seen>) {
+        seen: &StepObservation,
+    ) -> (StepDecision, Option<StepObservation>) {
         if let Some(why) = &seen.unprepared {
             let reason = match seen.received {
                 Some(0) => StepReason::Unanswered { calls: 0, why: Some(why.clone()) },
@@ -123,7 +127,7 @@ impl RunningStep {
                 let stalls = seen.stalls;
                 if let Some((decision, part)) = before_stall {
                     let took_s = seen.took_s.max(seen.span_s);
-                    return (decision, Some(Seen { stalls, took_s, ..part }));
+                    return (decision, Some(StepObservation { stalls, took_s, ..part }));
                 }
                 StepDecision::invalid(StepReason::Stalled {
                     count: stalls.count,
@@ -136,7 +140,7 @@ impl RunningStep {
     }
 
     /// The decision about the server, without regard to the tester and to stalls of the machine.
-    fn judged(self, settings: &SearchSettings, step: &LoadStep, seen: &Seen) -> StepDecision {
+    fn judged(self, settings: &SearchSettings, step: &LoadStep, seen: &StepObservation) -> StepDecision {
         match (&step.criterion, &self.decided) {
             // A known failure stays, whatever the open calls do.
             (_, Some(decided)) if decided.outcome != StepOutcome::Passed => decided.clone(),
@@ -164,21 +168,21 @@ impl RunningStep {
 
 /// Whether nothing was received from the server, and it is not at work. A server that still processes an earlier load answers
 /// later.
-pub(super) fn is_unanswered(seen: &Seen) -> bool {
+pub(super) fn is_unanswered(seen: &StepObservation) -> bool {
     let is_at_work = seen.server.as_ref().is_some_and(|server| server.busiest_s > AT_WORK * server.span_s);
     !is_at_work && seen.received == Some(0) && seen.counts.begun > 0 && seen.counts.succeeded == 0
 }
 
 /// Whether stalls of the machine may explain why a step did not pass. They may, unless more calls failed than arrive until a server
 /// at nine tenths of its capacity has caught up.
-fn is_spoilt(step: &LoadStep, seen: &Seen) -> bool {
+fn is_spoilt(step: &LoadStep, seen: &StepObservation) -> bool {
     let CallCounts { failed, overdue, again, .. } = seen.counts;
     let most = CATCHING_UP * step.rate * seen.stalls.total_s;
     seen.stalls.count > 0 && (failed.max(overdue).max(again) as f64 <= most || is_short(step, seen))
 }
 
 /// Whether fewer calls were started than intended.
-fn is_short(step: &LoadStep, seen: &Seen) -> bool {
+fn is_short(step: &LoadStep, seen: &StepObservation) -> bool {
     let asked = step.rate * seen.span_s;
     let (share, deviations) = SHORT;
     let least = asked - (share * asked).max(deviations * asked.sqrt());
@@ -188,7 +192,7 @@ fn is_short(step: &LoadStep, seen: &Seen) -> bool {
 /// The decision if the tester was the limit: it offered less than intended, or it had faults and `faults_count`. Faults do not count
 /// if the step passes, because the server sustained the load, however late the tester was. A shortfall during a stall of the machine
 /// is not a fault of the tester.
-fn tester(step: &LoadStep, seen: &Seen, faults_count: bool) -> Option<StepDecision> {
+fn tester(step: &LoadStep, seen: &StepObservation, faults_count: bool) -> Option<StepDecision> {
     let is_short = is_short(step, seen);
     if !(is_short && seen.stalls.count == 0 || faults_count && !seen.tester.faults.is_empty()) {
         return None;
@@ -201,7 +205,7 @@ fn tester(step: &LoadStep, seen: &Seen, faults_count: bool) -> Option<StepDecisi
 }
 
 /// Every call must succeed: the first failure decides.
-fn clean(calls: u64, seen: &Seen) -> Option<StepDecision> {
+fn clean(calls: u64, seen: &StepObservation) -> Option<StepDecision> {
     let counts = seen.counts;
     if counts.failed > 0 {
         return Some(StepDecision::failed(StepReason::NotAll));
@@ -209,7 +213,12 @@ fn clean(calls: u64, seen: &Seen) -> Option<StepDecision> {
     (counts.begun >= calls && counts.open() == 0).then(|| StepDecision::passed(StepReason::AllSucceeded))
 }
 
-fn conclude_clean(calls: u64, settings: &SearchSettings, seen: &Seen, step: &LoadStep) -> StepDecision {
+fn conclude_clean(
+    calls: u64,
+    settings: &SearchSettings,
+    seen: &StepObservation,
+    step: &LoadStep,
+) -> StepDecision {
     let counts = seen.counts;
     if counts.failed > 0 || counts.open() > 0 {
         return StepDecision::failed(StepReason::NotAll);
@@ -223,7 +232,7 @@ fn conclude_clean(calls: u64, settings: &SearchSettings, seen: &Seen, step: &Loa
 }
 
 /// A scenario is handled inadequately if it failed, is still open, or was late.
-fn objective(share: f64, step: &LoadStep, seen: &Seen) -> StepDecision {
+fn objective(share: f64, step: &LoadStep, seen: &StepObservation) -> StepDecision {
     let counts = seen.counts;
     let calls = counts.failed + counts.open() + counts.late;
     if (calls as f64) >= share * counts.begun as f64 && calls > 0 {
@@ -236,7 +245,7 @@ fn objective(share: f64, step: &LoadStep, seen: &Seen) -> StepDecision {
 }
 
 /// The first threshold that was not met.
-fn broken(thresholds: &[Threshold], seen: &Seen) -> Option<StepReason> {
+fn broken(thresholds: &[Threshold], seen: &StepObservation) -> Option<StepReason> {
     let judged = seen.judged(thresholds).into_iter().find(|judged| !judged.kept)?;
     let Threshold { delay, statistic, most_s } = judged.threshold;
     Some(StepReason::Threshold { delay, statistic, was_s: judged.was_s?, most_s })
@@ -247,7 +256,7 @@ struct StepLook<'a> {
     settings: &'a SearchSettings,
     sequential: &'a Sequential,
     step: &'a LoadStep,
-    seen: &'a Seen,
+    seen: &'a StepObservation,
     running: &'a RunningStep,
 }
 

@@ -24,11 +24,11 @@ mod request;
 mod rfc7502;
 mod search;
 mod settings;
-mod sight;
 mod step;
+mod step_watch;
 mod verdict;
 
-/// The version of the JSON document of a search: another when something in it is left out, or means something else.
+/// The version of the JSON document of a search. It rises if a field is removed or changes its meaning.
 pub const CAPACITY_FORMAT: u32 = 2;
 
 pub use baseline::{Baseline, BaselineSearch};
@@ -39,13 +39,15 @@ pub use drive::SearchDrive;
 pub use form::Rfc7502Form;
 pub use journal::{ResumeError, SearchEntry, SearchJournal, SequentialTestState, StepRecord};
 pub use journal_file::JournalError;
-pub use observation::{CallCounts, DelaySeen, JudgedThreshold, Seen, ServerSeen, StallsSeen, TesterSeen};
+pub use observation::{
+    CallCounts, DelaySeen, JudgedThreshold, ServerSeen, StallsSeen, StepObservation, TesterSeen,
+};
 pub use order::{CapacityError, CapacityOrder, StepLoad, unit_of};
 pub use request::{SearchRequest, StepSettings};
-pub use search::{CapacitySearch, Order, StepProgress};
+pub use search::{CapacitySearch, DriverOrder, StepProgress};
 pub use settings::{
     DesignObjective, FailureShareTest, Mode, RecoverySettings, Rfc7502, SearchChoice, SearchMode,
     SearchSettings, SearchSettingsError, Sequential, SettingRange, Threshold,
 };
-pub use step::{Drain, LoadStep, Purpose};
-pub use verdict::{CapacityEstimate, HeldRate, RateInterval, Verdict};
+pub use step::{LoadStep, StepPause, StepPurpose};
+pub use verdict::{CapacityEstimate, CapacityVerdict, HeldRate, RateInterval};

@@ -8,7 +8,7 @@ use super::settings::Threshold;
 
 /// Observations of a step, during it or after its end, accumulated since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct StepObservation {
     /// How long calls were started, s. It does not grow while the driver waits for open calls.
     pub span_s: f64,
     /// The calls by their results.
@@ -167,7 +167,7 @@ pub struct StallsSeen {
     pub steal: f64,
 }
 
-impl Seen {
+impl StepObservation {
     /// Each threshold with the measured value.
     pub fn judged(&self, thresholds: &[Threshold]) -> Vec<JudgedThreshold> {
         let judge = |threshold: &Threshold| {

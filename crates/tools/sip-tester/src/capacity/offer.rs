@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use super::{CallCounts, CapacitySearch, DelaySeen, LoadStep, Seen, StepProgress, TesterSeen};
+use super::{CallCounts, CapacitySearch, DelaySeen, LoadStep, StepObservation, StepProgress, TesterSeen};
 use netrig_core::Duration;
 use netrig_sip::load::Work;
 use netrig_sip_net::load::{
@@ -13,7 +13,7 @@ use netrig_sip_net::load::{
 };
 
 use super::order::{CapacityError, CapacityOrder};
-use super::sight::Sight;
+use super::step_watch::StepWatch;
 use crate::load_text;
 use crate::watchers::Watchers;
 
@@ -22,28 +22,28 @@ pub fn offer(
     capacity: &CapacityOrder<'_>,
     (step, title): (&LoadStep, String),
     search: &mut CapacitySearch,
-    (steering, watchers, sight): (Steering<'_>, &Watchers, &mut Sight),
+    (steering, watchers, watch): (Steering<'_>, &Watchers, &mut StepWatch),
     mut warn: impl FnMut(&[String]),
-) -> Result<Option<Seen>, CapacityError> {
+) -> Result<Option<StepObservation>, CapacityError> {
     let mut order = (capacity.load)(step.rate, step.at_most_s, step.calls)?;
     // The estimate takes steps for independent: one that is repeated must not have the same arrivals.
     order.plan.seed = order.plan.seed.wrapping_add(search.steps());
     // The order was checked with the first rate: at this rate there can only be too few users.
     if let Err(error @ (LoadError::Request(_) | LoadError::Plan(_))) = order.check() {
         let tester = TesterSeen { faults: vec![error.to_string()], ..TesterSeen::default() };
-        return Ok(Some(Seen { tester, ..Seen::default() }));
+        return Ok(Some(StepObservation { tester, ..StepObservation::default() }));
     }
-    sight.find();
-    let sight = RefCell::new(sight);
+    watch.find();
+    let watch = RefCell::new(watch);
     let mut watched = OfferedStep::new(&order, step);
     watchers.show(|state| state.begin_step(title, &order));
     let stage = |stage: LoadStage<'_>| match stage {
         LoadStage::Open(ready) => warn(&ready.warnings),
-        LoadStage::Starting => sight.borrow_mut().start(),
+        LoadStage::Starting => watch.borrow_mut().start(),
     };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {
         watchers.second(row, so_far, &order);
-        watched.second(row, so_far, search, &mut sight.borrow_mut())
+        watched.second(row, so_far, search, &mut watch.borrow_mut())
     };
     let stop = steering.stop;
     let report = run(&order, steering, stage, second);
@@ -56,7 +56,7 @@ pub fn offer(
             let error = LoadError::Preparation { user, why, limit, is_answered };
             let unprepared = Some(load_text::with_flag(&error.to_string(), limit));
             let received = (!is_answered).then_some(0);
-            return Ok(Some(Seen { unprepared, received, ..Seen::default() }));
+            return Ok(Some(StepObservation { unprepared, received, ..StepObservation::default() }));
         }
         report => report?,
     };
@@ -64,7 +64,7 @@ pub fn offer(
         return Ok(None);
     }
     let mut seen = watched.end(&report);
-    sight.borrow_mut().end(&mut seen);
+    watch.borrow_mut().end(&mut seen);
     Ok(Some(seen))
 }
 
@@ -72,14 +72,14 @@ pub fn offer(
 struct OfferedStep<'a> {
     order: &'a LoadOrder,
     step: &'a LoadStep,
-    seen: Seen,
+    seen: StepObservation,
     /// No new call starts.
     is_enough: bool,
 }
 
 impl<'a> OfferedStep<'a> {
     fn new(order: &'a LoadOrder, step: &'a LoadStep) -> Self {
-        Self { order, step, seen: Seen::default(), is_enough: false }
+        Self { order, step, seen: StepObservation::default(), is_enough: false }
     }
 
     /// A second is over.
@@ -88,7 +88,7 @@ impl<'a> OfferedStep<'a> {
         row: &SecondRow,
         so_far: SoFar<'_>,
         search: &mut CapacitySearch,
-        sight: &mut Sight,
+        watch: &mut StepWatch,
     ) -> Next {
         let counts = &mut self.seen.counts;
         // A call that found no server in the DNS shows nothing about the server.
@@ -110,7 +110,7 @@ impl<'a> OfferedStep<'a> {
         if self.is_enough {
             return Next::GoOn;
         }
-        sight.look(&mut self.seen);
+        watch.look(&mut self.seen);
         let over = (row.second + 1) as f64;
         let all = self.step.calls.is_some_and(|calls| self.seen.counts.begun >= calls);
         self.seen.span_s = if all { row.until } else { over.min(self.step.at_most_s) };
@@ -120,12 +120,12 @@ impl<'a> OfferedStep<'a> {
             StepProgress::Continue => return Next::GoOn,
         };
         self.is_enough = true;
-        sight.unload();
+        watch.unload();
         Next::Enough(Duration::from_secs_f64(linger_s) + self.order.plan.own_span())
     }
 
     /// The step is over. Calls that are still open were waited for.
-    fn end(mut self, report: &LoadReport) -> Seen {
+    fn end(mut self, report: &LoadReport) -> StepObservation {
         self.seen.received = Some(report.tester.received.saturating_sub(report.tester.foreign));
         let whats: BTreeSet<_> = self.order.plan.works().map(Work::what).collect();
         let own: Vec<_> = whats.into_iter().filter_map(|what| report.outcome(what)).collect();

@@ -3,15 +3,15 @@
 use std::fmt;
 
 use super::decision::StepReason;
-use super::step::{Drain, Purpose};
-use super::verdict::Verdict;
+use super::step::{StepPause, StepPurpose};
+use super::verdict::CapacityVerdict;
 
 /// The next action of a mode.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextAction {
-    Step { rate: f64, purpose: Purpose },
-    Drain(Drain),
-    Finished(Verdict),
+    Step { rate: f64, purpose: StepPurpose },
+    Drain(StepPause),
+    Finished(CapacityVerdict),
 }
 
 /// The procedure of a mode. Its only input is the result of each action.

@@ -8,8 +8,8 @@
 use super::decision::StepReason;
 use super::procedure::{NextAction, Procedure};
 use super::settings::{Rfc7502, SearchSettings};
-use super::step::{Drain, Purpose};
-use super::verdict::{CapacityEstimate, Verdict};
+use super::step::{StepPause, StepPurpose};
+use super::verdict::{CapacityEstimate, CapacityVerdict};
 
 /// Successes without a new highest rate after which the search ends: "we've converged".
 const CONVERGED: u32 = 10;
@@ -30,7 +30,7 @@ pub(super) struct Rfc7502Procedure {
     failed: Vec<f64>,
     /// The rate of a failed step, while the pause after it lasts.
     rest: Option<f64>,
-    verdict: Option<Verdict>,
+    verdict: Option<CapacityVerdict>,
 }
 
 impl Rfc7502Procedure {
@@ -61,14 +61,14 @@ impl Rfc7502Procedure {
                 let h = self.r.max(self.old_r);
                 let above = self.failed.iter().copied().filter(|failed| *failed > h).reduce(f64::min);
                 let steps = u64::from(self.steps);
-                self.verdict = Some(Verdict::Capacity(CapacityEstimate::between(h, above, steps)));
+                self.verdict = Some(CapacityVerdict::Capacity(CapacityEstimate::between(h, above, steps)));
                 return;
             }
         }
         // r := floor(r + (w * r))
         self.r = (self.r + self.w * self.r).floor();
         if self.r > self.settings.highest {
-            self.verdict = Some(Verdict::MoreThan { rate: self.old_r });
+            self.verdict = Some(CapacityVerdict::MoreThan { rate: self.old_r });
         }
     }
 
@@ -81,7 +81,7 @@ impl Rfc7502Procedure {
         self.w = LEAST_WEIGHT.max(self.w / 2.0);
         if self.r < self.settings.lowest.max(1.0) {
             let lowest = self.failed.iter().copied().reduce(f64::min).unwrap_or(self.settings.lowest);
-            self.verdict = Some(Verdict::LessThan { rate: lowest });
+            self.verdict = Some(CapacityVerdict::LessThan { rate: lowest });
         }
     }
 }
@@ -90,8 +90,8 @@ impl Procedure for Rfc7502Procedure {
     fn wanted(&self) -> NextAction {
         match (&self.verdict, self.rest) {
             (Some(verdict), _) => NextAction::Finished(verdict.clone()),
-            (None, Some(after)) => NextAction::Drain(Drain { span_s: self.settings.rest_s, after }),
-            (None, None) => NextAction::Step { rate: self.r, purpose: Purpose::Traffic },
+            (None, Some(after)) => NextAction::Drain(StepPause { span_s: self.settings.rest_s, after }),
+            (None, None) => NextAction::Step { rate: self.r, purpose: StepPurpose::Traffic },
         }
     }
 
@@ -105,13 +105,13 @@ impl Procedure for Rfc7502Procedure {
         if self.steps >= self.settings.most_steps && self.verdict.is_none() {
             let passed = (self.old_r > 0.0).then_some(self.old_r);
             let failed = self.failed.iter().copied().reduce(f64::min);
-            self.verdict = Some(Verdict::Unsettled { passed, failed, steps: self.steps });
+            self.verdict = Some(CapacityVerdict::Unsettled { passed, failed, steps: self.steps });
         }
     }
 
     fn limited(&mut self, reason: &StepReason) {
         let carried = (self.old_r > 0.0).then_some(self.old_r);
-        self.verdict = Some(Verdict::TesterLimit { rate: self.r, carried, why: reason.clone() });
+        self.verdict = Some(CapacityVerdict::TesterLimit { rate: self.r, carried, why: reason.clone() });
     }
 
     fn drained(&mut self) {

@@ -5,23 +5,23 @@ use super::design_objective::DesignObjectiveProcedure;
 use super::estimation::SequentialProcedure;
 use super::journal::{ResumeError, SearchEntry, SearchJournal, StepRecord};
 use super::judge::{RunningStep, is_unanswered};
-use super::observation::Seen;
+use super::observation::StepObservation;
 use super::procedure::{NextAction, Procedure};
 use super::rfc7502::Rfc7502Procedure;
 use super::settings::{Mode, SearchSettings, SearchSettingsError};
-use super::step::{Criterion, Drain, LoadStep, Purpose, counted, spans};
-use super::verdict::Verdict;
+use super::step::{Criterion, LoadStep, StepPause, StepPurpose, counted, spans};
+use super::verdict::CapacityVerdict;
 
 /// The next order to the driver.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Order {
+pub enum DriverOrder {
     /// Offer calls and [report](CapacitySearch::observe) about once a second until the step is decided or over. Then wait for
     /// the open calls and [end](CapacitySearch::end) the step.
     Step(LoadStep),
     /// Offer nothing for a time, then [report it](CapacitySearch::drained).
-    Drain(Drain),
+    Drain(StepPause),
     /// The search is over.
-    Finished(Verdict),
+    Finished(CapacityVerdict),
 }
 
 /// What the driver does after an observation.
@@ -41,19 +41,19 @@ pub enum StepProgress {
 /// A search for a capacity. It opens no socket, reads no clock and knows no SIP: a driver carries out its orders.
 ///
 /// ```
-/// use netrig_sip_tester::capacity::{CallCounts, Order, CapacitySearch, Seen, SearchSettings, Verdict};
+/// use netrig_sip_tester::capacity::{CallCounts, DriverOrder, CapacitySearch, StepObservation, SearchSettings, CapacityVerdict};
 /// let mut search = CapacitySearch::new(SearchSettings::rfc7502("calls", 100.0))?;
 /// // A server that carries 460 calls per second: the RFC's own example, which finds 458.
 /// let verdict = loop {
 ///     match search.next() {
-///         Order::Step(step) => {
+///         DriverOrder::Step(step) => {
 ///             let n = step.calls.unwrap_or_default();
 ///             let good = if step.rate <= 460.0 { n } else { n / 2 };
 ///             let counts = CallCounts { begun: n, succeeded: good, failed: n - good, ..CallCounts::default() };
-///             search.end(&Seen { span_s: n as f64 / step.rate, counts, ..Seen::default() });
+///             search.end(&StepObservation { span_s: n as f64 / step.rate, counts, ..StepObservation::default() });
 ///         }
-///         Order::Drain(_) => search.drained(),
-///         Order::Finished(verdict) => break verdict,
+///         DriverOrder::Drain(_) => search.drained(),
+///         DriverOrder::Finished(verdict) => break verdict,
 ///     }
 /// };
 /// assert_eq!(verdict.rate(), Some(458.0));
@@ -70,7 +70,7 @@ pub struct CapacitySearch {
     /// Invalid attempts of the current step.
     attempts: u32,
     /// Set if the server has never answered.
-    unanswered: Option<Verdict>,
+    unanswered: Option<CapacityVerdict>,
 }
 
 /// Attempts of a step that the tester invalidates.
@@ -130,8 +130,8 @@ impl CapacitySearch {
         let mut search = Self::new(settings)?;
         for (n, entry) in journal.entries.into_iter().enumerate() {
             let fits = match (&entry, search.next()) {
-                (SearchEntry::Step(record), Order::Step(step)) => record.is_of(&step),
-                (SearchEntry::Drain(drain), Order::Drain(wanted)) => *drain == wanted,
+                (SearchEntry::Step(record), DriverOrder::Step(step)) => record.is_of(&step),
+                (SearchEntry::Drain(drain), DriverOrder::Drain(wanted)) => *drain == wanted,
                 _ => false,
             };
             if !fits {
@@ -143,23 +143,23 @@ impl CapacitySearch {
     }
 
     /// The current order. It stays the same until its result is reported.
-    pub fn next(&self) -> Order {
+    pub fn next(&self) -> DriverOrder {
         if let Some(verdict) = &self.unanswered {
-            return Order::Finished(verdict.clone());
+            return DriverOrder::Finished(verdict.clone());
         }
         if let Retry::Rest(after) = self.again {
-            return Order::Drain(Drain { span_s: self.settings.rest_s, after });
+            return DriverOrder::Drain(StepPause { span_s: self.settings.rest_s, after });
         }
         match self.procedure.wanted() {
-            NextAction::Step { rate, purpose } => Order::Step(self.step(rate, purpose)),
-            NextAction::Drain(drain) => Order::Drain(drain),
-            NextAction::Finished(verdict) => Order::Finished(verdict),
+            NextAction::Step { rate, purpose } => DriverOrder::Step(self.step(rate, purpose)),
+            NextAction::Drain(drain) => DriverOrder::Drain(drain),
+            NextAction::Finished(verdict) => DriverOrder::Finished(verdict),
         }
     }
 
     /// Reports an observation of the current step. If no step is ordered, it is ignored.
-    pub fn observe(&mut self, seen: &Seen) -> StepProgress {
-        let Order::Step(step) = self.next() else { return StepProgress::Continue };
+    pub fn observe(&mut self, seen: &StepObservation) -> StepProgress {
+        let DriverOrder::Step(step) = self.next() else { return StepProgress::Continue };
         let Some(decision) = self.running.observe(&self.settings, &step, seen).cloned() else {
             return StepProgress::Continue;
         };
@@ -180,8 +180,8 @@ impl CapacitySearch {
 
     /// Ends the current step. The driver starts no more calls and has waited for the open ones. Returns the step's record;
     /// `None` if no step is ordered.
-    pub fn end(&mut self, seen: &Seen) -> Option<&StepRecord> {
-        let Order::Step(step) = self.next() else { return None };
+    pub fn end(&mut self, seen: &StepObservation) -> Option<&StepRecord> {
+        let DriverOrder::Step(step) = self.next() else { return None };
         let (decision, part) = std::mem::take(&mut self.running).end(&self.settings, &step, seen);
         let seen = part.as_ref().unwrap_or(seen);
         self.take(SearchEntry::Step(Box::new(StepRecord::new(&self.settings, &step, seen, decision))));
@@ -193,7 +193,7 @@ impl CapacitySearch {
 
     /// Reports that the ordered pause is over.
     pub fn drained(&mut self) {
-        if let Order::Drain(drain) = self.next() {
+        if let DriverOrder::Drain(drain) = self.next() {
             self.take(SearchEntry::Drain(drain));
         }
     }
@@ -239,7 +239,7 @@ impl CapacitySearch {
                 if let StepReason::Unanswered { calls, why } = &record.decision.reason
                     && !self.has_passed()
                 {
-                    self.unanswered = Some(Verdict::Unanswered { calls: *calls, why: why.clone() });
+                    self.unanswered = Some(CapacityVerdict::Unanswered { calls: *calls, why: why.clone() });
                 }
                 let attempts = std::mem::take(&mut self.attempts) + 1;
                 let most = match record.decision.reason {
@@ -273,9 +273,9 @@ impl CapacitySearch {
         self.entries.push(entry);
     }
 
-    fn step(&self, rate: f64, purpose: Purpose) -> LoadStep {
+    fn step(&self, rate: f64, purpose: StepPurpose) -> LoadStep {
         let (least_s, at_most_s, calls, criterion) = match (&self.settings.mode, purpose) {
-            (Mode::Sequential(sequential), Purpose::Recovery) => counted(rate, sequential.recovery.calls),
+            (Mode::Sequential(sequential), StepPurpose::Recovery) => counted(rate, sequential.recovery.calls),
             (Mode::Sequential(sequential), _) => spans(sequential, rate, purpose),
             (Mode::Rfc7502(rfc), _) => counted(rate, rfc.sessions),
             (Mode::DesignObjective(objective), _) => {

@@ -13,7 +13,7 @@ pub struct LoadStep {
     /// Calls per second.
     pub rate: f64,
     /// The purpose of this rate.
-    pub purpose: Purpose,
+    pub purpose: StepPurpose,
     /// Whether this is another attempt after an invalid one.
     pub again: bool,
     /// The shortest time before a decision, s.
@@ -30,7 +30,8 @@ pub struct LoadStep {
 
 /// A pause without load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Drain {
+#[schemars(rename = "Drain")]
+pub struct StepPause {
     /// Its duration, s.
     pub span_s: f64,
     /// The rate of the step before the pause, per second.
@@ -40,7 +41,8 @@ pub struct Drain {
 /// The purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Purpose {
+#[schemars(rename = "Purpose")]
+pub enum StepPurpose {
     /// Find a rate that passes and one that fails.
     Ramp,
     /// Bisect the interval that remains after the steps so far.
@@ -82,27 +84,27 @@ pub(super) fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterio
 pub(super) fn spans(
     sequential: &Sequential,
     rate: f64,
-    purpose: Purpose,
+    purpose: StepPurpose,
 ) -> (f64, f64, Option<u64>, Criterion) {
     let clean = sequential.test.test().map_or(0, |test| test.fewest_clean()) as f64;
     let (least_s, most_s) = match purpose {
-        Purpose::Confirmation => (sequential.confirm_s.max(sequential.least_s), sequential.most_s),
+        StepPurpose::Confirmation => (sequential.confirm_s.max(sequential.least_s), sequential.most_s),
         // Most steps of a ramp are far from the capacity.
-        Purpose::Ramp => (sequential.least_s, sequential.most_s / 2.0),
+        StepPurpose::Ramp => (sequential.least_s, sequential.most_s / 2.0),
         _ => (sequential.least_s, sequential.most_s),
     };
     let at_most_s = (least_s + 3.0 * clean / rate).min(least_s.max(most_s));
     (least_s, at_most_s, None, Criterion::Sequential(sequential.clone()))
 }
 
-impl Purpose {
+impl StepPurpose {
     /// Whether the step checks only if the server has recovered.
     pub const fn is_probe(self) -> bool {
         matches!(self, Self::Recovery)
     }
 }
 
-impl fmt::Display for Purpose {
+impl fmt::Display for StepPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ramp => f.write_str("ramp"),

@@ -12,7 +12,8 @@ use super::decision::{SILENCE, StepReason};
 /// The result of a search. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+#[schemars(rename = "Verdict")]
+pub enum CapacityVerdict {
     /// The capacity was found.
     Capacity(CapacityEstimate),
     /// The highest allowed rate passed, so the capacity is not below it.
@@ -106,7 +107,7 @@ pub struct HeldRate {
     pub span_s: f64,
 }
 
-impl Verdict {
+impl CapacityVerdict {
     /// The capacity per second; `None` for any other verdict.
     pub const fn rate(&self) -> Option<f64> {
         match self {

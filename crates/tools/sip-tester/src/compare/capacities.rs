@@ -1,6 +1,6 @@
 //! Two capacities: each is an interval from all steps of its search. They differ if their intervals do not overlap.
 
-use crate::capacity::{CapacityEstimate, Verdict as CapacityVerdict};
+use crate::capacity::{CapacityEstimate, CapacityVerdict};
 
 use super::document::ComparedCapacity;
 use super::index::{ComparedIndex, IndexVerdict};
@@ -17,7 +17,7 @@ pub fn index(before: &ComparedCapacity, now: &ComparedCapacity) -> ComparedIndex
         ..ComparedIndex::untested("capacity".to_owned(), "1/s", values, "")
     };
     let [Some(before), Some(now)] = found else {
-        let how = "one of the searches has not found a number".to_owned();
+        let how = "one of the searches has no number".to_owned();
         return ComparedIndex { how, ..index };
     };
     let verdict = match () {
@@ -28,7 +28,7 @@ pub fn index(before: &ComparedCapacity, now: &ComparedCapacity) -> ComparedIndex
     ComparedIndex { verdict, how: "whether their intervals overlap".to_owned(), ..index }
 }
 
-/// The upper end of an interval, which has none if no rate failed.
+/// The upper end of an interval; infinite if no rate failed.
 fn high(capacity: &CapacityEstimate) -> f64 {
     let has_failed = capacity.half.is_some() || capacity.high > capacity.low;
     if has_failed { capacity.high } else { f64::INFINITY }

@@ -9,11 +9,11 @@ use netrig_core::text::wrapped;
 pub fn text(comparison: &ConformanceComparison, width: usize) -> String {
     let ConformanceComparison { purposes, unchanged, newly_failed, mended, changed, .. } = comparison;
     let answer = match newly_failed.len() {
-        0 => "no rule is broken that was kept before".to_owned(),
-        1 => "WORSE: 1 rule is broken that was not before".to_owned(),
-        n => format!("WORSE: {n} rules are broken that were not before"),
+        0 => "no rule is newly broken".to_owned(),
+        1 => "WORSE: 1 rule is newly broken".to_owned(),
+        n => format!("WORSE: {n} rules are newly broken"),
     };
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let mut text = format!("{answer}\nbefore: {}\nnow:    {}\n", comparison.before, comparison.now);
     let _ = writeln!(text, "{unchanged} of {purposes} test purposes have the same verdict");
     for (title, changes) in [("FAIL now", newly_failed), ("mended", mended), ("changed", changed)] {

@@ -1,10 +1,10 @@
-//! Results as they were written.
+//! Result documents, as far as they are compared.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::capacity::Verdict as CapacityVerdict;
+use crate::capacity::CapacityVerdict;
 use crate::conformance::ConformanceDocument;
 use netrig_sip_net::load::{LoadReport, Offered};
 use serde::Deserialize;
@@ -16,15 +16,15 @@ use crate::capacity::CAPACITY_FORMAT;
 /// A result.
 #[derive(Clone, Debug)]
 pub enum ResultDocument {
-    /// Of a load.
+    /// A load.
     Load(ComparedLoad),
-    /// Of a search.
+    /// A search.
     Capacity(ComparedCapacity),
-    /// Of conformance.
+    /// A conformance test.
     Conformance(Box<ConformanceDocument>),
 }
 
-/// A load, as far as it is compared.
+/// The compared fields of a load.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedLoad {
     pub target: String,
@@ -37,7 +37,7 @@ pub struct ComparedLoad {
     pub seconds: Vec<ComparedSecond>,
 }
 
-/// What became of things of one kind.
+/// The results of things of one kind.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedOutcome {
     pub what: String,
@@ -65,7 +65,7 @@ pub struct ComparedSecond {
     pub delays: Vec<ComparedDelay>,
 }
 
-/// A search, as far as it is compared.
+/// The compared fields of a search.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedCapacity {
     pub target: String,
@@ -74,7 +74,7 @@ pub struct ComparedCapacity {
     pub journal: ComparedJournal,
 }
 
-/// Of its journal only the settings.
+/// The settings of its journal.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedJournal {
     pub settings: Value,
@@ -107,7 +107,7 @@ impl FromStr for ResultDocument {
 }
 
 impl ResultDocument {
-    /// What it is the result of.
+    /// The kind of result.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Load(_) => "a load",
@@ -116,7 +116,7 @@ impl ResultDocument {
         }
     }
 
-    /// What was tested.
+    /// The target, as typed.
     pub fn target(&self) -> &str {
         match self {
             Self::Load(load) => &load.target,
@@ -125,7 +125,7 @@ impl ResultDocument {
         }
     }
 
-    /// Why they have nothing to say about each other, in sentences.
+    /// Why the two cannot be compared, in sentences.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         match (self, now) {
             (Self::Load(before), Self::Load(now)) => {
@@ -138,10 +138,10 @@ impl ResultDocument {
             (Self::Capacity(before), Self::Capacity(now)) => {
                 let mut differ = offered(&before.offered, &now.offered, &OF_ONE_SEARCH);
                 let [before, now] = [before, now].map(|capacity| &capacity.journal.settings["mode"]);
-                differs(&mut differ, "how the rate was looked for", before, now);
+                differs(&mut differ, "how the rate was searched", before, now);
                 differ
             }
-            // Which is said of its own.
+            // The comparison itself reports other roles.
             _ => Vec::new(),
         }
     }
@@ -152,22 +152,22 @@ impl ComparedLoad {
         let all = [
             (!self.valid, "the tester was the limit"),
             (self.interrupted, "it was interrupted"),
-            (!self.interventions.is_empty(), "it was changed by hand"),
+            (!self.interventions.is_empty(), "its rate was changed by hand"),
         ];
         all.into_iter().filter(|(holds, _)| *holds).map(|(_, doubt)| doubt).collect()
     }
 }
 
-/// How long a load is tells how much is known of it, and not what is known.
+/// The duration of a load changes the evidence, not the result.
 const OF_ONE_LOAD: [&str; 2] = ["duration", "warm_up"];
 
-/// A search also looks for the rate itself, with as many users as that needs.
+/// A search also selects the rate, with the users that it needs.
 const OF_ONE_SEARCH: [&str; 4] = ["duration", "warm_up", "pace", "users"];
 
 /// The key of the settings that have no key of their own.
 const OPTIONS: &str = "options";
 
-/// In what of all that is offered two differ, but for these keys.
+/// The keys of what is offered in which two results differ, except for these keys.
 fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
     let [before, now] = [before, now].map(|offered| serde_json::to_value(offered).unwrap_or_default());
     let mut differ = Vec::new();
@@ -186,31 +186,31 @@ fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
     differ
 }
 
-/// What stands under a key of what is offered.
+/// The words for a key of what is offered.
 fn words(key: &str) -> Cow<'_, str> {
     let known = match key {
         "scenario" => "the scenario",
         "transport" => "the transport",
-        "lookup" => "how the server is looked for",
+        "lookup" => "how the server is located",
         "connections" => "which requests share a connection",
         "reconnect" => "when a connection is opened again",
-        "others" => "the number of servers that take over",
-        "pace" => "when users begin",
+        "others" => "the number of backup servers",
+        "pace" => "when users start",
         "users" => "the number of users",
-        "population" => "the number of users that do nothing",
+        "population" => "the number of idle users",
         "digest" => "whether users have passwords",
-        "expires" => "for how long is registered, in s,",
-        "own_callees" => "whether who is called is netrig's",
-        "contacts" => "at how many places who is called is registered",
+        "expires" => "the registration interval, in s,",
+        "own_callees" => "whether the callees are netrig's",
+        "contacts" => "the number of contacts of each callee",
         "provisionals" => "the number of provisional responses",
         "session_expires" => "the session interval that callers ask for, in s,",
         "hold" => "how long a call is held",
-        "own_span" => "how long one lasts by itself, in s,",
+        "own_span" => "the duration of a call without holding, in s,",
         "description" => "the size of session descriptions, in bytes,",
         "t1" => "T1, in s,",
         "t2" => "T2, in s,",
         "t4" => "T4, in s,",
-        "punctual" => "whether users begin punctually",
+        "punctual" => "whether users start punctually",
         other => return Cow::Owned(other.replace('_', " ")),
     };
     Cow::Borrowed(known)
@@ -231,7 +231,7 @@ pub mod tests {
 
     use super::*;
 
-    /// What some load offers, for so many seconds.
+    /// What some load offers, for a number of seconds.
     pub fn some_offer(seconds: u64) -> Offered {
         let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
         let work = Work::Call(Scenario::Call { hold: Duration::ZERO });
@@ -239,7 +239,7 @@ pub mod tests {
         Offered::of(&LoadOrder::new(([192, 0, 2, 1], 5060).into(), plan))
     }
 
-    /// Whatever is told of what was offered is compared.
+    /// Every reported key of what is offered is compared.
     #[test]
     fn what_is_offered_is_compared_key_by_key() {
         let before = some_offer(10);
@@ -254,8 +254,12 @@ pub mod tests {
                 _ => Value::from("other"),
             };
             let now: Offered = serde_json::from_value(other).unwrap();
-            let told = offered(&before, &now, &OF_ONE_LOAD);
-            assert_eq!(told.len(), usize::from(!OF_ONE_LOAD.contains(&&**key)), "{key}: {told:?}");
+            let differences = offered(&before, &now, &OF_ONE_LOAD);
+            assert_eq!(
+                differences.len(),
+                usize::from(!OF_ONE_LOAD.contains(&&**key)),
+                "{key}: {differences:?}"
+            );
             assert!(OF_ONE_LOAD.contains(&&**key) || matches!(words(key), Cow::Borrowed(_)), "{key}");
         }
     }

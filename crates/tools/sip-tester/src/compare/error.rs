@@ -3,24 +3,24 @@
 /// Why two results were not compared.
 #[derive(Debug, thiserror::Error)]
 pub enum ComparisonError {
-    /// The text is no result.
+    /// The text is not a result.
     #[error(
-        "it is no result of `netrig sip load`, `netrig sip capacity` or `netrig sip conform` with --json: {0}"
+        "it is not a result of `netrig sip load`, `netrig sip capacity` or `netrig sip conform` with --json: {0}"
     )]
     NoResult(String),
-    /// They are results of different things.
-    #[error("one is of {before}, the other of {now}")]
+    /// The results are of different kinds.
+    #[error("one is the result of {before}, the other of {now}")]
     Kinds {
-        /// What the first is a result of.
+        /// The kind of the first.
         before: &'static str,
-        /// What the second is a result of.
+        /// The kind of the second.
         now: &'static str,
     },
     /// They were measured under different conditions; a sentence each.
-    #[error("they cannot be compared (--anyway does it nevertheless):\n  {}", .0.join("\n  "))]
+    #[error("they cannot be compared (--anyway compares them nevertheless):\n  {}", .0.join("\n  "))]
     Differ(Vec<String>),
     /// No index can be tested; the reason of each.
-    #[error("nothing can be said:\n  {}", .0.join("\n  "))]
+    #[error("no index can be tested:\n  {}", .0.join("\n  "))]
     Untested(Vec<String>),
     /// A statistic cannot be computed.
     #[error("{0}")]

@@ -1,21 +1,21 @@
-//! An index in both results, and what is said of it.
+//! An index in both results, with its verdict.
 
 use netrig_stats::multiple::holm;
 use serde::Serialize;
 
 use super::error::ComparisonError;
 
-/// What is said of an index.
+/// The verdict on an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IndexVerdict {
-    /// Worse, and not by chance.
+    /// Significantly worse.
     Worse,
-    /// Better, and not by chance.
+    /// Significantly better.
     Better,
-    /// What there is may be chance, or within the margin.
+    /// The difference may be due to chance, or is within the margin.
     NoDifference,
-    /// Nothing can be said.
+    /// The index cannot be tested.
     NotTested,
 }
 
@@ -24,33 +24,33 @@ pub enum IndexVerdict {
 pub struct ComparedIndex {
     /// `success of call`, `connection, mean`.
     pub name: String,
-    /// `us`, `1` of a share, `1/s`.
+    /// Unit: `us`, `1` for a share, `1/s`.
     pub unit: &'static str,
-    /// As it was.
+    /// The value before.
     pub before: Option<f64>,
-    /// As it is.
+    /// The value now.
     pub now: Option<f64>,
-    /// By how much it is more than it was.
+    /// The difference of now to before.
     pub difference: Option<f64>,
-    /// The lower end of its interval.
+    /// The lower end of the difference's interval.
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
     /// The probability of such a difference by chance.
     pub p: Option<f64>,
-    /// The same for all indices together, after Holm.
+    /// The probability for all indices together, by Holm's method.
     pub p_holm: Option<f64>,
-    /// What is said of it.
+    /// The verdict.
     pub verdict: IndexVerdict,
-    /// What made it so, or why nothing can be said.
+    /// The test used, or why the index cannot be tested.
     pub how: String,
-    /// Whether more of it is better.
+    /// Whether a higher value is better.
     #[serde(skip)]
     pub more_is_better: bool,
 }
 
 impl ComparedIndex {
-    /// One of which nothing can be said.
+    /// An index that cannot be tested.
     pub(super) fn untested(
         name: String,
         unit: &'static str,
@@ -75,14 +75,14 @@ impl ComparedIndex {
         }
     }
 
-    /// Whether it is more than twice as bad as it was, beyond the margin, and cannot be tested: that is no pass.
+    /// Whether it is more than twice as bad as before, beyond the margin, and cannot be tested. Such an index does not pass.
     pub(super) fn is_open(&self, settings: ComparisonSettings) -> bool {
         let (Some(before), Some(now)) = (self.before, self.now) else { return false };
         let [less, more] = if self.more_is_better { [now, before] } else { [before, now] };
         self.verdict == IndexVerdict::NotTested && more > (1.0 + settings.margin.max(1.0)) * less
     }
 
-    /// Whether it differs for the worse, if it differs.
+    /// Worse or better, if it differs.
     fn direction(&self) -> IndexVerdict {
         match self.difference {
             Some(difference) if (difference > 0.0) == self.more_is_better => IndexVerdict::Better,
@@ -91,16 +91,16 @@ impl ComparedIndex {
     }
 }
 
-/// How sure, and beyond what.
+/// The confidence and the margin of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparisonSettings {
-    /// The confidence of all indices together, from 0 to 1.
+    /// The confidence of all indices together, 0 to 1.
     pub confidence: f64,
     /// The share by which a delay may grow before it counts as worse.
     pub margin: f64,
 }
 
-/// Judges all indices together: one of them errs with the risk that was allowed, however many there are.
+/// Judges all indices together: the risk that any verdict is wrong is the allowed one, however many there are.
 pub(super) fn judge(
     indices: &mut [ComparedIndex],
     settings: ComparisonSettings,

@@ -1,10 +1,10 @@
-//! Two loads.
+//! Comparison of two loads.
 //!
-//! Calls of one second share the server's state, and so do neighbouring seconds: a test over all calls would take them to be
-//! independent and find what is not there. So each second gives one value, which weighs as much as what ended in it, seconds
-//! are joined into as many batches as look independent, and the batches are compared by Welch's test. What ends after the last
-//! arrival, which are the slowest of all, is of the last second with arrivals. Shares are too rare for batches: they are compared
-//! exactly, after as many of them are left out of account as their clusters ask for.
+//! Calls of one second share the server's state, and neighbouring seconds depend on each other. A test over all calls would
+//! assume independence and find differences that do not exist. So each second gives one value, weighted by the number of calls
+//! that ended in it. Seconds are joined into as many batches as look independent, and the batches are compared by Welch's test.
+//! Calls that end after the last arrival, the slowest of all, count for the last second with arrivals. Failures are too rare
+//! for batches: shares are compared exactly, with a sample size reduced by the design effect of their clusters.
 
 use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
 use netrig_stats::compare::{Alternative, Proportion, design_effect, proportions, welch};
@@ -17,7 +17,7 @@ use crate::load_text::words;
 /// Clusters of seconds for the design effect of a share.
 const CLUSTERS: usize = 20;
 
-/// A second's 95th percentile is one only of so many.
+/// The fewest samples in a second for its 95th percentile.
 const FOR_P95: f64 = 20.0;
 
 /// All indices of both.
@@ -41,8 +41,8 @@ impl ComparedLoad {
         self.delays.iter().find(|row| row.name == name)
     }
 
-    /// Measured seconds up to the last in which something began, each alone; whatever ended later, as the slowest do, is joined
-    /// to that one.
+    /// The measured seconds up to the last one with a start, each alone. Calls that ended later, the slowest ones, are joined
+    /// to that second.
     fn spans(&self) -> Vec<Vec<&ComparedSecond>> {
         let last = self.seconds.iter().filter(|second| second.begun > 0).map(|second| second.second).max();
         let mut spans: Vec<Vec<&ComparedSecond>> = Vec::new();
@@ -55,9 +55,9 @@ impl ComparedLoad {
         spans
     }
 
-    /// What of its own was done, and of that what went as it should.
+    /// The share of the load's own attempts that succeeded.
     fn share(&self) -> Proportion {
-        // What who is called sees, and what is kept alive, is of nobody who began.
+        // The rows `answer`, `notify` and `renew` are not attempts of callers.
         let own = || self.outcomes.iter().filter(|row| !["answer", "notify", "renew"].contains(&&*row.what));
         Proportion {
             successes: own().map(|row| row.succeeded).sum(),
@@ -65,9 +65,9 @@ impl ComparedLoad {
         }
     }
 
-    /// The same, with what failed together counted for as much as it tells.
+    /// The same share, with clustered failures reduced by their design effect.
     fn effective(&self) -> Proportion {
-        // Failures by time-out end after all has begun.
+        // Failures by time-out end after the last start.
         let seconds: Vec<_> =
             self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up).collect();
         let each = seconds.len().div_ceil(CLUSTERS).max(1);
@@ -77,10 +77,10 @@ impl ComparedLoad {
         };
         let clusters: Vec<_> =
             seconds.chunks(each).map(cluster).filter(|cluster| cluster.trials > 0).collect();
-        // Of too few clusters nothing is known of how they vary.
+        // Too few clusters do not show how much they vary.
         let effect = design_effect(&clusters).unwrap_or(1.0);
         let Proportion { successes, trials } = self.share();
-        // What is rare, failures, is not rounded away.
+        // Failures are rare and are not rounded away.
         let failures = ((trials - successes) as f64 / effect).ceil();
         let trials = (trials as f64 / effect).round().max(failures);
         Proportion { successes: (trials - failures) as usize, trials: trials as usize }
@@ -99,7 +99,7 @@ fn success(
         (trials > 0).then(|| successes as f64 / trials as f64)
     });
     if shares.contains(&None) {
-        return Ok(ComparedIndex::untested(name, "1", shares, "nothing came to an end"));
+        return Ok(ComparedIndex::untested(name, "1", shares, "no attempt ended"));
     }
     let test = proportions(now.effective(), before.effective(), settings.confidence)
         .map_err(ComparisonError::statistics)?;
@@ -122,9 +122,9 @@ fn delay(
     settings: ComparisonSettings,
 ) -> Result<ComparedIndex, ComparisonError> {
     let title = format!("{}, {statistic}", words(name));
-    let told = [before, now].map(|load| load.delay(name).map(of));
-    if told.contains(&None) {
-        return Ok(ComparedIndex::untested(title, "us", told, "only one of them has it"));
+    let values = [before, now].map(|load| load.delay(name).map(of));
+    if values.contains(&None) {
+        return Ok(ComparedIndex::untested(title, "us", values, "only one of the results has it"));
     }
     let parts = [before, now].map(|load| {
         let row = |second: &&ComparedSecond| second.delays.iter().find(|row| row.name == name).cloned();
@@ -140,10 +140,10 @@ fn delay(
     });
     if statistic == "p95" && fewest.fold(f64::INFINITY, f64::min) < FOR_P95 {
         let why = format!("fewer than {FOR_P95} in a second have no 95th percentile");
-        return Ok(ComparedIndex::untested(title, "us", told, why));
+        return Ok(ComparedIndex::untested(title, "us", values, why));
     }
-    let margin = settings.margin * told[0].unwrap_or(0.0);
-    batches(ComparedIndex::untested(title, "us", told, ""), &parts, margin, settings)
+    let margin = settings.margin * values[0].unwrap_or(0.0);
+    batches(ComparedIndex::untested(title, "us", values, ""), &parts, margin, settings)
 }
 
 fn retransmissions(
@@ -163,13 +163,13 @@ fn retransmissions(
     batches(index, &parts, 0.0, settings)
 }
 
-/// How much there is of it for each of how many.
+/// The ratio of the sums of both parts.
 fn ratio(parts: &[(f64, f64)]) -> Option<f64> {
     let (sum, weight) = parts.iter().fold((0.0, 0.0), |(sum, all), part| (sum + part.0, all + part.1));
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// Compares seconds by their batches, beyond a margin to either side.
+/// Compares seconds by their batches, with a margin on either side.
 fn batches(
     index: ComparedIndex,
     parts: &[Vec<(f64, f64)>; 2],
@@ -180,7 +180,7 @@ fn batches(
         let how = format!("fewer than {FEWEST_BATCHES} seconds");
         return Ok(ComparedIndex { how, ..index });
     }
-    // What is told is what is tested.
+    // The reported values are the tested ones.
     let index = ComparedIndex::untested(
         index.name,
         index.unit,
@@ -198,7 +198,7 @@ fn batches(
             .map_err(ComparisonError::statistics)
     };
     let two_sided = test(0.0, Alternative::TwoSided)?;
-    // To which side was not known beforehand.
+    // The direction was not known beforehand.
     let beyond = if two_sided.interval.estimate >= 0.0 {
         test(margin, Alternative::Greater)?
     } else {
@@ -207,7 +207,7 @@ fn batches(
     let p = beyond.p_value.map(|p| (2.0 * p).min(1.0));
     let how = match p {
         Some(_) => format!("Welch's test, {} and {} batches of seconds", before.means.len(), now.means.len()),
-        None => "all its seconds are alike".to_owned(),
+        None => "all its seconds are equal".to_owned(),
     };
     Ok(ComparedIndex {
         low: two_sided.interval.low,
@@ -230,7 +230,7 @@ mod tests {
 
     const SETTINGS: ComparisonSettings = ComparisonSettings { confidence: 0.95, margin: 0.0 };
 
-    /// A load whose seconds are drawn: delays around a mean, failures of a share, in bursts of so many.
+    /// A load with drawn seconds: delays around a mean, and a share of failures, in bursts.
     fn load(seed: u64, mean_us: f64, share: f64, burst: usize) -> ComparedLoad {
         let mut draws = Seeds::new(seed).stream("compare");
         let mut failures = 0;
@@ -291,15 +291,15 @@ mod tests {
             of(&verdicts(&load(2, 1000.0, 0.01, 1), &whole, SETTINGS), "success of call"),
             IndexVerdict::Better
         );
-        // One burst says as much as one failure does.
+        // One burst counts as one failure.
         let burst =
             (3..50).map(|seed| load(seed, 1000.0, 0.005, 30)).find(|load| load.outcomes[0].failed == 30);
         let found = verdicts(&whole, &burst.unwrap(), SETTINGS);
         assert_eq!(of(&found, "success of call"), IndexVerdict::NoDifference);
     }
 
-    /// Of 200 pairs of loads of the same server at most some 5 % differ in anything: Holm holds over all indices. 18 of
-    /// 200 are more than a binomial of 5 % shows in one of a hundred.
+    /// Of 200 pairs of loads of the same server, at most about 5 % differ in any index: Holm's method holds over all indices.
+    /// More than 18 of 200 has a probability below 1 % with a binomial of 5 %.
     #[test]
     fn the_same_is_seldom_told_apart() {
         let errs = |pair: u64| {
@@ -311,7 +311,7 @@ mod tests {
         assert!(errors <= 18, "{errors} of 200");
     }
 
-    /// What a server that was silent before the last arrival answers afterwards is of that second, in all columns of a row.
+    /// Answers after the last arrival count for the last second with arrivals, in all columns.
     #[test]
     fn what_ends_after_the_last_arrival_counts() {
         let before = load(1, 1000.0, 0.0, 1);
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(found("requests sent again").now, Some(1.5));
     }
 
-    /// Seconds in which nothing ended, or little did, weigh as much as that.
+    /// A second has the weight of what ended in it.
     #[test]
     fn a_second_weighs_what_ended_in_it() {
         let mut now = load(2, 1000.0, 0.0, 1);
@@ -350,9 +350,9 @@ mod tests {
             second.delays[0] = ComparedDelay { n: 1, mean_us: 1e6, p95_us: 1e6, ..second.delays[0].clone() };
         }
         let all = indices(&load(1, 1000.0, 0.0, 1), &now, SETTINGS).unwrap();
-        let told =
+        let values =
             all.iter().find(|index| index.name == "connection, mean").and_then(|index| index.now).unwrap();
-        assert!((told - (100.0 * 1e3 + 1e6) / 101.0).abs() < 200.0, "{told}");
+        assert!((values - (100.0 * 1e3 + 1e6) / 101.0).abs() < 200.0, "{values}");
     }
 
     #[test]

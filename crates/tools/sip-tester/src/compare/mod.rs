@@ -18,30 +18,30 @@ pub use error::ComparisonError;
 pub use index::{ComparedIndex, ComparisonSettings, IndexVerdict};
 pub use text::table as text;
 
-/// What the comparison says.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResultComparison {
     /// What was tested before.
     pub before: String,
     /// What was tested now.
     pub now: String,
-    /// The confidence of all indices together, from 0 to 1.
+    /// The confidence of all indices together, 0 to 1.
     pub confidence: f64,
     /// Whether any index is worse.
     pub worse: bool,
-    /// What is more than twice as bad and cannot be tested.
+    /// Indices that are more than twice as bad and cannot be tested.
     pub open: Vec<String>,
     /// All indices, in the order of the results.
     pub indices: Vec<ComparedIndex>,
-    /// What a reader has to know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// Compares two loads, or two searches. If `anyway` is set, results of different conditions are compared, too, and the differences
-/// are among the notes.
+/// Compares two loads, or two searches. If `anyway` is set, results of different conditions are compared too, and the
+/// differences are among the notes.
 ///
 /// # Errors
-/// If they have nothing to say about each other.
+/// If they cannot be compared.
 pub fn compare(
     before: &ResultDocument,
     now: &ResultDocument,

@@ -1,4 +1,4 @@
-//! A comparison as people read it.
+//! A comparison as text.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ pub fn table(comparison: &ResultComparison) -> String {
         (true, _) => "WORSE".to_owned(),
         (false, []) => "nothing is worse".to_owned(),
         (false, open) => {
-            format!("nothing can be said: more than twice as bad, and not to be tested: {}", open.join("; "))
+            format!("no verdict: more than twice as bad, and cannot be tested: {}", open.join("; "))
         }
     };
     let _ = writeln!(text, "{} and {}: {verdict}", comparison.before, comparison.now);

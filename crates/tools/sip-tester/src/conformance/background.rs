@@ -15,29 +15,29 @@ use serde::{Deserialize, Serialize};
 use super::plan::{BackgroundLoad, ConformancePlan, USERS_OF_A_CASE};
 use super::purpose::TestedRole;
 
-/// Longer than any run: the load is stopped when the last test case is over.
+/// Longer than any run: the load is stopped after the last test case.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Bytes of session descriptions.
+/// Size of session descriptions, bytes.
 const DESCRIPTION: usize = 300;
 
-/// What became of the load.
+/// The result of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BackgroundReport {
-    /// How many were to begin per second.
+    /// The intended number of starts per second.
     pub rate: f64,
     /// `register`, `call` or `redirect`.
     pub what: String,
-    /// That began.
+    /// Started attempts.
     pub begun: u64,
-    /// That succeeded.
+    /// Successful attempts.
     pub succeeded: u64,
-    /// That failed.
+    /// Failed attempts.
     pub failed: u64,
-    /// Why, with how many of each.
+    /// The reasons of failures, with their counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// Why the load was not what was ordered, in sentences; empty if it was.
+    /// Why the load was not as ordered, in sentences; empty if it was.
     pub faults: Vec<String>,
 }
 
@@ -76,10 +76,10 @@ impl BackgroundLoad {
         LoadOrder { carrier, may_test: true, shards: 1, ..LoadOrder::new(target.address.server, load) }
     }
 
-    /// Runs `cases` while the load goes on. The load starts before the first case, and ends behind the last.
+    /// Runs `cases` during the load. The load starts before the first case and ends after the last.
     ///
     /// # Errors
-    /// The load cannot be what was ordered, or its users cannot be registered.
+    /// If the load cannot be as ordered, or its users cannot be registered.
     pub fn beside<T>(
         self,
         plan: &ConformancePlan,
@@ -87,18 +87,18 @@ impl BackgroundLoad {
     ) -> Result<(T, BackgroundReport), LoadError> {
         let order = self.order(plan);
         let stop = AtomicBool::new(false);
-        let (told, started) = channel();
-        let told = Mutex::new(told);
+        let (start, started) = channel();
+        let start = Mutex::new(start);
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
                 let stage = |stage: LoadStage<'_>| {
-                    if let (LoadStage::Starting, Ok(told)) = (stage, told.lock()) {
-                        // Who waits is gone only if the cases have panicked.
-                        let _ = told.send(());
+                    if let (LoadStage::Starting, Ok(start)) = (stage, start.lock()) {
+                        // The receiver is gone only if the cases have panicked.
+                        let _ = start.send(());
                     }
                 };
                 let report = run(&order, &stop, stage, |_, _| ());
-                drop(told);
+                drop(start);
                 report
             });
             let has_started = started.recv().is_ok();

@@ -1,14 +1,14 @@
-//! What a server claims: the statement that the purposes are selected by.
+//! The capabilities that a server claims, by which purposes are selected.
 
 use std::collections::BTreeMap;
 
 use netrig_sip::settings::TestedRole;
 use serde::{Deserialize, Serialize};
 
-/// A table of capabilities: each with its name in files, the roles that may have it, whether a role must have it, and the question.
+/// A table of capabilities: the name in files, the roles, whether each role must have it, and the meaning.
 macro_rules! capabilities {
     ($($(#[doc = $doc:literal])+ $name:ident $text:literal $status:ident [$($role:ident),+];)+) => {
-        /// Something that a server offers, or is configured to do.
+        /// A feature that a server offers, or is configured for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         pub enum Capability {
             $($(#[doc = $doc])+ #[serde(rename = $text)] $name,)+
@@ -18,12 +18,12 @@ macro_rules! capabilities {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// As files and reports name it.
+            /// The name in files and reports.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
 
-            /// What it means, in a sentence.
+            /// The meaning, in a sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)+ }
             }
@@ -33,7 +33,7 @@ macro_rules! capabilities {
                 match self { $(Self::$name => &[$(TestedRole::$role),+],)+ }
             }
 
-            /// Whether each server of its roles must have it: RFC 3261 leaves no choice.
+            /// Whether each server of its roles must have it because RFC 3261 requires it.
             pub const fn is_mandatory(self) -> bool {
                 match self { $(Self::$name => capabilities!(@ $status),)+ }
             }
@@ -44,9 +44,9 @@ macro_rules! capabilities {
 }
 
 capabilities! {
-    /// It takes registrations of the users.
+    /// It accepts registrations of the users.
     Registration "registration" mandatory [Registrar];
-    /// It asks for credentials before it takes a registration (401).
+    /// It asks for credentials before it accepts a registration (401).
     RegistrationDigest "registration-digest" optional [Registrar];
     /// It keeps several bindings of one address of record.
     SeveralContacts "several-contacts" optional [Registrar, Redirect, Proxy];
@@ -62,7 +62,7 @@ capabilities! {
     RecordRoute "record-route" optional [Proxy];
     /// It forwards a request to all contacts of a user at once.
     Forking "forking" optional [Proxy];
-    /// It looks the hosts of contacts up in the DNS (RFC 3263), and asks the tester (`--dns-listen`).
+    /// It looks up the hosts of contacts in the DNS (RFC 3263), and asks the tester (`--dns-listen`).
     Dns "dns" optional [Proxy];
     /// It answers a request for a registered user with the user's contacts (302).
     Redirection "redirection" mandatory [Redirect];
@@ -74,24 +74,24 @@ capabilities! {
     ReliableProvisional "100rel" optional [Uas];
     /// It keeps session timers (RFC 4028).
     SessionTimer "session-timer" optional [Uas];
-    /// It takes UPDATE (RFC 3311).
+    /// It accepts UPDATE (RFC 3311).
     Update "update" optional [Uas];
-    /// It takes a new offer within a call (re-INVITE).
+    /// It accepts a new offer within a call (re-INVITE).
     Reinvite "re-invite" optional [Uas];
 }
 
 /// Why a statement cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CapabilityError {
-    /// The file is no TOML, or has another form.
+    /// The file is not TOML, or has another form.
     #[error(transparent)]
     Form(#[from] toml::de::Error),
-    /// A capability has another name.
+    /// The name of a capability is unknown.
     #[error("there is no capability \"{0}\"; there are: {1}")]
     Unknown(String, String),
 }
 
-/// The statement: for each capability whether the server claims it. What is absent is tried.
+/// For each capability, whether the server claims it. The tester tries an absent one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapabilityClaims(BTreeMap<Capability, bool>);
 
@@ -99,7 +99,7 @@ impl CapabilityClaims {
     /// Reads a file: `name = true` or `name = false` on each line.
     ///
     /// # Errors
-    /// It is no such file.
+    /// If it is not such a file.
     pub fn parse(text: &str) -> Result<Self, CapabilityError> {
         let read: BTreeMap<String, bool> = toml::from_str(text)?;
         let named = |(name, claimed): (String, bool)| {
@@ -111,12 +111,12 @@ impl CapabilityClaims {
         read.into_iter().map(named).collect::<Result<_, _>>().map(Self)
     }
 
-    /// What is claimed of a capability; nothing if the statement leaves it open.
+    /// Whether a capability is claimed; `None` if the file leaves it open.
     pub fn claimed(&self, capability: Capability) -> Option<bool> {
         self.0.get(&capability).copied()
     }
 
-    /// A file that leaves everything of a role open, to be filled in.
+    /// A file that leaves all capabilities of a role open, to be filled in.
     pub fn template(role: TestedRole) -> String {
         let of_role = Capability::ALL.iter().filter(|capability| capability.roles().contains(&role));
         let lines = of_role.map(|capability| {
@@ -124,7 +124,7 @@ impl CapabilityClaims {
             format!("# {} ({status})\n# {} = true\n", capability.meaning(), capability.name())
         });
         format!(
-            "# What the server claims as {}. A capability that is left out is tried.\n{}",
+            "# Capabilities that the server claims as {}. The tester tries those that are left out.\n{}",
             role.name(),
             lines.collect::<String>()
         )

@@ -1,4 +1,4 @@
-//! One test case: its user agents, what they send and receive, and the evidence.
+//! A test case: its user agents, the messages that they send and receive, and the evidence.
 
 mod call;
 mod exchange;
@@ -25,17 +25,17 @@ use super::messages::{ArrivedMessage, EvidenceMessage, Forwarded};
 use super::outcome::{PurposeEnd, require};
 use super::target::{ConformanceTarget, TestAgent, TestUser};
 
-/// The longest pause between two looks at the sockets.
+/// The longest time between two reads of the sockets.
 const LONGEST_POLL: Duration = Duration::from_millis(100);
 
-/// Messages that one case keeps at most: a server that floods it ends it.
+/// The most messages of a case: a server that floods it ends it.
 const MOST_MESSAGES: usize = 4096;
 
 /// One of the user agents.
 struct CaseAgent {
     user: TestUser,
     end: Option<UserAgentEnd>,
-    /// Another end where requests arrive, with its transport. Responses to requests go out by it if it is open.
+    /// A second end that accepts requests, with its transport. If it is open, it also sends the responses to them.
     place: Option<(UserAgentEnd, Transport)>,
     inbox: VecDeque<ArrivedMessage>,
     digest: DigestClient,
@@ -53,16 +53,16 @@ pub struct TestCase<'a> {
     evidence: Vec<EvidenceMessage>,
     /// Dialogs that the tester has to end.
     open: Vec<TestDialog>,
-    /// INVITEs that were forwarded to a user agent and have no final answer.
+    /// INVITEs that were forwarded to a user agent and have no final response.
     unanswered: Vec<Forwarded>,
     /// INVITEs that the first user agent sent and that have no final response.
     pending: Vec<Request>,
-    /// Names and addresses whose questions to the tester's DNS server belong to the case.
+    /// Names and addresses whose DNS questions belong to the case.
     names: Vec<String>,
 }
 
 impl<'a> TestCase<'a> {
-    /// A case whose identifiers are drawn from `seeds` by its name. `users` are those of its three user agents.
+    /// A case whose identifiers are drawn from `seeds` by its name. `users` are the users of its three user agents.
     pub fn new(target: &'a ConformanceTarget, users: [TestUser; 3], seeds: &Seeds, name: &str) -> Self {
         let agents = users.map(|user| CaseAgent {
             user,
@@ -86,8 +86,6 @@ impl<'a> TestCase<'a> {
         }
     }
 
-    // What a case is about.
-
     /// The server and how it is reached.
     pub const fn target(&self) -> &'a ConformanceTarget {
         self.target
@@ -103,12 +101,12 @@ impl<'a> TestCase<'a> {
         &self.evidence
     }
 
-    /// A token that no other case of this run has: for branches, tags, Call-IDs and names.
+    /// A token that is unique in this run: for branches, tags, Call-IDs and names.
     pub fn token(&mut self) -> String {
         format!("{:016x}", self.draws.bits())
     }
 
-    /// A branch of RFC 3261.
+    /// A branch with the magic cookie of RFC 3261.
     pub fn branch(&mut self) -> String {
         format!("{MAGIC_COOKIE}{}", self.token())
     }
@@ -118,12 +116,12 @@ impl<'a> TestCase<'a> {
         self.uri_of_user(&self.agents[agent as usize].user.name)
     }
 
-    /// The URI of a user of the server's domain, whether there is one or not.
+    /// The URI of a user of the server's domain, which need not exist.
     pub fn uri_of_user(&self, name: &str) -> SipUri {
         SipUri { user: Some(name.to_owned()), ..self.domain_uri() }
     }
 
-    /// How long what has to come is waited for.
+    /// How long to wait for an expected message.
     pub const fn patience(&self) -> Duration {
         self.target.patience
     }
@@ -133,12 +131,12 @@ impl<'a> TestCase<'a> {
         SipUri { port: self.target.domain_port, ..SipUri::new(self.target.domain.clone()) }
     }
 
-    /// The URI that calls go to in the role `uas`.
+    /// The URI that is called in the role `uas`.
     pub fn callee_uri(&self) -> Uri {
         self.target.callee.clone().unwrap_or_else(|| Uri::Sip(self.server_uri()))
     }
 
-    /// The server by its address, port and transport.
+    /// The URI of the server's address, port and transport.
     pub fn server_uri(&self) -> SipUri {
         let EndAddress { transport, server, .. } = self.target.address;
         let uri = SipUri::new(Host::Address(server.ip())).with_port(server.port());
@@ -154,10 +152,10 @@ impl<'a> TestCase<'a> {
         self.target.address.transport == Transport::Udp
     }
 
-    /// Where requests to a user agent go. Opens its sockets.
+    /// The address for requests to a user agent. Opens its sockets.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn local(&mut self, agent: TestAgent) -> Result<SocketAddr, PurposeEnd> {
         self.end(agent).map(|end| end.local())
     }
@@ -165,12 +163,12 @@ impl<'a> TestCase<'a> {
     /// The Contact of a user agent.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn contact(&mut self, agent: TestAgent) -> Result<SipUri, PurposeEnd> {
         let local = self.local(agent)?;
         let uri = SipUri::new(Host::Address(local.ip())).with_port(local.port());
         let uri = uri.with_user(&self.agents[agent as usize].user.name);
-        // Of what the server opens itself no certificate is checked: it comes without TLS.
+        // Connections that the server opens have no TLS, so no certificate is checked.
         Ok(if self.is_over_datagrams() { uri } else { uri.with_parameter("transport", Some("tcp")) })
     }
 
@@ -180,25 +178,23 @@ impl<'a> TestCase<'a> {
             let opened = UserAgentEnd::open(&self.target.address);
             *slot = Some(opened.map_err(|error| PurposeEnd::Inconclusive(format!("no socket: {error}")))?);
         }
-        // It was just opened if it was not there.
+        // It exists: it was opened above if necessary.
         slot.as_mut().ok_or_else(|| PurposeEnd::Inconclusive("no socket".to_owned()))
     }
 
-    // What is sent.
-
-    /// A request of the first user agent outside of a dialog, right in every respect: Via, Max-Forwards, From with a tag, To,
-    /// Call-ID, CSeq 1 and Contact.
+    /// A correct request of the first user agent outside a dialog: Via, Max-Forwards, From with a tag, To, Call-ID, CSeq 1 and
+    /// Contact.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn request(&mut self, method: Method, uri: impl Into<Uri>) -> Result<Request, PurposeEnd> {
         self.request_of(TestAgent::First, method, uri)
     }
 
-    /// The same of any user agent.
+    /// The same request of any user agent.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn request_of(
         &mut self,
         agent: TestAgent,
@@ -211,7 +207,7 @@ impl<'a> TestCase<'a> {
         request.headers.push(Name::MaxForwards, 70);
         let from = NameAddr::new(Uri::Sip(self.address_of_record(agent))).with_tag(&self.token());
         request.headers.push(Name::From, from);
-        // RFC 3261 section 20.10: parameters of the Request-URI mean something in it only.
+        // RFC 3261 section 20.10: some URI parameters are allowed in the Request-URI only.
         request.headers.push(Name::To, NameAddr::new(uri));
         request.headers.push(Name::CallId, self.token());
         request.headers.push(Name::CSeq, CSeq { number: 1, method });
@@ -222,7 +218,7 @@ impl<'a> TestCase<'a> {
     /// An INVITE of the first user agent with an offer.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn invite_request(&mut self, uri: impl Into<Uri>) -> Result<Request, PurposeEnd> {
         let mut request = self.request(Method::Invite, uri)?;
         self.describe(TestAgent::First, &mut request)?;
@@ -232,17 +228,17 @@ impl<'a> TestCase<'a> {
     /// Puts a session description into a request.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn describe(&mut self, agent: TestAgent, request: &mut Request) -> Result<(), PurposeEnd> {
         request.body = self.description(agent)?;
         request.headers.set(Name::ContentType, "application/sdp");
         Ok(())
     }
 
-    /// An audio description of a user agent. Nothing receives at its port.
+    /// A session description of a user agent with audio. Its port is not open.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn description(&mut self, agent: TestAgent) -> Result<Bytes, PurposeEnd> {
         let ip = self.local(agent)?.ip();
         let id = self.draws.label() >> 32;
@@ -252,7 +248,7 @@ impl<'a> TestCase<'a> {
     /// A Via of a user agent with a new branch. It asks for `rport` (RFC 3581).
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn via(&mut self, agent: TestAgent) -> Result<Via, PurposeEnd> {
         let local = self.local(agent)?;
         let branch = self.branch();
@@ -262,10 +258,10 @@ impl<'a> TestCase<'a> {
         Ok(via)
     }
 
-    /// Gives a request a new branch, so that it begins a transaction of its own.
+    /// Gives a request a new branch, so that it starts a new transaction.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn renew_branch(&mut self, agent: TestAgent, request: &mut Request) -> Result<(), PurposeEnd> {
         let vias: Vec<String> = request.headers.all(&Name::Via).skip(1).map(str::to_owned).collect();
         let via = self.via(agent)?.to_string();
@@ -276,7 +272,7 @@ impl<'a> TestCase<'a> {
     /// Sends a request once.
     ///
     /// # Errors
-    /// There is no way to the server.
+    /// If the server cannot be reached.
     pub fn send(&mut self, request: &Request) -> Result<(), PurposeEnd> {
         self.send_of(TestAgent::First, request)
     }
@@ -284,7 +280,7 @@ impl<'a> TestCase<'a> {
     /// Sends a request of any user agent once.
     ///
     /// # Errors
-    /// There is no way to the server.
+    /// If the server cannot be reached.
     pub fn send_of(&mut self, agent: TestAgent, request: &Request) -> Result<(), PurposeEnd> {
         if request.method == Method::Invite
             && request.headers.to().ok().flatten().is_none_or(|to| to.tag().is_none())
@@ -294,23 +290,23 @@ impl<'a> TestCase<'a> {
         self.send_bytes(agent, &Message::Request(request.clone()).to_bytes())
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
-    /// There is no way to the server.
+    /// If the server cannot be reached.
     pub fn send_bytes(&mut self, agent: TestAgent, bytes: &Bytes) -> Result<(), PurposeEnd> {
         let server = self.target.address.server;
         let end = self.end(agent)?;
         let local = end.local();
         let sent = end.send(bytes);
-        sent.map_err(|error| PurposeEnd::Inconclusive(format!("there is no way to the server: {error}")))?;
+        sent.map_err(|error| PurposeEnd::Inconclusive(format!("the server cannot be reached: {error}")))?;
         self.note(true, (local, self.target.address.transport), server, bytes)
     }
 
-    /// Sends a response to a request that came on `path` (RFC 3261 section 18.2.2, RFC 3581 section 4).
+    /// Sends a response to a request that arrived on `path` (RFC 3261 section 18.2.2, RFC 3581 section 4).
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn reply(
         &mut self,
         agent: TestAgent,
@@ -326,7 +322,7 @@ impl<'a> TestCase<'a> {
         self.answer_by(agent, path, to, response)
     }
 
-    /// Sends a response by the end that its request came to.
+    /// Sends a response from the end at which its request arrived.
     fn answer_by(
         &mut self,
         agent: TestAgent,
@@ -344,7 +340,7 @@ impl<'a> TestCase<'a> {
         };
         let (local, sent) = (end.local(), end.answer(path, to, &bytes));
         sent.map_err(|error| {
-            PurposeEnd::Inconclusive(format!("there is no way back to the server: {error}"))
+            PurposeEnd::Inconclusive(format!("a response cannot be sent to the server: {error}"))
         })?;
         self.note(true, (local, transport), to, &bytes)
     }
@@ -376,24 +372,23 @@ impl<'a> TestCase<'a> {
         }
     }
 
-    /// Ends the connections of a user agent, so that the next request comes over a new one. Over UDP it does nothing.
+    /// Ends the connections of a user agent, so that the next request opens a new one. Does nothing over UDP.
     pub fn disconnect_if_over_connections(&mut self, agent: TestAgent) {
         if !self.is_over_datagrams() {
             self.disconnect(agent);
         }
     }
 
-    /// Whether the connection of a user agent to the server stands.
+    /// Whether the connection of a user agent to the server is open.
     pub fn is_connected(&self, agent: TestAgent) -> bool {
         self.agents[agent as usize].end.as_ref().is_some_and(UserAgentEnd::is_connected)
     }
 
-    // What comes.
-
-    /// Waits until a user agent has received something that `pick` takes, and gives what it makes of it. Everything else stays for later.
+    /// Waits until a user agent has received a message for which `pick` returns a value, and returns that value. Other messages
+    /// stay in the inbox.
     ///
     /// # Errors
-    /// The case has more messages than it keeps.
+    /// If the case has too many messages.
     pub fn wait<T>(
         &mut self,
         agent: TestAgent,
@@ -422,25 +417,25 @@ impl<'a> TestCase<'a> {
         }
     }
 
-    /// Waits so long, and lets everything that comes stay for later.
+    /// Waits for this time. Messages stay in the inbox.
     ///
     /// # Errors
-    /// The case has more messages than it keeps.
+    /// If the case has too many messages.
     pub fn pause(&mut self, time: Duration) -> Result<(), PurposeEnd> {
         self.wait(TestAgent::First, time, |_| None::<()>).map(drop)
     }
 
-    /// How many messages have come to a user agent that nothing has taken yet and that `pick` wants.
+    /// The number of messages in a user agent's inbox that `pick` accepts.
     pub fn count(&self, agent: TestAgent, mut pick: impl FnMut(&ArrivedMessage) -> bool) -> usize {
         self.agents[agent as usize].inbox.iter().filter(|arrival| pick(arrival)).count()
     }
 
-    /// Forgets what has come to a user agent so far.
+    /// Empties the inbox of a user agent.
     pub fn forget(&mut self, agent: TestAgent) {
         self.agents[agent as usize].inbox.clear();
     }
 
-    /// Waits for the sockets, and puts what came into the inboxes.
+    /// Waits for the sockets, and puts received messages into the inboxes.
     fn look(&mut self, within: Duration) -> Result<(), PurposeEnd> {
         {
             let ends = self
@@ -470,8 +465,8 @@ impl<'a> TestCase<'a> {
         Ok(())
     }
 
-    /// Ends what a case has begun: calls that stand, INVITEs that wait, bindings. What the server makes of it is kept as evidence and
-    /// decides nothing.
+    /// Ends calls, unanswered INVITEs and bindings of the case. The server's answers are kept as evidence, without effect on
+    /// the verdict.
     pub fn clean_up(&mut self) {
         TestAgent::ALL.into_iter().for_each(|agent| self.renew_credentials(agent));
         for forwarded in std::mem::take(&mut self.unanswered) {

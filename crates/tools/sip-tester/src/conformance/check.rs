@@ -1,4 +1,4 @@
-//! Whether a server shows a capability: what is tried before the purposes that need it.
+//! Checks whether a server shows a capability, before the purposes that need it.
 
 use netrig_core::Duration;
 use netrig_sip::header::NameAddr;
@@ -11,7 +11,7 @@ use super::outcome::{PurposeEnd, PurposeOutcome, require};
 use super::purposes::asks_the_tester;
 use super::target::TestAgent;
 
-/// Tries a capability. `Ok` if the server shows it; else why not.
+/// Tries a capability. `Ok` if the server shows it; else the reason.
 pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeOutcome {
     match capability {
         Capability::Registration => case.register(TestAgent::First),
@@ -53,7 +53,7 @@ fn keeps_two_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = case.register_request(TestAgent::First, &[])?;
     let response = case.ask(&request)?.response;
     let count = response.headers.addresses(&Name::Contact).map(|contacts| contacts.len()).unwrap_or(0);
-    require!(count == 2, "after two contacts were registered the server names {count}");
+    require!(count == 2, "after two contacts were registered, the server lists {count}");
     Ok(())
 }
 
@@ -65,7 +65,7 @@ fn refuses_short_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// An INVITE for the second user, as it arrives; it is answered 486.
+/// An INVITE for the second user as it arrives. It is answered with 486.
 fn forwards(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
     case.register(TestAgent::Second)?;
     let uri = case.address_of_record(TestAgent::Second);
@@ -129,7 +129,7 @@ fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
     }
     case.answer(&first, 486)?;
     let _ = case.final_of(&first);
-    require!(second.is_some(), "an INVITE for a user with two contacts arrives at one of them only");
+    require!(second.is_some(), "an INVITE for a user with two contacts arrives at only one of them");
     Ok(())
 }
 
@@ -147,7 +147,7 @@ fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// A call to the server, ended; the 2xx.
+/// The 2xx to a call to the server, which is ended.
 fn answers(case: &mut TestCase<'_>) -> Result<AnsweredRequest, PurposeEnd> {
     let (answered, mut dialog) = case.call_server()?;
     case.hang_up(&mut dialog)?;
@@ -163,7 +163,7 @@ fn rings(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.hang_up(&mut dialog)?;
     let has_rung = answered.provisional.iter().any(|response| response.status.code() > 100);
     require!(has_rung, "the call was answered without ringing");
-    require!(took >= Duration::from_millis(200), "the call rang for {took} only");
+    require!(took >= Duration::from_millis(200), "the call rang for only {took}");
     Ok(())
 }
 

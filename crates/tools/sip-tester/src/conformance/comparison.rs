@@ -11,23 +11,23 @@ use super::run::PurposeVerdict;
 /// A purpose whose verdict differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct VerdictChange {
-    /// Such as `REG-BIND-03`.
+    /// The id, such as `REG-BIND-03`.
     pub id: String,
     /// RFC and section.
     pub section: String,
     /// The requirement.
     pub requirement: String,
-    /// Absent if it was not carried out.
+    /// The verdict before; absent if it was not run.
     pub before: Option<PurposeVerdict>,
-    /// Absent if it was not carried out.
+    /// The verdict now; absent if it was not run.
     pub now: Option<PurposeVerdict>,
-    /// What was seen before, where that has words.
+    /// The observation before; empty if there is none.
     pub seen_before: String,
-    /// What is seen now.
+    /// The observation now.
     pub seen_now: String,
 }
 
-/// What differs between two conformance runs of one role.
+/// The differences between two conformance runs of one role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConformanceComparison {
     /// The server before.
@@ -36,19 +36,19 @@ pub struct ConformanceComparison {
     pub now: String,
     /// Purposes that both runs have.
     pub purposes: usize,
-    /// Those with the same verdict.
+    /// Purposes with the same verdict.
     pub unchanged: usize,
-    /// They fail now, and did not before.
+    /// Purposes that fail now, and did not fail before.
     pub newly_failed: Vec<VerdictChange>,
-    /// They failed before, and pass now.
+    /// Purposes that failed before, and pass now.
     pub mended: Vec<VerdictChange>,
     /// Other differences.
     pub changed: Vec<VerdictChange>,
-    /// Ids that one run has only: of other versions of netrig, or another selection.
+    /// Ids that only one run has, because of another version of netrig or another selection.
     pub of_one_only: Vec<String>,
 }
 
-/// Two runs that say nothing about each other.
+/// Two runs of different roles cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one run is of a {before}, the other of a {now}")]
 pub struct OtherRole {
@@ -60,7 +60,7 @@ impl ConformanceComparison {
     /// Compares two runs.
     ///
     /// # Errors
-    /// They are of different roles.
+    /// If the roles differ.
     pub fn of(before: &ConformanceDocument, now: &ConformanceDocument) -> Result<Self, OtherRole> {
         if before.role != now.role {
             return Err(OtherRole { before: before.role.name(), now: now.role.name() });

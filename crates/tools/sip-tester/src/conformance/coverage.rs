@@ -1,4 +1,4 @@
-//! Which groups of the standardized test suite the purposes are about.
+//! Coverage of the standardized test suite by the purposes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use super::purpose::TestedRole;
 use super::report::ConformanceDocument;
 
-/// A group of test purposes of ETSI TS 102 027-2, which ITU-T Q.3946.2 endorses. No single test purpose is mapped: theirs and ours cut the
-/// rules in different ways.
+/// A group of test purposes of ETSI TS 102 027-2, which ITU-T Q.3946.2 endorses. Single purposes are not mapped: both suites
+/// divide the rules in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtsiGroup {
-    /// Its name there.
+    /// Name of the group there.
     pub name: &'static str,
-    /// What it is about.
+    /// Its subject.
     pub about: &'static str,
     /// The role of the server.
     pub role: TestedRole,
-    /// The groups here that are about the same.
+    /// The groups here with the same subject.
     pub groups: &'static [&'static str],
 }
 
@@ -66,7 +66,7 @@ pub const ETSI_GROUPS: &[EtsiGroup] = &[
     },
 ];
 
-/// Test purposes that ETSI TS 102 027-2 has for a role, all its groups together; absent where it has none.
+/// The number of test purposes of ETSI TS 102 027-2 for a role, over all groups; `None` if it has none.
 pub const fn etsi_purposes(role: TestedRole) -> Option<usize> {
     match role {
         TestedRole::Registrar => Some(48),
@@ -76,23 +76,23 @@ pub const fn etsi_purposes(role: TestedRole) -> Option<usize> {
     }
 }
 
-/// How a group of the standardized test suite is covered by a run.
+/// The coverage of a group of the standardized test suite by a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoverageRow {
     /// Name of the group in ETSI TS 102 027-2.
     pub etsi_group: String,
-    /// What it is about.
+    /// Its subject.
     pub about: String,
-    /// Groups here that are about the same.
+    /// Groups here with the same subject.
     pub groups: Vec<String>,
-    /// Purposes in them.
+    /// Purposes in these groups.
     pub purposes: usize,
-    /// Those that this run carried out.
+    /// Purposes that this run carried out.
     pub run: usize,
 }
 
 impl ConformanceDocument {
-    /// How the groups of the standardized test suite for the role are covered.
+    /// The coverage of the standardized test suite for the role.
     pub fn coverage(&self) -> Vec<CoverageRow> {
         let of_role = ETSI_GROUPS.iter().filter(|group| group.role == self.role);
         let row = |group: &EtsiGroup| {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::conformance::catalogue;
 
-    /// Groups that the standardized test suite has no counterpart of.
+    /// Groups without a counterpart in the standardized test suite.
     const OWN_GROUPS: [&str; 1] = ["location"];
 
     #[test]

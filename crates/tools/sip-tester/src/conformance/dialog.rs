@@ -6,10 +6,10 @@ use netrig_sip::{Headers, Method, Name, Request, Response, SipUri, Uri};
 use super::outcome::PurposeEnd;
 use super::target::TestAgent;
 
-/// What one side knows of a dialog.
+/// One side's state of a dialog.
 #[derive(Clone, Debug)]
 pub struct TestDialog {
-    /// Whose side it is.
+    /// The user agent of this side.
     pub agent: TestAgent,
     /// Call-ID.
     pub call_id: String,
@@ -21,9 +21,9 @@ pub struct TestDialog {
     pub target: Uri,
     /// The route set, in the order in which requests pass it.
     pub routes: Vec<NameAddr>,
-    /// CSeq number of the last request; of the INVITE at first.
+    /// CSeq number of the last request; at first, of the INVITE.
     pub number: u32,
-    /// CSeq number of the INVITE that an ACK belongs to.
+    /// CSeq number of the INVITE to which an ACK belongs.
     pub invite_number: u32,
     /// Whether requests carry credentials, as the INVITE did.
     pub has_credentials: bool,
@@ -33,7 +33,7 @@ impl TestDialog {
     /// The caller's side, from its INVITE and the 2xx (RFC 3261 section 12.1.2).
     ///
     /// # Errors
-    /// The response makes no dialog: it lacks a Contact, or a tag in To.
+    /// If the response creates no dialog: it has no Contact, or no tag in To.
     pub fn of_caller(agent: TestAgent, request: &Request, response: &Response) -> Result<Self, PurposeEnd> {
         let local = address(&request.headers, &Name::From)?;
         let remote = address(&response.headers, &Name::To)?;
@@ -48,7 +48,7 @@ impl TestDialog {
     /// The callee's side, from the INVITE as it arrived and the 2xx (RFC 3261 section 12.1.1).
     ///
     /// # Errors
-    /// The INVITE makes no dialog: it lacks a Contact, or a tag in From.
+    /// If the INVITE creates no dialog: it has no Contact, or no tag in From.
     pub fn of_callee(agent: TestAgent, arrived: &Request, response: &Response) -> Result<Self, PurposeEnd> {
         let local = address(&response.headers, &Name::To)?;
         let remote = address(&arrived.headers, &Name::From)?;
@@ -70,7 +70,7 @@ impl TestDialog {
         let contacts = with_contact.addresses(&Name::Contact).unwrap_or_default();
         let target = contacts.into_iter().next().map(|contact| contact.uri);
         let target = target
-            .ok_or_else(|| PurposeEnd::Fail("a message that makes a dialog has no Contact".to_owned()))?;
+            .ok_or_else(|| PurposeEnd::Fail("a message that creates a dialog has no Contact".to_owned()))?;
         let call_id = request.get(&Name::CallId).unwrap_or_default().to_owned();
         let number = request.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
         let has_credentials =
@@ -88,7 +88,7 @@ impl TestDialog {
         })
     }
 
-    /// A request within it (RFC 3261 section 12.2.1.1). Routers that are strict are passed as they want it.
+    /// A request within the dialog (RFC 3261 section 12.2.1.1), also through strict routers.
     pub fn request(&mut self, method: Method, via: Via, contact: SipUri) -> Request {
         let number = match method {
             Method::Ack => self.invite_number,

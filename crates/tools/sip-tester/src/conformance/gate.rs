@@ -1,4 +1,4 @@
-//! The rules of basic calls and registrations, before a server's performance means anything.
+//! The rules of basic calls and registrations, tested before the performance of a server is measured.
 
 use netrig_core::Duration;
 use netrig_sip::load::Directory;
@@ -15,52 +15,52 @@ use super::purpose::TestedRole;
 use super::run::{ConformanceResult, PurposeVerdict};
 use super::target::{ConformanceTarget, TestUser};
 
-/// How long a response is waited for: the server has nothing else to do.
+/// How long to wait for a response. The server has no other load.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// How long the tester waits where nothing is to come.
+/// How long to wait where no message is expected.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Cases at the same time at most.
+/// The most cases at the same time.
 const MOST_JOBS: usize = 4;
 
 /// Why the rules cannot be tested before a load.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// The domain of the users is none.
-    #[error("the domain `{0}` is no host")]
+    /// The domain of the users is not a host.
+    #[error("the domain `{0}` is not a host")]
     Domain(String),
-    /// There is no way to the server.
-    #[error("there is no way to the server: {0}")]
+    /// The server cannot be reached.
+    #[error("the server cannot be reached: {0}")]
     Way(#[from] std::io::Error),
     /// A case needs three users.
     #[error(
-        "a test of the server against the rules needs three users, peers included, and there are {0}: give it more users"
+        "a conformance test of the server needs three users, peers included, but there are {0}: give it more users"
     )]
     Users(u32),
 }
 
-/// How a server kept to the rules before its load.
+/// The conformance of a server before its load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GateReport {
-    /// The role that it was tested in.
+    /// The tested role.
     pub role: TestedRole,
-    /// Purposes that were carried out.
+    /// Purposes that were run.
     pub run: usize,
     /// PASS.
     pub pass: usize,
-    /// Purposes that failed, with what the server did.
+    /// Purposes that failed, each with the server's behaviour.
     pub failed: Vec<String>,
     /// Purposes without a verdict, with the reason.
     pub inconclusive: Vec<String>,
 }
 
 impl ConformancePlan {
-    /// The set `basic-call` for the server of a load, with the users of the load: as registrar, proxy, redirect server or user agent,
-    /// by what the load does.
+    /// Tests the set `basic-call` on the server of a load with the users of the load. The load decides the role: registrar,
+    /// proxy, redirect server or user agent.
     ///
     /// # Errors
-    /// The load has less than three users, or there is no way to the server.
+    /// If the load has fewer than three users, or the server cannot be reached.
     pub fn before_load(order: &LoadOrder) -> Result<Self, GateError> {
         let load = &order.plan;
         let RuleTest { role, users } = load.rule_test();
@@ -112,7 +112,7 @@ impl ConformancePlan {
 }
 
 impl GateReport {
-    /// That of a run.
+    /// The report of a run.
     pub fn of(role: TestedRole, result: &ConformanceResult) -> Self {
         let with = |verdict: PurposeVerdict| {
             let rows = result.purposes.iter().filter(move |row| row.verdict == Some(verdict));
@@ -129,19 +129,19 @@ impl GateReport {
         }
     }
 
-    /// In lines: first whether it keeps the rules.
+    /// The report in lines; the first says whether the server follows the rules.
     pub fn lines(&self) -> Vec<String> {
         let Self { role, run, pass, failed, inconclusive } = self;
         let role = role.name();
         let counts = format!("{pass} of {run} test purposes of basic calls and registrations pass");
         let first = match failed.len() {
             0 if *run == inconclusive.len() => format!("conformance as {role}: no verdict"),
-            0 => format!("conformance as {role}: breaks no rule that was tried; {counts}"),
+            0 => format!("conformance as {role}: breaks none of the tried rules; {counts}"),
             1 => format!(
-                "conformance as {role}: BREAKS 1 RULE, and the rates are those of such a server; {counts}"
+                "conformance as {role}: BREAKS 1 RULE, so the rates are those of a faulty server; {counts}"
             ),
             n => format!(
-                "conformance as {role}: BREAKS {n} RULES, and the rates are those of such a server; {counts}"
+                "conformance as {role}: BREAKS {n} RULES, so the rates are those of a faulty server; {counts}"
             ),
         };
         let failed = failed.iter().map(|line| format!("  FAIL {line}"));

@@ -1,4 +1,4 @@
-//! The messages of a test case: what the tester sent, what arrived, and how the two belong together.
+//! The messages of a test case: sent and received ones, and their relation.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -16,9 +16,9 @@ use super::target::TestAgent;
 /// A message that a user agent received.
 #[derive(Clone, Debug)]
 pub struct ArrivedMessage {
-    /// Since the case began.
+    /// The time since the start of the case.
     pub at: Instant,
-    /// Where from, and where an answer goes.
+    /// The sender, and where a response goes.
     pub path: ArrivalPath,
     /// The bytes.
     pub bytes: Bytes,
@@ -27,18 +27,18 @@ pub struct ArrivedMessage {
 }
 
 impl ArrivedMessage {
-    /// The response that it is.
+    /// The message, if it is a response.
     pub fn response(&self) -> Option<&Response> {
         self.message.as_ref().and_then(Message::as_response)
     }
 
-    /// The request that it is.
+    /// The message, if it is a request.
     pub fn request(&self) -> Option<&Request> {
         self.message.as_ref().and_then(Message::as_request)
     }
 }
 
-/// A message of a case.
+/// A message of a case, as evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidenceMessage {
     /// ns since 1970.
@@ -49,48 +49,48 @@ pub struct EvidenceMessage {
     pub local: SocketAddr,
     /// The server's end.
     pub peer: SocketAddr,
-    /// What carried it.
+    /// Its transport.
     pub transport: Transport,
     /// The whole message.
     pub bytes: Bytes,
 }
 
-/// A request as it was sent last, and the final response to it.
+/// A request as last sent, and its final response.
 #[derive(Clone, Debug)]
 pub struct AnsweredRequest {
-    /// With credentials, if the server asked for them.
+    /// The request, with credentials if the server asked for them.
     pub request: Request,
     /// The final response.
     pub response: Response,
-    /// Provisional responses in their order.
+    /// Provisional responses, in order.
     pub provisional: Vec<Response>,
 }
 
 /// A request that a proxy has forwarded.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
-    /// As the first user agent sent it, with credentials if the server asked for them.
+    /// As sent by the first user agent, with credentials if the server asked for them.
     pub sent: Request,
     /// As it arrived.
     pub arrived: Request,
-    /// Where it came from.
+    /// The path on which it arrived.
     pub path: ArrivalPath,
     /// The user agent that received it.
     pub at: TestAgent,
 }
 
-/// What became of a request that was to be forwarded.
+/// The result of sending a request that should be forwarded.
 #[derive(Clone, Debug)]
 pub enum ForwardOutcome {
     /// It arrived at one of the user agents.
     Arrived(Box<Forwarded>),
     /// The server answered it itself. The ACK was sent.
     Answered(Box<Response>),
-    /// Neither within the time.
+    /// Neither happened in time.
     Silence,
 }
 
-/// Branch and method: which transaction of the tester a response belongs to (RFC 3261 section 17.1.3).
+/// Branch and method, by which a response belongs to a transaction of the tester (RFC 3261 section 17.1.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TransactionName {
     branch: Option<String>,
@@ -106,20 +106,21 @@ impl TransactionName {
     pub(super) fn fits(&self, response: &Response) -> bool {
         let via = response.headers.top_via().ok().flatten();
         let branch = via.and_then(|via| via.branch().map(str::to_owned));
-        // A CANCEL has the branch of its INVITE. Apart from that the branch decides: a purpose may have changed the method of what it sent.
+        // A CANCEL has the branch of its INVITE. Otherwise the branch decides: a purpose may have changed the method of its
+        // request.
         let is_cancel = |method: &Method| *method == Method::Cancel;
         let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
         branch == self.branch && method.is_none_or(|method| is_cancel(&method) == is_cancel(&self.method))
     }
 }
 
-/// A status from a code of this file.
+/// A status from a code in this crate.
 pub(super) fn status(code: u16) -> Status {
-    // Every code in the procedures is one of 100 to 699.
+    // Every code in the procedures is from 100 to 699.
     Status::new(code).unwrap_or_else(|| unreachable!("{code} is a status"))
 }
 
-/// The status line of a response, or that there was none.
+/// The status line of a response, or words for its absence.
 pub(super) fn line_or_silence(response: Option<&Response>) -> String {
     response.map_or_else(|| "no response".to_owned(), line_of)
 }
@@ -128,7 +129,7 @@ pub(super) fn line_or_silence(response: Option<&Response>) -> String {
 pub(super) fn line_of(response: &Response) -> String {
     let mut line = response.status.code().to_string();
     if !response.reason.is_empty() {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = write!(line, " {}", response.reason);
     }
     line
@@ -155,7 +156,7 @@ pub(super) fn first_line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(60)]).trim_end().escape_debug().to_string()
 }
 
-/// RFC 3261 section 17.1.1.3.
+/// The ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
 pub(super) fn ack_of_failure(request: &Request, response: &Response) -> Request {
     let mut ack = Request::new(Method::Ack, request.uri.clone());
     if let Some(via) = request.headers.get(&Name::Via) {
@@ -175,7 +176,7 @@ pub(super) fn ack_of_failure(request: &Request, response: &Response) -> Request 
     ack
 }
 
-/// The first value of a Via header field. The tester's own has no comma within.
+/// The first value of a Via header field. The tester's own values contain no comma.
 pub(super) fn top(via: &str) -> &str {
     via.split(',').next().unwrap_or(via)
 }

@@ -1,13 +1,14 @@
-//! Conformance of a SIP server: test purposes, how each is carried out, and the report about all of them.
+//! Conformance of a SIP server: test purposes, their procedures, and the report.
 //!
-//! A [`TestPurpose`] is one rule of an RFC with a procedure that shows whether a server follows it. [`catalogue`] has all of them. A
-//! [`TestCase`] carries one out: it has up to three user agents, keeps every message as evidence, and answers challenges, so that a purpose
-//! sees its own exchange only. [`ConformancePlan`] selects purposes, and [`ConformancePlan::run`] gives a [`ConformanceDocument`].
+//! A [`TestPurpose`] is one rule of an RFC with a procedure that shows whether a server follows it. [`catalogue`] lists all of
+//! them. A [`TestCase`] runs one. It has up to three user agents, keeps every message as evidence, and answers challenges, so
+//! that a purpose handles only its own exchange. [`ConformancePlan`] selects purposes, and [`ConformancePlan::run`] gives a
+//! [`ConformanceDocument`].
 
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "it speaks to a server over sockets, in real time"
+    reason = "it tests a server over sockets, in real time"
 )]
 
 mod background;

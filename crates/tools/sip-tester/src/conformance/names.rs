@@ -1,4 +1,4 @@
-//! The tester as DNS server of the server under test (RFC 3263): names that lead to user agents of test cases.
+//! The tester as DNS server of the server under test (RFC 3263). Its names lead to user agents of test cases.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use netrig_sip::location::{Kind, ZoneError};
 use netrig_sip_net::ListeningPoint;
 use netrig_sip_net::dns::{LiveZone, NameServer, NameServerOrder, RecordedQuestion};
 
-/// How long an answer may be kept, s: longer than any test case lasts.
+/// How long an answer may be cached, s: longer than any test case.
 const TTL: u32 = 120;
 
 /// A domain, and the DNS server that answers for it until it is dropped.
@@ -36,11 +36,11 @@ impl fmt::Debug for TesterNames {
 }
 
 impl TesterNames {
-    /// Answers questions over UDP and TCP at `listen`. Only names of `domain` have records. `server` is the host under test: it gets whole
-    /// answers over UDP.
+    /// Answers questions over UDP and TCP at `listen`. Only names of `domain` have records. The host under test, `server`, gets
+    /// untruncated answers over UDP.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn open(listen: SocketAddr, domain: &str, server: IpAddr) -> Result<Self, SocketError> {
         let at = |transport| ListeningPoint { transport, address: listen };
         let zone = Arc::new(LiveZone::recording());
@@ -56,31 +56,31 @@ impl TesterNames {
         let address = names.listens().first().map_or(listen, |point| point.address);
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        // If it ends, no question is answered any more, and the purposes say that none came.
+        // If the thread ends, questions are no longer answered, and the purposes report that none arrived.
         let thread = std::thread::spawn(move || drop(names.serve(None, &flag)));
         let domain = domain.trim_end_matches('.').to_ascii_lowercase();
         Ok(Self { domain, zone, address, stop, thread: Some(thread) })
     }
 
-    /// The domain, in lower case and without a dot at its end.
+    /// The domain in lower case, without a final dot.
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// Where it answers over UDP.
+    /// The UDP address at which it answers.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Adds records, in which names are relative to `name`.
+    /// Adds records whose names are relative to `name`.
     ///
     /// # Errors
-    /// A line is no record.
+    /// If a line is not a record.
     pub fn add(&self, name: &str, records: &str) -> Result<(), ZoneError> {
         self.zone.add(&format!("$TTL {TTL}\n$ORIGIN {name}.\n{records}"))
     }
 
-    /// The questions for one of these names or a name below one, in the order in which they came.
+    /// The questions for these names and names below them, in order.
     pub fn questions(&self, names: &[String]) -> Vec<RecordedQuestion> {
         self.zone.recorded(|question| {
             let asked = question.name.trim_end_matches('.').to_ascii_lowercase();
@@ -96,13 +96,13 @@ impl Drop for TesterNames {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there has ended the answers, and has been printed.
+            // A panic there has ended the answers, and was printed.
             let _ = thread.join();
         }
     }
 }
 
-/// The type of a record as the DNS writes it.
+/// The record type in the notation of the DNS.
 pub(super) const fn record_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Naptr => "NAPTR",
@@ -142,12 +142,12 @@ mod tests {
         assert!(matches!(ask(Kind::Naptr, "a.conform.test"), Reading::Nothing(_)));
         assert!(matches!(ask(Kind::A, "aa.conform.test"), Reading::Nothing(_)));
         let asked = names.questions(&["a.conform.test".to_owned()]);
-        let told: Vec<_> = asked
+        let questions: Vec<_> = asked
             .iter()
             .map(|asked| (record_type(asked.question.kind), asked.records, asked.transport))
             .collect();
         let udp = Transport::Udp;
-        assert_eq!(told, [("A", Some(1), udp), ("SRV", Some(1), udp), ("NAPTR", Some(0), udp)]);
+        assert_eq!(questions, [("A", Some(1), udp), ("SRV", Some(1), udp), ("NAPTR", Some(0), udp)]);
         assert_eq!(names.questions(&["aa.conform.test".to_owned()])[0].records, None);
     }
 }

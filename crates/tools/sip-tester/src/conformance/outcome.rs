@@ -3,13 +3,13 @@
 /// Why a purpose ended before its last step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurposeEnd {
-    /// The server broke the rule. The text says what it did.
+    /// The server broke the rule; the text describes its behaviour.
     Fail(String),
-    /// The rule could not be tried. The text says why.
+    /// The rule could not be tried; the text gives the reason.
     Inconclusive(String),
 }
 
-/// How a purpose ends: `Ok` is a pass.
+/// The end of a purpose; `Ok` is a pass.
 pub type PurposeOutcome = Result<(), PurposeEnd>;
 
 /// Ends a purpose with a failure unless a condition holds.
@@ -30,7 +30,7 @@ macro_rules! require {
     };
 }
 
-/// A failure of a step that only prepares says nothing about the rule.
+/// Turns the failure of a preparing step into an inconclusive end: it shows nothing about the rule.
 pub(super) fn as_inconclusive(end: PurposeEnd) -> PurposeEnd {
     match end {
         PurposeEnd::Fail(text) | PurposeEnd::Inconclusive(text) => PurposeEnd::Inconclusive(text),

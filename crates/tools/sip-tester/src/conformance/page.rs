@@ -16,7 +16,7 @@ use crate::trace::{SipTrace, TracedMessage};
 const STYLE: &str = include_str!("page.css");
 
 impl ConformanceDocument {
-    /// The page. It is well-formed XML, and needs no network and no script.
+    /// The report as a page. It is well-formed XML, and needs no network and no script.
     pub fn to_html(&self) -> String {
         let mut m = Markup::default();
         let title = format!("{} as {}: protocol conformance test report", self.target, self.role.name());
@@ -44,7 +44,7 @@ impl ConformanceDocument {
         m.finish()
     }
 
-    /// The answer, before all details.
+    /// The result, before all details.
     fn status(&self, m: &mut Markup) {
         let VerdictCounts { selected, run, pass, fail, inconc } = self.counts;
         let class = match (fail, pass, self.interrupted) {
@@ -56,7 +56,7 @@ impl ConformanceDocument {
             m.inside("p", &[], |m| {
                 m.element("strong", &[], self.answer());
                 m.text(format!(
-                    ": {run} of {selected} test purposes were carried out; {pass} PASS, {fail} FAIL, {inconc} INCONC."
+                    ": {run} of {selected} test purposes were run; {pass} PASS, {fail} FAIL, {inconc} INCONC."
                 ));
             });
             let failed: Vec<_> = self.with_verdict(PurposeVerdict::Fail).collect();
@@ -85,7 +85,7 @@ impl ConformanceDocument {
             ],
         );
         m.element("h3", &[], "1.2 Implementation under test");
-        let unknown = || "it does not say (no Server header field)".to_owned();
+        let unknown = || "not known (no Server header field)".to_owned();
         terms(
             m,
             &[
@@ -93,7 +93,7 @@ impl ConformanceDocument {
                 ("Product", self.product.clone().unwrap_or_else(unknown)),
                 ("Role", self.role.name().to_owned()),
                 ("Domain", self.domain.clone()),
-                ("Protocol", "SIP: RFC 3261, and the RFCs that the capabilities name".to_owned()),
+                ("Protocol", "SIP: RFC 3261 and the RFCs of the capabilities".to_owned()),
             ],
         );
         m.element("h3", &[], "1.3 Testing environment");
@@ -103,18 +103,18 @@ impl ConformanceDocument {
                 ("Means of testing", format!("netrig {}", self.tester)),
                 ("Machine", self.machine.clone()),
                 ("Test suite", "test purposes of netrig's own, table below".to_owned()),
-                ("Test method", "remote: the tester sees the server's messages only".to_owned()),
-                ("Response awaited for", format!("{} s", self.patience_s)),
+                ("Test method", "remote: the tester sees only the server's messages".to_owned()),
+                ("Time limit for a response", format!("{} s", self.patience_s)),
                 ("Test cases at the same time", self.jobs.to_string()),
-                ("Seed", format!("{} (the same seed makes the same identifiers)", self.seed)),
+                ("Seed", format!("{} (the same seed gives the same identifiers)", self.seed)),
             ],
         );
         if let Some(load) = &self.background {
-            let told = format!(
-                "{}/s ({}): {} begun, {} succeeded, {} failed",
+            let load = format!(
+                "{}/s ({}): {} started, {} succeeded, {} failed",
                 load.rate, load.what, load.begun, load.succeeded, load.failed
             );
-            terms(m, &[("Load beside", told)]);
+            terms(m, &[("Load beside", load)]);
         }
         m.element("h3", &[], "1.4 Limits and reservation");
         m.inside("ul", &[], |m| {
@@ -146,17 +146,17 @@ impl ConformanceDocument {
         }
     }
 
-    /// What the verdicts do not say.
+    /// The limits of the verdicts.
     fn limits(&self) -> Vec<String> {
         let mut limits = vec![
-            "A verdict holds for the messages of its test case. Rules that no purpose is about were not tested.".to_owned(),
+            "A verdict holds for the messages of its test case. Rules without a purpose were not tested.".to_owned(),
             "A purpose that follows a recommendation (SHOULD) is inconclusive, and no failure, if the server deviates.".to_owned(),
         ];
         if self.interrupted {
-            limits.push("The run was stopped before its end.".to_owned());
+            limits.push("The run was stopped early.".to_owned());
         }
         let faults = self.background.iter().flat_map(|load| &load.faults);
-        limits.extend(faults.map(|fault| format!("The load beside was not what was ordered: {fault}.")));
+        limits.extend(faults.map(|fault| format!("The load beside was not as ordered: {fault}.")));
         limits
     }
 
@@ -164,14 +164,17 @@ impl ConformanceDocument {
         m.element("h2", &[], "2 Static conformance summary");
         let lacking = self.lacking().count();
         let text = match lacking {
-            0 => "The capabilities that were tried are consistent with what is claimed and with what the role demands.".to_owned(),
-            1 => "1 capability is claimed or demanded and was not shown (section 4).".to_owned(),
-            n => format!("{n} capabilities are claimed or demanded and were not shown (section 4)."),
+            0 => {
+                "The tried capabilities are consistent with the claims and with the requirements of the role."
+                    .to_owned()
+            }
+            1 => "1 capability is claimed or required, but was not shown (section 4).".to_owned(),
+            n => format!("{n} capabilities are claimed or required, but were not shown (section 4)."),
         };
         m.element("p", &[], text);
     }
 
-    /// Capabilities that the server is to have, and did not show.
+    /// Claimed or required capabilities that the server did not show.
     fn lacking(&self) -> impl Iterator<Item = &CapabilityRow> {
         self.capabilities
             .iter()
@@ -246,7 +249,7 @@ impl ConformanceDocument {
         m.element("h2", &[], "6 Observations");
         let mut rows = self.purposes.iter().filter(|row| is_observed(row)).peekable();
         if rows.peek().is_none() {
-            m.element("p", &[], "All purposes that were carried out have passed.");
+            m.element("p", &[], "All purposes that were run have passed.");
         }
         for row in rows {
             m.inside("section", &[("id", &row.id)], |m| observation(m, row));
@@ -263,18 +266,18 @@ impl ConformanceDocument {
             }
         }
         if reasons.is_empty() {
-            m.element("p", &[], "All purposes that were selected have been carried out.");
+            m.element("p", &[], "All selected purposes were run.");
         }
         m.inside("ul", &[], |m| {
             for (reason, ids) in reasons {
                 m.element("li", &[], format!("{}: {reason}", ids.join(", ")));
             }
-            m.element("li", &[], "Purposes that were not selected, and rules that no purpose is about.");
+            m.element("li", &[], "Purposes that were not selected, and rules without a purpose.");
         });
     }
 }
 
-/// Whether a purpose has a section of its own: its messages are of interest.
+/// Whether a purpose has a section with its messages.
 fn is_observed(row: &PurposeRow) -> bool {
     matches!(row.verdict, Some(PurposeVerdict::Fail | PurposeVerdict::Inconclusive))
 }
@@ -324,7 +327,7 @@ fn observation(m: &mut Markup, row: &PurposeRow) {
 }
 
 impl EvidenceRow {
-    /// The message for a ladder; none if its addresses cannot be read.
+    /// The message as input for a ladder; `None` if its addresses cannot be parsed.
     fn traced(&self) -> Option<TracedMessage> {
         let transport = [Transport::Udp, Transport::Tcp, Transport::Tls];
         Some(TracedMessage {

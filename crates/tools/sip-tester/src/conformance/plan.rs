@@ -1,4 +1,4 @@
-//! What a run of conformance tests is to do: the selected purposes, the server, its users, and the background load.
+//! The plan of a conformance run: the selected purposes, the server, its users, and the background load.
 
 use netrig_sip::settings::TESTED_USERS;
 
@@ -7,46 +7,46 @@ use super::purpose::{TestPurpose, TestedRole};
 use super::purposes::catalogue;
 use super::target::{ConformanceTarget, TestUser};
 
-/// User agents of one case, each with a user of its own.
+/// The number of user agents of a case, each with its own user.
 pub const USERS_OF_A_CASE: usize = TESTED_USERS as usize;
 
-/// Which purposes of a role are asked for. Empty lists ask for all.
+/// The selection of purposes of a role. An empty list selects all.
 #[derive(Clone, Debug, Default)]
 pub struct PurposeSelection {
-    /// Ids, or what they begin with.
+    /// Ids, or prefixes of ids.
     pub ids: Vec<String>,
     /// Names of groups.
     pub groups: Vec<String>,
     /// Parts of the section, such as `RFC 3261 section 10`.
     pub sections: Vec<String>,
-    /// Only those of the set `basic-call`.
+    /// Select only the set `basic-call`.
     pub only_basic: bool,
-    /// Ids, or what they begin with, that are left out.
+    /// Excluded ids, or prefixes of ids.
     pub without: Vec<String>,
 }
 
-/// A selection that selects nothing.
+/// Why a selection cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// An id is the beginning of none.
-    #[error("no test purpose of this role has an id that begins with \"{0}\"")]
+    /// No id has this prefix.
+    #[error("no test purpose of this role has an id with the prefix \"{0}\"")]
     Id(String),
     /// There is no such group.
     #[error("there is no group \"{0}\"; there are: {1}")]
     Group(String, String),
-    /// No section has this in it.
-    #[error("no test purpose of this role is of \"{0}\"")]
+    /// No section contains this text.
+    #[error("no test purpose of this role has the section \"{0}\"")]
     Section(String),
-    /// All that was asked for together.
-    #[error("no test purpose of this role is as asked for")]
+    /// No purpose meets all conditions.
+    #[error("no test purpose of this role meets all conditions")]
     Nothing,
 }
 
 impl PurposeSelection {
-    /// The purposes of a role that it selects.
+    /// The selected purposes of a role.
     ///
     /// # Errors
-    /// A part of it fits no purpose.
+    /// If a part of the selection fits no purpose.
     pub fn of(&self, role: TestedRole) -> Result<Vec<&'static TestPurpose>, SelectionError> {
         let all: Vec<_> = catalogue().filter(|purpose| purpose.role == role).collect();
         let begins = |purpose: &TestPurpose, id: &String| purpose.id.starts_with(&id.to_ascii_uppercase());
@@ -81,7 +81,7 @@ impl PurposeSelection {
     }
 }
 
-/// Whether a purpose is of a section or of one within it: `RFC 3261 section 10` has 10.3 and not 101.
+/// Whether a purpose belongs to a section or to a subsection: `RFC 3261 section 10` includes 10.3, but not 101.
 fn is_of_section(purpose: &TestPurpose, section: &str) -> bool {
     let of_one = |own: &str| {
         own.strip_prefix(section)
@@ -90,7 +90,7 @@ fn is_of_section(purpose: &TestPurpose, section: &str) -> bool {
     purpose.section.split(", ").any(of_one)
 }
 
-/// All that decides a run.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct ConformancePlan {
     /// The server.
@@ -99,30 +99,30 @@ pub struct ConformancePlan {
     pub role: TestedRole,
     /// The purposes.
     pub purposes: Vec<&'static TestPurpose>,
-    /// Users of the server: three for each job, and behind them those of the background load.
+    /// Users of the server: three for each job, then those of the background load.
     pub users: Vec<TestUser>,
-    /// Cases at the same time.
+    /// Number of cases at the same time.
     pub jobs: usize,
-    /// Of all identifiers.
+    /// Seed of all identifiers.
     pub seed: u64,
-    /// What the server claims.
+    /// The capabilities that the server claims.
     pub claims: CapabilityClaims,
-    /// The load that goes on meanwhile.
+    /// The load during the run.
     pub background: Option<BackgroundLoad>,
 }
 
-/// The load: registrations for a registrar, calls through a proxy to user agents of the tester, calls for a redirect server, calls to a
-/// user agent. Its users are those of the plan behind the users of the test cases.
+/// The background load: registrations for a registrar, calls through a proxy to user agents of the tester, calls for a redirect
+/// server, or calls to a user agent. Its users follow those of the test cases in the plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundLoad {
-    /// How many begin per second; the times between them are exponential.
+    /// Mean number of starts per second, with exponential gaps.
     pub rate: f64,
-    /// Users who register or call. Who calls has a peer, behind all who call.
+    /// Users who register or call. The peers of callers follow all callers.
     pub users: u32,
 }
 
 impl BackgroundLoad {
-    /// Users that the plan needs for it behind those of the test cases.
+    /// Users that the plan needs for it, after those of the test cases.
     pub const fn users_needed(self, role: TestedRole) -> usize {
         let users = self.users as usize;
         match role {

@@ -1,4 +1,4 @@
-//! What a test purpose is.
+//! Test purposes as data.
 
 pub use netrig_sip::settings::TestedRole;
 use schemars::JsonSchema;
@@ -8,55 +8,55 @@ use super::capability::Capability;
 use super::case::TestCase;
 use super::outcome::PurposeOutcome;
 
-/// How strong a requirement is (RFC 2119).
+/// The strength of a requirement (RFC 2119).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequirementLevel {
-    /// MUST, MUST NOT, and what the RFC tells as the way in which a server works.
+    /// MUST, MUST NOT, and behaviour that the RFC describes without a keyword.
     Must,
-    /// SHOULD and SHOULD NOT. A server may have reasons not to follow, so a deviation is inconclusive and no failure.
+    /// SHOULD and SHOULD NOT. A server may have reasons to deviate, so a deviation is inconclusive.
     Should,
 }
 
-/// Which transports a purpose can be tried over.
+/// The transports over which a purpose can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurposeCarrier {
     /// All.
     Any,
-    /// UDP only: retransmissions, and where a response is sent.
+    /// UDP only: retransmissions, and the destination of responses.
     Datagrams,
-    /// TCP and TLS only: how messages are found in a stream, and connections.
+    /// TCP and TLS only: framing in a stream, and connections.
     Connections,
 }
 
-/// One rule, and how a server is held against it.
+/// One rule, and a procedure that tests a server against it.
 #[derive(Clone, Copy, Debug)]
 pub struct TestPurpose {
     /// Unique, such as `REG-CONTACT-03`.
     pub id: &'static str,
-    /// The role whose rule it is.
+    /// The role with this rule.
     pub role: TestedRole,
-    /// The part of the role that it belongs to, such as `contacts`.
+    /// The part of the role, such as `contacts`.
     pub group: &'static str,
     /// RFC and section, such as `RFC 3261 section 10.3`.
     pub section: &'static str,
-    /// How strong the requirement is.
+    /// The strength of the requirement.
     pub level: RequirementLevel,
     /// The requirement in our words.
     pub requirement: &'static str,
-    /// What the server has to offer, or to be configured to do.
+    /// Capabilities that the server needs.
     pub needs: &'static [Capability],
-    /// Over which transports it can be tried.
+    /// The transports over which it can be tried.
     pub carrier: PurposeCarrier,
     /// Whether it belongs to the set `basic-call`.
     pub is_basic: bool,
-    /// Carries it out.
+    /// The procedure.
     pub procedure: fn(&mut TestCase<'_>) -> PurposeOutcome,
 }
 
-/// A table of purposes of a role, whose ids begin with the prefix: for each group its name and its rows of id, level, section, requirement
-/// and procedure. Behind the procedure may
-/// stand `needs [Capability, ..]`, `over Datagrams` or `over Connections`, and `in basic`.
+/// A table of purposes of a role, whose ids have the prefix: each group has a name and rows of id, level, section, requirement
+/// and procedure. After the procedure, `needs [Capability, ..]`, `over Datagrams` or `over Connections`, and `in basic` may
+/// follow.
 macro_rules! purposes {
     ($role:ident $prefix:literal; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:path
         $(, needs [$($need:ident),+])? $(, over $carrier:ident)? $(, in $basic:ident)?;)+ })+) => {

@@ -1,4 +1,4 @@
-//! The report about a conformance run: as data, as text, and for build servers (JUnit).
+//! The report on a conformance run: as data, as text, and for build servers (JUnit).
 
 use std::fmt::Write as _;
 
@@ -19,43 +19,43 @@ use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, write_entry};
 /// The document of `netrig sip conform --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConformanceDocument {
-    /// Version of this form.
+    /// Version of the document.
     pub format: u32,
     /// Version and commit of netrig.
     pub tester: String,
     /// The machine that netrig ran on: system, kernel, processors.
     #[serde(default)]
     pub machine: String,
-    /// The server, as it was typed.
+    /// The server, as typed.
     pub target: String,
-    /// What the server says of itself (Server header field), if it does.
+    /// Product name in the Server header field, if the server sends one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
     /// Its role.
     pub role: TestedRole,
     /// Domain of the users.
     pub domain: String,
-    /// Of all identifiers: the same seed makes the same ones.
+    /// Seed of all identifiers; the same seed gives the same ones.
     pub seed: u64,
-    /// When the run began, ns since 1970.
+    /// Start time, ns since 1970.
     pub began_ns: u64,
-    /// How long it took, s.
+    /// Duration, s.
     pub took_s: f64,
-    /// How long a response was waited for, s.
+    /// Longest wait for a response, s.
     pub patience_s: f64,
-    /// Cases at the same time.
+    /// Number of cases at the same time.
     pub jobs: usize,
-    /// Whether it was stopped before its end.
+    /// Whether it was stopped early.
     #[serde(default)]
     pub interrupted: bool,
-    /// The load that went on meanwhile.
+    /// The load during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundReport>,
-    /// The static review: what is claimed, and what was seen.
+    /// The static review: claimed and observed capabilities.
     pub capabilities: Vec<CapabilityRow>,
-    /// How many purposes ended in each way.
+    /// Numbers of purposes by verdict.
     pub counts: VerdictCounts,
-    /// All purposes that were asked for.
+    /// All selected purposes.
     pub purposes: Vec<PurposeRow>,
 }
 
@@ -66,7 +66,7 @@ pub struct CapabilityRow {
     pub name: Capability,
     /// Whether each server of the role must have it.
     pub mandatory: bool,
-    /// What the capability file says; absent if it leaves it open.
+    /// Whether it is claimed; absent if the capability file leaves it open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<bool>,
     /// Whether the server showed it; absent if it was not tried.
@@ -77,12 +77,12 @@ pub struct CapabilityRow {
     pub why: String,
 }
 
-/// How many purposes ended in each way.
+/// Numbers of purposes by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictCounts {
-    /// Purposes that were asked for.
+    /// Selected purposes.
     pub selected: usize,
-    /// Those that were carried out.
+    /// Purposes that were run.
     pub run: usize,
     /// PASS.
     pub pass: usize,
@@ -92,41 +92,41 @@ pub struct VerdictCounts {
     pub inconc: usize,
 }
 
-/// A purpose and how it went.
+/// A purpose and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PurposeRow {
-    /// Such as `REG-BIND-03`.
+    /// The id, such as `REG-BIND-03`.
     pub id: String,
     /// The part of the role that it belongs to.
     pub group: String,
     /// RFC and section.
     pub section: String,
-    /// How strong the requirement is.
+    /// The strength of the requirement.
     pub level: RequirementLevel,
     /// The requirement.
     pub requirement: String,
-    /// `PASS`, `FAIL` or `INCONC`; absent if it was not carried out.
+    /// `PASS`, `FAIL` or `INCONC`; absent if it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<PurposeVerdict>,
     /// What the server did, or why there is no verdict.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub observation: String,
-    /// How long it took, s.
+    /// Duration, s.
     pub took_s: f64,
     /// Its messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<EvidenceRow>,
-    /// The questions that the tester's DNS server got for names of the purpose.
+    /// The DNS questions that the tester received for names of the purpose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<QuestionRow>,
 }
 
-/// A question that the tester's DNS server got.
+/// A DNS question that the tester received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionRow {
-    /// ns since 1970.
+    /// Time, ns since 1970.
     pub at_ns: u64,
-    /// Address of the host that asked.
+    /// Address of the sender.
     pub from: String,
     /// `UDP` or `TCP`.
     pub transport: String,
@@ -134,7 +134,7 @@ pub struct QuestionRow {
     pub record_type: String,
     /// The name.
     pub name: String,
-    /// Records in the answer; absent if the name does not exist.
+    /// Number of records in the answer; absent if the name does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<usize>,
 }
@@ -142,7 +142,7 @@ pub struct QuestionRow {
 /// A message of a purpose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvidenceRow {
-    /// ns since 1970.
+    /// Time, ns since 1970.
     pub at_ns: u64,
     /// Address and port of the sender.
     pub from: String,
@@ -150,12 +150,12 @@ pub struct EvidenceRow {
     pub to: String,
     /// `UDP`, `TCP` or `TLS`.
     pub transport: String,
-    /// The whole message. Bytes that are no UTF-8 are replaced.
+    /// The whole message. Invalid UTF-8 is replaced.
     pub text: String,
 }
 
 impl ConformanceDocument {
-    /// Capabilities that the server claims and does not show: by the static review it does not conform to what it claims.
+    /// Claimed capabilities that the server does not show. By the static review, it does not conform to its claims.
     pub fn false_claims(&self) -> impl Iterator<Item = &CapabilityRow> {
         self.capabilities.iter().filter(|row| row.claimed == Some(true) && row.shown == Some(false))
     }
@@ -163,7 +163,7 @@ impl ConformanceDocument {
     /// The version that this netrig writes.
     pub const FORMAT: u32 = 1;
 
-    /// That of a run of a plan. `target` is the server as it was typed, `tester` is netrig's version, and `machine` is where it ran.
+    /// The document of a run. `target` is the server as typed, `tester` the version of netrig, and `machine` its host.
     pub fn new(
         plan: &ConformancePlan,
         result: &ConformanceResult,
@@ -208,21 +208,21 @@ impl ConformanceDocument {
         }
     }
 
-    /// The whole run in some words.
+    /// The result of the run in words.
     pub fn answer(&self) -> &'static str {
         let counts = self.counts;
         match (self.interrupted, counts.fail, counts.inconc, counts.run) {
             (true, ..) => "interrupted",
             (_, 1.., ..) => "breaks rules",
-            _ if self.false_claims().next().is_some() => "does not show what it claims",
+            _ if self.false_claims().next().is_some() => "does not show its claimed capabilities",
             (_, _, _, 0) => "not tested",
             (_, _, inconc, run) if inconc == run => "no verdict",
-            (_, _, 0, _) => "keeps all rules that were tested",
-            _ => "breaks no rule that could be tried",
+            (_, _, 0, _) => "follows all tested rules",
+            _ => "breaks none of the tried rules",
         }
     }
 
-    /// The server, and what it says of itself.
+    /// The server, and its product name.
     pub fn subject(&self) -> String {
         let product = self.product.as_ref().map_or_else(String::new, |product| format!(" ({product})"));
         format!("{}{product}", self.target)
@@ -233,7 +233,7 @@ impl ConformanceDocument {
         self.purposes.iter().filter(move |purpose| purpose.verdict == Some(verdict))
     }
 
-    /// The groups in their order, with how their purposes ended.
+    /// The groups in order, with their counts of verdicts.
     pub fn groups(&self) -> Vec<(&str, VerdictCounts)> {
         let mut groups: Vec<(&str, VerdictCounts)> = Vec::new();
         for purpose in &self.purposes {
@@ -254,12 +254,12 @@ impl ConformanceDocument {
         groups
     }
 
-    /// The report of build servers: a test case for each purpose.
+    /// The report for build servers: a test case per purpose.
     pub fn to_junit(&self) -> String {
         let counts = self.counts;
         let skipped = counts.selected - counts.run + counts.inconc;
         let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(
             text,
             "<testsuite name=\"netrig sip conform --role {} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{skipped}\" time=\"{:.3}\">",
@@ -339,7 +339,7 @@ impl EvidenceRow {
     }
 }
 
-/// The first Server header field that came.
+/// The first received Server header field.
 fn product(result: &ConformanceResult) -> Option<String> {
     let received =
         result.purposes.iter().flat_map(|purpose| &purpose.evidence).filter(|message| !message.is_sent);
@@ -352,10 +352,10 @@ fn product(result: &ConformanceResult) -> Option<String> {
     })
 }
 
-/// Writes all messages of a run as a message log, in the order of their times.
+/// Writes all messages of a run as a message log, ordered by time.
 ///
 /// # Errors
-/// As `out` does.
+/// Those of `out`.
 pub fn write_evidence(out: &mut impl std::io::Write, result: &ConformanceResult) -> std::io::Result<()> {
     let mut messages: Vec<&EvidenceMessage> =
         result.purposes.iter().flat_map(|purpose| &purpose.evidence).collect();

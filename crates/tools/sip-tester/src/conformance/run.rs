@@ -1,4 +1,4 @@
-//! Carrying out the purposes of a plan.
+//! Runs the purposes of a plan.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,10 +21,10 @@ use super::plan::{ConformancePlan, USERS_OF_A_CASE};
 use super::purpose::{PurposeCarrier, RequirementLevel, TestPurpose};
 use super::target::TestUser;
 
-/// How a purpose went.
+/// The verdict of a purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum PurposeVerdict {
-    /// The server kept to the rule.
+    /// The server followed the rule.
     #[serde(rename = "PASS")]
     Pass,
     /// It broke the rule.
@@ -36,7 +36,7 @@ pub enum PurposeVerdict {
 }
 
 impl PurposeVerdict {
-    /// As reports name it.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
@@ -46,29 +46,29 @@ impl PurposeVerdict {
     }
 }
 
-/// A purpose that was selected, and how it went.
+/// A selected purpose and its result.
 #[derive(Clone, Debug)]
 pub struct PurposeResult {
     /// The purpose.
     pub purpose: &'static TestPurpose,
-    /// Absent if it was not carried out: see `observation`.
+    /// The verdict; `None` if it was not run: see `observation`.
     pub verdict: Option<PurposeVerdict>,
-    /// What the server did, or why the purpose was not carried out. Empty for a pass.
+    /// What the server did, or why the purpose was not run. Empty for a pass.
     pub observation: String,
     /// All its messages.
     pub evidence: Vec<EvidenceMessage>,
-    /// The questions that the tester's DNS server got for names of the purpose.
+    /// The DNS questions that the tester received for names of the purpose.
     pub questions: Vec<RecordedQuestion>,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
-/// What is known of a capability.
+/// What is known about a capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapabilityState {
-    /// Which.
+    /// The capability.
     pub capability: Capability,
-    /// What the statement says.
+    /// The claim in the capability file.
     pub claimed: Option<bool>,
     /// Whether the server showed it; absent if it was not tried.
     pub is_shown: Option<bool>,
@@ -76,28 +76,28 @@ pub struct CapabilityState {
     pub why: String,
 }
 
-/// A run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct ConformanceResult {
-    /// When it began, ns since 1970.
+    /// Start time, ns since 1970.
     pub began_ns: u64,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// Capabilities of the role that a purpose needs.
+    /// Capabilities of the role that a selected purpose needs.
     pub capabilities: Vec<CapabilityState>,
-    /// In the order of the plan.
+    /// The results, in the order of the plan.
     pub purposes: Vec<PurposeResult>,
-    /// Whether it was stopped before its end.
+    /// Whether it was stopped early.
     pub is_interrupted: bool,
-    /// The load that went on meanwhile, if there was one.
+    /// The load during the run, if there was one.
     pub background: Option<BackgroundReport>,
 }
 
 impl ConformancePlan {
-    /// Carries all purposes out, beside the load if there is one. `each` is called after each of them.
+    /// Runs all purposes, during the background load if there is one. `each` is called after each purpose.
     ///
     /// # Errors
-    /// The load cannot be what was ordered.
+    /// If the load cannot be as ordered.
     pub fn run(
         &self,
         stop: &AtomicBool,
@@ -134,7 +134,7 @@ impl ConformancePlan {
         let is_interrupted = stop.load(Ordering::Relaxed) && done.len() < self.purposes.len();
         let result = |(place, purpose): (usize, &&'static TestPurpose)| {
             done.remove(&place)
-                .unwrap_or_else(|| not_carried_out(purpose, "the run was stopped before".to_owned()))
+                .unwrap_or_else(|| not_carried_out(purpose, "the run was stopped earlier".to_owned()))
         };
         let purposes = self.purposes.iter().enumerate().map(result).collect();
         let took = Duration::from_nanos(realtime_nanos().saturating_sub(began_ns));
@@ -179,9 +179,9 @@ impl ConformancePlan {
     ) -> PurposeResult {
         let is_over_datagrams = self.target.address.transport == netrig_sip::header::Transport::Udp;
         match (purpose.carrier, is_over_datagrams) {
-            (PurposeCarrier::Datagrams, false) => return not_carried_out(purpose, "it is of UDP".to_owned()),
+            (PurposeCarrier::Datagrams, false) => return not_carried_out(purpose, "it needs UDP".to_owned()),
             (PurposeCarrier::Connections, true) => {
-                return not_carried_out(purpose, "it is of TCP and TLS".to_owned());
+                return not_carried_out(purpose, "it needs TCP or TLS".to_owned());
             }
             _ => {}
         }
@@ -200,10 +200,11 @@ impl ConformancePlan {
                         format!("the server does not show {name}: {}", state.why),
                     );
                 }
-                // What is claimed is tested, whatever was shown.
+                // A claimed capability is tested even if it was not shown.
                 (Some(true), Some(false)) => {}
                 (None, Some(false)) => {
-                    let why = format!("the server is to have {name}, and does not show it: {}", state.why);
+                    let why =
+                        format!("the role requires {name}, but the server does not show it: {}", state.why);
                     return PurposeResult {
                         verdict: Some(PurposeVerdict::Inconclusive),
                         ..not_carried_out(purpose, why)
@@ -222,7 +223,7 @@ impl ConformancePlan {
             Err(PurposeEnd::Fail(text)) => match purpose.level {
                 RequirementLevel::Must => (PurposeVerdict::Fail, text),
                 RequirementLevel::Should => {
-                    (PurposeVerdict::Inconclusive, format!("recommended only (SHOULD): {text}"))
+                    (PurposeVerdict::Inconclusive, format!("only recommended (SHOULD): {text}"))
                 }
             },
         };

@@ -11,35 +11,35 @@ use super::names::TesterNames;
 /// A user of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestUser {
-    /// User part of the address of record, and the username of its credentials.
+    /// User part of the address of record, and user name of its credentials.
     pub name: String,
-    /// Absent if the server asks for none.
+    /// The password; `None` if the server asks for none.
     pub password: Option<String>,
 }
 
 /// The server and how it is reached.
 #[derive(Clone, Debug)]
 pub struct ConformanceTarget {
-    /// Its address and the tester's.
+    /// The addresses of the server and of the tester.
     pub address: EndAddress,
     /// Domain of the users' addresses of record.
     pub domain: Host,
-    /// Port of the domain in URIs; absent if it is the default.
+    /// Port of the domain in URIs; `None` for the default.
     pub domain_port: Option<u16>,
-    /// The URI that calls go to in the role `uas`; the server itself if absent.
+    /// The URI that is called in the role `uas`; `None` for the server itself.
     pub callee: Option<Uri>,
-    /// How long a response is waited for.
+    /// How long to wait for a response.
     pub patience: Duration,
-    /// How long the tester waits where nothing is to come.
+    /// How long to wait where no message is expected.
     pub silence: Duration,
-    /// The domain that the tester answers for as DNS server, if it does.
+    /// The domain for which the tester answers as DNS server.
     pub names: Option<Arc<TesterNames>>,
 }
 
 /// A user agent of the tester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TestAgent {
-    /// The caller, or the user who registers.
+    /// The caller, or the registering user.
     First,
     /// The callee.
     Second,

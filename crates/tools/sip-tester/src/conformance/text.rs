@@ -40,7 +40,7 @@ impl ConformanceDocument {
     pub fn text(&self, width: usize) -> String {
         let Self { counts, role, .. } = self;
         let mut text = String::new();
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "{}: {} as {}", self.answer(), self.subject(), role.name());
         let _ = writeln!(
             text,

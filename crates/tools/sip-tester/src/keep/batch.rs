@@ -10,13 +10,13 @@ use netrig_sip::header::Transport;
 use netrig_sip::load::{Owner, Record, Scan, Side, Token};
 use netrig_sip_net::tap::{MessageTap, PassedMessage};
 
-/// A batch with so many bytes is handed on.
+/// Size of a batch from which on it is passed on, bytes.
 const FULL: usize = 64 << 10;
 
 /// Events of one thread, in their order, with the bytes of their messages.
 pub(super) type Batch = PackedBytes<TapEvent>;
 
-/// What a tap has seen.
+/// An event at a tap.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TapEvent {
     Message(MessageEvent),
@@ -31,11 +31,11 @@ pub(super) struct MessageEvent {
     pub local: SocketAddr,
     pub peer: SocketAddr,
     pub transport: Transport,
-    /// Whose it is, as far as that was asked for and can be told.
+    /// The attempt of the message, if needed and known.
     pub attempt: Option<AttemptKey>,
 }
 
-/// An attempt: the hash of its token, or of the Call-ID of a call of a script (FNV-1a, 64 bits).
+/// An attempt: the FNV-1a hash (64 bits) of its token, or of the Call-ID of a script's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AttemptKey(u64);
 
@@ -44,13 +44,13 @@ impl AttemptKey {
         Self(fnv1a(token.digits()))
     }
 
-    /// `///` in a Call-ID stands before the part that names the call.
+    /// In a Call-ID, `///` precedes the part that identifies the call.
     fn of_call_id(call_id: &[u8]) -> Self {
         let place = call_id.windows(3).rposition(|window| window == b"///").map_or(0, |place| place + 3);
         Self(fnv1a(call_id[place..].iter().copied()))
     }
 
-    /// Whether it is one of this share of all.
+    /// Whether it belongs to a sample of this share.
     pub const fn is_sampled(self, share: f64) -> bool {
         let Self(mut hash) = self;
         hash ^= hash >> 32;
@@ -60,7 +60,7 @@ impl AttemptKey {
     }
 }
 
-/// How an attempt went.
+/// The end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EndedAttempt {
     pub attempt: AttemptKey,
@@ -99,7 +99,7 @@ impl MessageTap for Collector {
     }
 
     fn ended(&mut self, record: &Record) {
-        // A call of this test is judged by who calls.
+        // The caller's side decides about a call of this test.
         let is_judged = record.side != Side::Callee || record.token.owner == Owner::Callee;
         if !self.needs_attempts || !is_judged {
             return;
@@ -135,13 +135,13 @@ impl MessageTap for Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // The load is over: now there is time to wait.
+        // The load has ended, so waiting is allowed.
         let batch = std::mem::take(&mut self.batch);
         let _ = self.batches.send(batch);
     }
 }
 
-/// The attempt that a message belongs to: its Call-ID is one of this test, or a tag is that of one of its callees.
+/// The attempt to which a message belongs. Its Call-ID is one of this test, or a tag is that of one of its callees.
 fn attempt_of(bytes: &[u8]) -> Option<AttemptKey> {
     let scan = Scan::of(bytes);
     let tags = [scan.call_id, scan.to_tag, scan.from_tag];

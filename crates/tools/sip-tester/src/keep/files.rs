@@ -1,7 +1,8 @@
-//! The two files: the message log, and the capture.
+//! The two files: the message log and the capture.
 //!
-//! A datagram stands in the capture as the IP packet that carried it, with the addresses and ports of its ends. What came over a connection
-//! stands as an exported PDU (`LINKTYPE_WIRESHARK_UPPER_PDU`), for its segments are not known here: of TLS it is the text within.
+//! The capture contains a datagram as the IP packet that carried it, with the addresses and ports of its ends. The segments of
+//! a connection are not known here, so its messages are exported PDUs (`LINKTYPE_WIRESHARK_UPPER_PDU`); for TLS they contain
+//! the decrypted text.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -21,33 +22,32 @@ use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, export, write_entry
 const DATAGRAMS: u32 = 0;
 const CONNECTIONS: u32 = 1;
 
-/// Why keeping cannot begin.
+/// Why keeping cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
-    /// A file of this name would be replaced.
-    #[error("{} exists, and what is kept does not replace it: remove it, or name another place", .0.display())]
+    /// A file with this name exists.
+    #[error("{} exists and is not replaced: remove it, or select another file", .0.display())]
     Exists(PathBuf),
-    /// A file cannot be made.
+    /// A file cannot be created.
     #[error("cannot write {}: {error}", path.display())]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The system has no thread for it.
-    #[error("there is no thread to write what is kept: {0}")]
+    /// The system cannot start a thread.
+    #[error("cannot start a thread that writes the messages: {0}")]
     NoThread(io::Error),
 }
 
-/// Both files.
 pub(super) struct KeepFiles {
     log: BufWriter<File>,
     capture: BufWriter<File>,
     kept: KeptMessages,
     most_bytes: u64,
     written: u64,
-    /// One message in both forms, kept for its memory.
+    /// One message in both formats; reused to keep the allocation.
     buffers: [Vec<u8>; 2],
 }
 
@@ -55,7 +55,7 @@ impl KeepFiles {
     pub fn open(order: &KeepOrder) -> Result<Self, KeepError> {
         let [log, capture] = order.files();
         let most_bytes = order.most_bytes;
-        // Neither is made if one is there.
+        // If one exists, neither is created.
         if let Some(there) = [&log, &capture].into_iter().find(|path| path.exists()) {
             return Err(KeepError::Exists(there.clone()));
         }
@@ -69,7 +69,7 @@ impl KeepFiles {
         Ok(files)
     }
 
-    /// Whether there was room for a message in both.
+    /// Whether both files had room for a message.
     pub fn write(&mut self, message: &MessageEvent, bytes: &[u8]) -> bool {
         if self.kept.fault.is_some() {
             return false;
@@ -79,7 +79,7 @@ impl KeepFiles {
         let [log, capture] = &mut self.buffers;
         let direction = if is_sent { LogDirection::Sent } else { LogDirection::Received };
         let traced = TracedMessage { at_ns, from, to, transport, bytes: Bytes::copy_from_slice(bytes) };
-        // Memory takes all.
+        // Writing to memory does not fail.
         let _ = write_entry(log, direction, &traced);
         capture_message(capture, &traced, if is_sent { Heading::Outbound } else { Heading::Inbound });
         if self.written + self.buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>() > self.most_bytes
@@ -108,7 +108,7 @@ impl KeepFiles {
         put
     }
 
-    /// Hands to the system what waits.
+    /// Passes buffered bytes to the system.
     pub fn flush(&mut self) {
         let flushed = self.log.flush().and_then(|()| self.capture.flush());
         if let Err(error) = flushed {
@@ -162,7 +162,7 @@ pub(super) fn made(path: &Path) -> Result<BufWriter<File>, KeepError> {
 fn datagram(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
     const PROTOCOL: u8 = 17;
     const HOP_LIMIT: u8 = 64;
-    // No datagram of UDP is longer than 16 bits tell.
+    // The length of a UDP datagram has 16 bits.
     let length = (8 + data.len()) as u16;
     let udp = [from.port(), to.port(), length, 0].map(u16::to_be_bytes).concat();
     let mut packet = Vec::with_capacity(48 + data.len());

@@ -1,10 +1,10 @@
-//! Messages of a load that are kept: in a text log and in a capture that Wireshark opens, bounded on the disk, and never at the expense
-//! of the load.
+//! Kept messages of a load: in a text log and in a capture for Wireshark, with a limit on the disk, and without a delay of the
+//! load.
 //!
-//! Each thread of a load has a [tap](netrig_sip_net::tap::MessageTap) that collects messages in batches. A thread of the keeper takes
-//! the batches, decides which messages are kept, and writes them. If it falls behind, batches are dropped and counted.
+//! Each thread of a load has a [tap](netrig_sip_net::tap::MessageTap) that collects messages in batches. A thread of the keeper
+//! takes the batches, decides which messages to keep, and writes them. If it falls behind, batches are dropped and counted.
 
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "what is kept is written to files")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "kept messages are written to files")]
 
 mod batch;
 mod evidence;
@@ -28,23 +28,23 @@ pub use self::files::{KeepError, sip_capture};
 pub use self::records::{RecordLine, RecordWriter};
 use self::writer::Writer;
 
-/// Batches that wait for the keeper: 16 MiB at most.
+/// The most batches that wait for the keeper: 16 MiB.
 const MOST_WAITING: usize = 256;
 
-/// Keeps messages of a load. Without [`Keeper::finish`] the files end where the last batch was written.
+/// Keeps messages of a load. Without [`Keeper::finish`], the files end with the last written batch.
 pub struct Keeper {
     batches: SyncSender<Batch>,
-    /// Messages of batches that found the channel full.
+    /// Messages of batches that were dropped because the channel was full.
     dropped: Arc<AtomicU64>,
     policy: KeepPolicy,
     writer: JoinHandle<KeptMessages>,
 }
 
 impl Keeper {
-    /// Opens both files and begins.
+    /// Opens both files and starts the thread.
     ///
     /// # Errors
-    /// If a file is there already or cannot be made, or there is no thread.
+    /// If a file exists or cannot be created, or the thread cannot start.
     pub fn begin(order: &KeepOrder) -> Result<Self, KeepError> {
         let files = KeepFiles::open(order)?;
         let (batches, waiting) = sync_channel(MOST_WAITING);
@@ -55,10 +55,10 @@ impl Keeper {
         Ok(Self { batches, dropped: Arc::default(), policy, writer })
     }
 
-    /// Waits until all is written.
+    /// Waits until all messages are written.
     ///
     /// # Panics
-    /// If the keeper's thread has.
+    /// If the keeper's thread panicked.
     pub fn finish(self) -> KeptMessages {
         let Self { batches, dropped, writer, .. } = self;
         drop(batches);
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// An attempt that ended so long after it began.
+    /// An attempt with these times.
     fn record(index: u32, failure: Option<Failure>, answered_ms: Option<u64>) -> Record {
         let mut stamps = Stamps::new(Instant::ZERO, Instant::ZERO);
         stamps.answered = answered_ms.map_or(Instant::NEVER, |ms| Instant::ZERO + Duration::from_millis(ms));
@@ -141,7 +141,7 @@ mod tests {
         tap.message(&message);
     }
 
-    /// Four attempts of two messages each: the second failed, the third got no final response, the fourth was the slowest that got one.
+    /// Four attempts of two messages each: the second failed, the third had no final response, the fourth had the slowest one.
     fn kept(policy: &str, most_bytes: u64) -> (KeptMessages, SipTrace, SipTrace) {
         let folder = tempfile::tempdir().unwrap();
         let order = KeepOrder { policy: policy.parse().unwrap(), to: folder.path().join("kept"), most_bytes };
@@ -172,7 +172,7 @@ mod tests {
     fn each_policy_keeps_what_it_says_and_both_files_have_it() {
         for (policy, messages, attempts) in [
             ("all", 9, None),
-            // With the message that came after the end.
+            // With the message that arrived after the end.
             ("failed", 5, Some(2)),
             ("slowest:1", 2, Some(1)),
             ("slowest:3", 6, Some(3)),
@@ -237,7 +237,7 @@ mod tests {
         assert!(!folder.path().join("kept.log").exists(), "and nothing is left behind");
     }
 
-    /// What came over a connection stands in the capture as an exported PDU: of TLS as one of TCP.
+    /// A message of a connection is an exported PDU in the capture; over TLS it is one of TCP.
     #[test]
     fn messages_of_connections_are_in_both_files() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A line of JSON for each attempt of a load.
+//! Records of a load: a line of JSON per attempt.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,34 +19,34 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{KeepError, made};
 
-/// A batch with so many bytes is handed on.
+/// Size of a batch from which on it is passed on, bytes.
 const FULL: usize = 64 << 10;
 
-/// Batches that wait for the writer.
+/// The most batches that wait for the writer.
 const MOST_WAITING: usize = 256;
 
-/// An attempt of a load, as one line of the file.
+/// An attempt of a load, as a line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordLine {
-    /// Its Call-ID up to the `@`; of who is called its tag in To.
+    /// Call-ID up to the `@`; for a callee its tag in To.
     pub call: String,
     /// `caller` or `callee`.
     pub side: String,
-    /// What it was: `call`, `register` and so on, or `scenario`.
+    /// Kind of attempt: `call`, `register` and so on, or `scenario`.
     pub what: String,
     /// Number of the user, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<u32>,
-    /// When it was to begin, s of the load's clock.
+    /// Scheduled start, s of the load's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begins_s: Option<f64>,
     /// Last final status of its first request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why it failed.
+    /// Reason of its failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Its delays, µs; of a scenario `call`, how long it lasted.
+    /// Delays, µs; for a scenario `call`, its duration.
     pub delays_us: BTreeMap<String, f64>,
 }
 
@@ -76,7 +76,7 @@ fn micros(span: Duration) -> f64 {
     span.as_nanos() as f64 / 1e3
 }
 
-/// Writes a line for each attempt. Without [`RecordWriter::finish`] the file ends where the last batch was written.
+/// Writes a line per attempt. Without [`RecordWriter::finish`], the file ends with the last written batch.
 pub struct RecordWriter {
     batches: SyncSender<(u64, Vec<u8>)>,
     dropped: Arc<AtomicU64>,
@@ -85,10 +85,10 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// Makes the file, and begins.
+    /// Creates the file and starts the thread.
     ///
     /// # Errors
-    /// The file is there already or cannot be made, or there is no thread.
+    /// If the file exists or cannot be created, or the thread cannot start.
     pub fn begin(path: &Path) -> Result<Self, KeepError> {
         let file = made(path)?;
         let (batches, waiting) = sync_channel(MOST_WAITING);
@@ -112,10 +112,10 @@ impl RecordWriter {
         Ok(Self { batches, dropped: Arc::default(), file: path.to_owned(), writer })
     }
 
-    /// Waits until all is written.
+    /// Waits until all lines are written.
     ///
     /// # Panics
-    /// If the writer's thread has.
+    /// If the writer's thread panicked.
     pub fn finish(self) -> KeptRecords {
         let Self { batches, dropped, file, writer } = self;
         drop(batches);
@@ -141,7 +141,7 @@ struct RecordTap {
 
 impl RecordTap {
     fn put(&mut self, line: &RecordLine) {
-        // Memory takes all, and each value of a line has its form.
+        // Writing to memory does not fail, and each value can be serialised.
         let _ = serde_json::to_writer(&mut self.lines, line);
         self.lines.push(b'\n');
         self.count += 1;
@@ -186,7 +186,7 @@ impl MessageTap for RecordTap {
 
 impl Drop for RecordTap {
     fn drop(&mut self) {
-        // The load is over: now there is time to wait.
+        // The load has ended, so waiting is allowed.
         let _ = self.batches.send((self.count, std::mem::take(&mut self.lines)));
     }
 }

@@ -1,4 +1,4 @@
-//! The keeper's thread: decides which messages are kept, and writes them.
+//! The keeper's thread: decides which messages to keep, and writes them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::Receiver;
@@ -10,33 +10,32 @@ use super::batch::{AttemptKey, Batch, EndedAttempt, MessageEvent, TapEvent};
 use super::files::KeepFiles;
 use netrig_sip_net::KeepPolicy;
 
-/// Messages that wait for the end of their attempt take at most so many bytes of memory.
+/// Most memory for messages that wait for the end of their attempt, bytes.
 const MOST_PENDING: usize = 256 << 20;
 
-/// What a message takes beside its bytes.
+/// Memory of a message besides its bytes.
 const OVERHEAD: usize = 160;
 
-/// So many attempts that have ended are known, so that messages that come late are treated like those before.
+/// Ended attempts that are remembered, so that late messages are treated like earlier ones.
 const MOST_KNOWN: usize = 1 << 16;
 
 /// A message in memory.
 type Pending = (MessageEvent, Box<[u8]>);
 
-/// Decides and writes.
 pub(super) struct Writer {
     policy: KeepPolicy,
     files: KeepFiles,
-    /// Messages of attempts that have not ended.
+    /// Messages of open attempts.
     open: BTreeMap<AttemptKey, Vec<Pending>>,
-    /// In the order in which they began; also those that have ended.
+    /// Attempts in the order of their starts, ended ones included.
     order: VecDeque<AttemptKey>,
     pending_bytes: usize,
-    /// Attempts that have ended, with whether they are kept.
+    /// Ended attempts, and whether they are kept.
     known: BTreeMap<AttemptKey, bool>,
     known_order: VecDeque<AttemptKey>,
-    /// The slowest so far, the least slow first.
+    /// The slowest attempts so far, in ascending order.
     slowest: BTreeMap<(Duration, AttemptKey), Vec<Pending>>,
-    /// Attempts that were kept.
+    /// Kept attempts.
     attempts: u64,
     without_room: u64,
 }
@@ -57,7 +56,7 @@ impl Writer {
         }
     }
 
-    /// Takes all batches until no thread has any more.
+    /// Takes all batches until every sender is gone.
     pub fn run(mut self, waiting: &Receiver<Batch>) -> KeptMessages {
         for batch in waiting {
             for (event, bytes) in batch.iter() {
@@ -66,7 +65,7 @@ impl Writer {
                     TapEvent::Ended(ended) => self.ended(*ended),
                 }
             }
-            // A reader of the files sees what was decided.
+            // Readers of the files see all decisions so far.
             self.files.flush();
         }
         self.finish()
@@ -114,7 +113,7 @@ impl Writer {
             Vec::new()
         });
         pending.push((message, bytes.into()));
-        // Those that have ended are forgotten once they are the most.
+        // Ended attempts are removed once they are the majority.
         if self.order.len() > 2 * self.open.len() + 1024 {
             let open = &self.open;
             self.order.retain(|attempt| open.contains_key(attempt));
@@ -134,7 +133,7 @@ impl Writer {
                 }
             }
             KeepPolicy::Slowest(count) => {
-                // What comes later of one of them is not waited for.
+                // Its later messages are not waited for.
                 self.know(attempt, false);
                 self.pending_bytes += size_of(&pending);
                 self.slowest.insert((answered_in, attempt), pending);

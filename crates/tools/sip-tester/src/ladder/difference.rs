@@ -1,4 +1,4 @@
-//! Two messages compared, line by line.
+//! Two messages, compared line by line.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use super::printable;
 /// A line of one message or of both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DifferenceLine {
-    /// Both have it.
+    /// Both contain it.
     Both(String),
-    /// Only the first has it.
+    /// Only the first contains it.
     OnlyFirst(String),
-    /// Only the second has it.
+    /// Only the second contains it.
     OnlySecond(String),
 }
 
@@ -26,10 +26,10 @@ impl fmt::Display for DifferenceLine {
     }
 }
 
-/// Messages with more lines than this are compared line with line only, without a search for the longest common part.
+/// Messages with more lines are compared without the search for the longest common subsequence.
 const MOST_LINES: usize = 2000;
 
-/// The lines of two messages in their order, each once if both have it: the longest common subsequence of lines stays together.
+/// The lines of two messages in order, common lines once, by their longest common subsequence.
 pub fn difference(first: &[u8], second: &[u8]) -> Vec<DifferenceLine> {
     let [a, b] = [first, second].map(lines);
     let lengths = common_lengths(&a, &b);
@@ -49,14 +49,14 @@ pub fn difference(first: &[u8], second: &[u8]) -> Vec<DifferenceLine> {
                 found.push(DifferenceLine::OnlySecond(right.clone()));
                 j += 1;
             }
-            // The first arm or the second takes what the first message still has.
+            // The other arms add the rest of the first message.
             (_, None) => break,
         }
     }
     found
 }
 
-/// `lengths[i][j]`: the longest common subsequence of `a` from line `i` on and `b` from line `j` on.
+/// `lengths[i][j]`: length of the longest common subsequence of `a` from line `i` and `b` from line `j`.
 fn common_lengths(a: &[String], b: &[String]) -> Vec<Vec<u32>> {
     let mut lengths = vec![vec![0; b.len() + 1]; a.len() + 1];
     if a.len().max(b.len()) > MOST_LINES {

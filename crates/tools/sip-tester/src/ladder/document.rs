@@ -9,13 +9,13 @@ use crate::trace::SipTrace;
 /// The document of `netrig sip show --json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TraceDocument {
-    /// Version of this form.
+    /// Version of the document.
     pub format: u32,
-    /// All calls that were asked for, in the order in which they begin.
+    /// The selected calls, in the order of their starts.
     pub calls: Vec<CallRow>,
-    /// Their messages, in the order of their times.
+    /// Their messages, ordered by time.
     pub messages: Vec<MessageRow>,
-    /// Bytes of TCP streams with SIP in them that belong to no message.
+    /// Bytes of TCP streams with SIP that belong to no message.
     pub skipped_bytes: u64,
     /// Why the file was not read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,18 +40,18 @@ pub struct CallRow {
     /// Final status of the first request; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How many it has.
+    /// Number of its messages.
     pub messages: usize,
-    /// Messages that repeat an earlier one.
+    /// Number of retransmitted messages.
     pub retransmissions: usize,
 }
 
 /// A message.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MessageRow {
-    /// From 1.
+    /// Number of the message, from 1.
     pub number: usize,
-    /// ns since 1970.
+    /// Time, ns since 1970.
     pub at_ns: u64,
     /// Address and port of the sender.
     pub from: String,
@@ -65,7 +65,7 @@ pub struct MessageRow {
     pub transaction: usize,
     /// Whether the same message was sent before between these addresses.
     pub is_retransmission: bool,
-    /// The whole message. Bytes that are no UTF-8 are replaced.
+    /// The whole message. Invalid UTF-8 is replaced.
     pub text: String,
 }
 
@@ -73,7 +73,7 @@ impl TraceDocument {
     /// The version that this netrig writes.
     pub const FORMAT: u32 = 1;
 
-    /// That of some calls of a trace.
+    /// The document of some calls of a trace.
     pub fn of(trace: &SipTrace, calls: &[&TracedCall], ladder: &Ladder) -> Self {
         let call = |call: &&TracedCall| CallRow {
             call_id: call.call_id.clone(),

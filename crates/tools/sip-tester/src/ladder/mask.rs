@@ -1,4 +1,4 @@
-//! Addresses, hosts and users replaced by names that say nothing, so that a trace can be shown to others.
+//! Replaces addresses, hosts and users by meaningless names, so that a trace can be shared.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use crate::trace::{SipTrace, TracedMessage};
 
-/// Names that were given so far: one address, host or user has the same name wherever it stands.
+/// The replacements so far: an address, host or user has the same replacement everywhere.
 ///
 /// An IPv4 address becomes one of 198.18.0.0/15 (RFC 2544), an IPv6 address one of 2001:db8::/32 (RFC 3849), a host name `host1.example`
 /// (RFC 2606) and a user `user1`. Ports, tags, branches and all other values stay.
 #[derive(Debug, Default)]
-pub struct Mask {
+pub struct TraceMask {
     addresses: BTreeMap<IpAddr, IpAddr>,
     hosts: BTreeMap<String, String>,
     users: BTreeMap<String, String>,
@@ -38,8 +38,8 @@ const NAME_ADDRESSES: [&str; 15] = [
     "diversion",
 ];
 
-impl Mask {
-    /// The trace with other addresses, hosts and users.
+impl TraceMask {
+    /// The trace with replaced addresses, hosts and users.
     pub fn trace(&mut self, trace: &SipTrace) -> SipTrace {
         let messages = trace.messages.iter().map(|message| self.message(message)).collect();
         SipTrace { messages, ..trace.clone() }
@@ -69,7 +69,7 @@ impl Mask {
         })
     }
 
-    /// A host as it stands in a URI: a name, an IPv4 address, or an IPv6 address in brackets.
+    /// A host in a URI: a name, an IPv4 address, or an IPv6 address in brackets.
     fn host(&mut self, host: &str) -> String {
         if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             let masked = self.address(address);
@@ -84,7 +84,7 @@ impl Mask {
         self.users.entry(user.to_owned()).or_insert_with(|| format!("user{number}")).clone()
     }
 
-    /// A message. Its Content-Length is that of the new body.
+    /// A message. Content-Length is that of the new body.
     fn text(&mut self, text: &str) -> String {
         let (head, empty, body) = ["\r\n\r\n", "\n\n"]
             .iter()
@@ -99,7 +99,7 @@ impl Mask {
                     masked.push(':');
                     masked.push_str(&self.value(name.trim(), value, masked_body.len()));
                 }
-                // The start line, or a continuation.
+                // The start line or a continuation line.
                 None => masked.push_str(&self.uris(line)),
             }
         }
@@ -145,7 +145,7 @@ impl Mask {
         display + "<" + &self.uris(rest)
     }
 
-    /// `SIP/2.0/UDP host:port;…;received=address`, also several.
+    /// `SIP/2.0/UDP host:port;…;received=address`, or several of them.
     fn via(&mut self, value: &str) -> String {
         let one = |via: &str, mask: &mut Self| {
             let begins = via.len() - via.trim_start().len();
@@ -185,7 +185,7 @@ impl Mask {
         }
     }
 
-    /// A host at the beginning of `text`, which ends where no host can go on.
+    /// The host at the start of `text`; it ends before the first character that a host cannot contain.
     fn first_host(&mut self, text: &str) -> String {
         let is_host =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '[' | ']' | '_');
@@ -237,7 +237,7 @@ impl Mask {
         masked + rest
     }
 
-    /// A line of a body: SDP's origin and connection (RFC 8866), and URIs in any other.
+    /// A line of a body: SDP's origin and connection (RFC 8866), and URIs in any line.
     fn body_line(&mut self, line: &str) -> String {
         let bare = line.trim_end();
         let end = &line[bare.len()..];
@@ -254,10 +254,10 @@ impl Mask {
     }
 }
 
-/// Where the first URI of a known scheme begins, and its scheme with the colon.
+/// The position of the first URI with a known scheme, and the scheme with its colon.
 fn first_scheme(text: &str) -> Option<(usize, &'static str)> {
     let lower = text.to_ascii_lowercase();
-    // A scheme stands at the beginning or behind what is no letter.
+    // A scheme stands at the start or after a character that is not alphanumeric.
     let begins = |at: usize| !lower[..at].ends_with(|before: char| before.is_ascii_alphanumeric());
     let found = ["sip:", "sips:", "tel:"].into_iter().filter_map(|scheme| {
         lower.match_indices(scheme).map(|(at, _)| at).find(|at| begins(*at)).map(|at| (at, scheme))
@@ -296,7 +296,7 @@ mod tests {
             bytes: Bytes::from_static(INVITE.as_bytes()),
         };
         let trace = SipTrace { messages: vec![message], ..SipTrace::default() };
-        let masked = Mask::default().trace(&trace);
+        let masked = TraceMask::default().trace(&trace);
         let text = String::from_utf8(masked.messages[0].bytes.to_vec()).unwrap();
         for word in ["alice", "Alice", "Liddell", "bob", "biloxi", "atlanta", "192.0.2", "2001:db8:1::9"] {
             assert!(!text.contains(word), "{word}: {text}");
@@ -314,7 +314,7 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", body.len())), "{text}");
         assert!(netrig_sip::Message::parse(&masked.messages[0].bytes).is_ok(), "{text}");
-        // What is the same has the same name everywhere.
+        // Equal values have equal names everywhere.
         let address = masked.messages[0].from.ip().to_string();
         assert_eq!(text.matches(&address).count(), 4, "{address}: {text}");
         assert_eq!(text.matches("user1@").count(), text.matches("sip:user1@").count());

@@ -1,4 +1,4 @@
-//! Calls of a trace, and the ladder diagram of a call: one column for each address, one row for each message.
+//! Calls of a trace, and the ladder diagram of a call: one column per address, one row per message.
 
 mod difference;
 mod document;
@@ -17,7 +17,7 @@ use netrig_sip::load::scan::Start;
 pub use self::difference::{DifferenceLine, difference};
 pub use self::document::{CallRow, MessageRow, TraceDocument};
 pub use self::list::calls_text;
-pub use self::mask::Mask;
+pub use self::mask::TraceMask;
 pub use self::text::LadderTimes;
 use crate::trace::{SipTrace, TracedMessage};
 
@@ -30,21 +30,22 @@ pub struct TracedCall {
     pub method: String,
     /// User part of the From URI, or the host if it has no user part.
     pub from: String,
-    /// The same of the To URI.
+    /// The same for the To URI.
     pub to: String,
     /// Time of the first message, ns since 1970.
     pub begins_ns: u64,
     /// From the first message to the last.
     pub lasts: Duration,
-    /// Final status of the first request, if it is in the trace. If the request was forked or challenged, of its last transaction.
+    /// Final status of the first request, if it is in the trace. If the request was forked or challenged, that of its last
+    /// transaction.
     pub status: Option<u16>,
-    /// Places of its messages in [`SipTrace::messages`].
+    /// Indices of its messages in [`SipTrace::messages`].
     pub messages: Vec<usize>,
-    /// Messages that repeat an earlier one.
+    /// Number of retransmitted messages.
     pub retransmissions: usize,
 }
 
-/// What a user looks for. An empty filter finds all.
+/// A selection of calls. An empty filter selects all.
 #[derive(Clone, Debug, Default)]
 pub struct CallFilter {
     /// Numbers of calls, from 1. If there are some, nothing else counts.
@@ -55,7 +56,7 @@ pub struct CallFilter {
     pub user: Option<String>,
     /// Status of any response.
     pub status: Option<u16>,
-    /// Part of any message, in either case.
+    /// Part of any message, case-insensitive.
     pub text: Option<String>,
 }
 
@@ -89,20 +90,20 @@ pub enum NotInTrace {
 /// A ladder diagram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ladder {
-    /// Addresses in the order in which they appear.
+    /// Addresses in the order of appearance.
     pub columns: Vec<String>,
-    /// Its messages, in the order of their times.
+    /// The messages, ordered by time.
     pub rows: Vec<LadderRow>,
-    /// Rows that are hidden because of their method.
+    /// Number of rows hidden by their method.
     pub hidden: usize,
 }
 
 /// A message in a ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LadderRow {
-    /// Number of the message in its ladder, from 1. Hidden messages keep theirs.
+    /// Number of the message in the ladder, from 1. Hidden messages keep theirs.
     pub number: usize,
-    /// ns since 1970.
+    /// Time, ns since 1970.
     pub at_ns: u64,
     /// Column of the sender.
     pub from: usize,
@@ -120,14 +121,14 @@ pub struct LadderRow {
     pub is_retransmission: bool,
     /// Final status of 300 and more.
     pub is_failure: bool,
-    /// Place in [`SipTrace::messages`].
+    /// Index in [`SipTrace::messages`].
     pub message: usize,
 }
 
-/// The ends of a message and its bytes: the same once more is a retransmission.
+/// Sender, receiver and bytes of a message; a repetition is a retransmission.
 type Passage<'a> = (SocketAddr, SocketAddr, &'a [u8]);
 
-/// What of a message a ladder needs.
+/// The parts of a message that a ladder needs.
 struct Outline<'a> {
     call_id: String,
     scan: Scan<'a>,
@@ -147,7 +148,8 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Branch and method: the transaction of a request or response (RFC 3261 section 17.2.3). An ACK of a failure belongs to its INVITE.
+    /// Branch and method: the transaction of a request or response (RFC 3261 section 17.2.3). The ACK of a failure belongs to
+    /// its INVITE.
     fn transaction(&self) -> (String, String) {
         let branch = self.scan.branch.map(text).unwrap_or_default();
         let method = self.scan.cseq.map(|cseq| text(cseq.method)).unwrap_or_default();
@@ -156,7 +158,7 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// All calls of a trace, in the order in which they begin. Messages without a Call-ID belong to none.
+/// All calls of a trace, in the order of their starts. Messages without a Call-ID belong to none.
 pub fn calls(trace: &SipTrace) -> Vec<TracedCall> {
     let mut by_id: BTreeMap<String, TracedCall> = BTreeMap::new();
     let mut seen: BTreeMap<String, BTreeSet<Passage<'_>>> = BTreeMap::new();
@@ -183,7 +185,7 @@ pub fn calls(trace: &SipTrace) -> Vec<TracedCall> {
         call.retransmissions += usize::from(!is_new);
         let is_of_first = outline.transaction().1 == call.method;
         if let Some(status) = outline.scan.status().filter(|status| *status >= 200 && is_of_first) {
-            // A challenge is a step; a later answer replaces it.
+            // A challenge is an intermediate step; a later final status replaces it.
             call.status = Some(status);
         }
     }
@@ -193,7 +195,7 @@ pub fn calls(trace: &SipTrace) -> Vec<TracedCall> {
 }
 
 impl CallFilter {
-    /// Whether a call is one that is looked for.
+    /// Whether the filter selects a call.
     pub fn fits(&self, call: &TracedCall, trace: &SipTrace) -> bool {
         let messages = || call.messages.iter().map(|place| &trace.messages[*place]);
         let has_status =
@@ -324,8 +326,8 @@ fn user(value: &[u8]) -> String {
     bare.split_once('@').map_or(bare, |(user, _)| user).to_owned()
 }
 
-/// Bytes of a message as text that may be shown in a terminal: what is no UTF-8 and control characters are replaced by U+FFFD, but tabs and
-/// the ends of lines.
+/// A message as text that is safe in a terminal: invalid UTF-8 and control characters are replaced by U+FFFD, except tabs and
+/// line ends.
 pub fn printable(bytes: &[u8]) -> String {
     let is_shown = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t');
     String::from_utf8_lossy(bytes)
@@ -334,7 +336,7 @@ pub fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A part of a line of a message.
+/// Part of a line of a message.
 fn text(bytes: &[u8]) -> String {
     printable(bytes).replace(['\r', '\n', '\t'], " ")
 }

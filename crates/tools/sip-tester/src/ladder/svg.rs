@@ -1,4 +1,4 @@
-//! A ladder as a picture.
+//! A ladder as SVG.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const ROW: usize = 34;
 const RIGHT: usize = 130;
 const BOTTOM: usize = 24;
 
-/// What is drawn in which way: in the light and in the dark theme.
+/// Styles for the light and the dark theme.
 const STYLE: &str = "\
 svg.ladder{font:12px ui-monospace,Consolas,monospace;--ink:#1a1a1a;--faint:#767676;--line:#c4c4c4;--good:#1a1a1a;--bad:#b3261e;--again:#8a5300;background:#fff}\
 @media(prefers-color-scheme:dark){svg.ladder{--ink:#e8e8e8;--faint:#9a9a9a;--line:#555;--good:#e8e8e8;--bad:#ff8a80;--again:#ffb74d;background:#161616}}\
@@ -25,7 +25,7 @@ svg.ladder{font:12px ui-monospace,Consolas,monospace;--ink:#1a1a1a;--faint:#7676
 .ladder .again{stroke:var(--again);stroke-dasharray:5 3}.ladder text.again,.ladder .tip.again{fill:var(--again);stroke:none}";
 
 impl Ladder {
-    /// The ladder as SVG, which is well-formed XML. `title` is what a reader that cannot see it is told.
+    /// The ladder as SVG, which is well-formed XML. `title` is its alternative text.
     pub fn to_svg(&self, title: &str, times: LadderTimes) -> String {
         let width = LEFT + COLUMN * self.columns.len().saturating_sub(1) + RIGHT;
         let height = TOP + ROW * self.rows.len() + BOTTOM;

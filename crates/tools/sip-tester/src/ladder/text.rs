@@ -1,4 +1,4 @@
-//! A ladder in a terminal.
+//! A ladder as text for a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use super::{Ladder, LadderRow};
 use netrig_core::number::counted;
 use netrig_core::text::truncated;
 
-/// How times are shown.
+/// The notation of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LadderTimes {
-    /// Since the first message of the ladder.
+    /// Time since the first message of the ladder.
     #[default]
     SinceFirst,
-    /// Since the message in the row before.
+    /// Time since the message in the previous row.
     SincePrevious,
     /// Time of day, UTC.
     Absolute,
@@ -21,14 +21,14 @@ pub enum LadderTimes {
 /// Width of the columns before the ladder: number and time.
 const MARGIN: usize = 20;
 
-/// Least width between two columns that has room for an arrow and a status.
+/// Least width between two columns, for an arrow and a status.
 const LEAST: usize = 16;
 
-/// Most width between two columns.
+/// Largest width between two columns.
 const MOST: usize = 36;
 
 impl Ladder {
-    /// The ladder in lines of at most `width` characters. If the columns do not fit, each row names its addresses instead.
+    /// The ladder in lines of at most `width` characters. If the columns do not fit, each row shows its addresses instead.
     pub fn to_text(&self, width: usize, times: LadderTimes) -> String {
         let gaps = self.columns.len().saturating_sub(1).max(1);
         let widest = self.columns.iter().map(|name| name.chars().count().div_ceil(2)).max().unwrap_or(0);
@@ -49,7 +49,7 @@ impl Ladder {
         text
     }
 
-    /// Names centred above their columns, in as many lines as are needed for them not to overlap.
+    /// Names centred above their columns, in as many lines as needed to avoid overlaps.
     fn headings(&self, gap: usize) -> String {
         let mut lines: Vec<String> = Vec::new();
         for (column, name) in self.columns.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Ladder {
         (0..self.columns.len()).for_each(|column| cells[column * gap] = '|');
         let (left, right) = (row.from.min(row.to) * gap, row.from.max(row.to) * gap);
         if left == right {
-            // A message of an address to itself.
+            // A message from an address to itself.
             let words = format!(" {} (to itself)", row.words());
             return cells.into_iter().collect::<String>() + &words;
         }
@@ -138,7 +138,7 @@ impl Ladder {
 }
 
 impl LadderRow {
-    /// The label with what a row marks: the method that a response answers, the body, the transaction, a retransmission.
+    /// The label of a row with its marks: the method that a response answers, the body, the transaction, a retransmission.
     pub fn words(&self) -> String {
         let mut words = self.label.clone();
         if let Some(method) = &self.answers {

@@ -76,7 +76,7 @@ impl RawKeys {
 
 impl Drop for RawKeys {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
+        // If the terminal is gone, nothing can be restored.
         let _ = disable_raw_mode();
     }
 }

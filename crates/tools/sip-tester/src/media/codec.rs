@@ -1,11 +1,11 @@
-//! Codecs of voice: how they stand in session descriptions, and what their packets are like.
+//! Voice codecs: their description in SDP, and their packets.
 
 use std::fmt;
 use std::str::FromStr;
 
 use netrig_traffic::VoiceCodec;
 
-/// Speech in a packet, ms.
+/// Duration of speech in a packet, ms.
 pub const PACKET_MS: u64 = 20;
 
 /// A codec of voice.
@@ -21,16 +21,16 @@ pub enum MediaCodec {
     Opus,
 }
 
-/// A text that is no codec.
+/// A text that is not the name of a codec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no codec: expected pcmu, pcma, g729 or opus")]
+#[error("`{0}` is not a codec: expected pcmu, pcma, g729 or opus")]
 pub struct ParseMediaCodecError(String);
 
 impl MediaCodec {
-    /// All of them.
+    /// All codecs.
     pub const ALL: [Self; 4] = [Self::Pcmu, Self::Pcma, Self::G729, Self::Opus];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pcmu => "pcmu",
@@ -40,7 +40,7 @@ impl MediaCodec {
         }
     }
 
-    /// Payload type: static (RFC 3551 section 6), or the one that the tester offers.
+    /// Payload type: the static one (RFC 3551 section 6), or the one that the tester offers.
     pub const fn payload_type(self) -> u8 {
         match self {
             Self::Pcmu => 0,
@@ -60,7 +60,7 @@ impl MediaCodec {
         }
     }
 
-    /// Timestamp units in a second.
+    /// Time stamp units per second.
     pub const fn clock_rate(self) -> u32 {
         match self {
             Self::Opus => 48_000,
@@ -68,7 +68,7 @@ impl MediaCodec {
         }
     }
 
-    /// Bytes of a packet of 20 ms; of Opus those of its silence.
+    /// Bytes of a packet of 20 ms; for Opus, of a packet of silence.
     pub const fn packet_bytes(self) -> usize {
         match self {
             Self::Pcmu | Self::Pcma => 160,
@@ -77,7 +77,7 @@ impl MediaCodec {
         }
     }
 
-    /// Its place in the tables of the E-model; Opus has none, as the model is of narrowband.
+    /// The codec in the tables of the E-model; `None` for Opus, since the model is for narrowband.
     pub const fn voice_codec(self) -> Option<VoiceCodec> {
         match self {
             Self::Pcmu | Self::Pcma => Some(VoiceCodec::G711Concealed),
@@ -92,12 +92,12 @@ impl MediaCodec {
             Self::Pcmu => vec![0xFF; 160],
             Self::Pcma => vec![0xD5; 160],
             Self::G729 => vec![0; 20],
-            // A frame of CELT without energy (RFC 6716 section 3.1: configuration 31, stereo off, one frame).
+            // A CELT frame without energy (RFC 6716 section 3.1: configuration 31, mono, one frame).
             Self::Opus => vec![0xF8, 0xFF, 0xFE],
         }
     }
 
-    /// 20 ms of a tone of 400 Hz, 8 whole periods; nothing of codecs that are more than a table.
+    /// 20 ms of a tone of 400 Hz, 8 whole periods; `None` for codecs without a sample table.
     pub fn tone(self) -> Option<Vec<u8>> {
         const HERTZ: f64 = 400.0;
         const AMPLITUDE: f64 = 8000.0;
@@ -113,7 +113,7 @@ impl MediaCodec {
     }
 }
 
-/// ITU-T G.711 µ-law of a sample of 16 bits.
+/// ITU-T G.711 µ-law of a 16-bit sample.
 fn mu_law(sample: i16) -> u8 {
     const BIAS: i32 = 0x84;
     const MOST: i32 = 32_635;
@@ -124,7 +124,7 @@ fn mu_law(sample: i16) -> u8 {
     !(sign | ((exponent << 4) | mantissa) as u8)
 }
 
-/// ITU-T G.711 A-law of a sample of 16 bits.
+/// ITU-T G.711 A-law of a 16-bit sample.
 fn a_law(sample: i16) -> u8 {
     let sign = if sample < 0 { 0 } else { 0x80 };
     let magnitude = (i32::from(sample).abs() >> 3).min(0xFFF);
@@ -160,7 +160,7 @@ mod tests {
         for codec in [MediaCodec::Pcmu, MediaCodec::Pcma] {
             let tone = codec.tone().unwrap();
             assert_eq!(tone.len(), 160);
-            // A whole number of periods: it goes on without a jump.
+            // A whole number of periods, so it continues without a jump.
             assert_eq!(tone[..20], tone[20..40]);
         }
     }

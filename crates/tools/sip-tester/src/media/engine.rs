@@ -1,4 +1,4 @@
-//! The sockets of media: a pair of ports for each call.
+//! The sockets of media: a pair of ports per call.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -17,32 +17,32 @@ use super::codec::MediaCodec;
 use super::report::MediaReport;
 use super::session::{MediaResult, MediaSession};
 
-/// How long what comes behind the end of a call is counted: the other side learns of the end later.
+/// How long packets are counted after the end of a call: the other side learns of the end later.
 const LINGERS: Duration = Duration::from_millis(500);
 
-/// Size of a receive buffer that is asked for, bytes: a second of voice.
+/// Requested size of a receive buffer, bytes: a second of voice.
 const ROOM: u32 = 128 * 1024;
 
-/// Bytes of a packet that are read.
+/// Longest packet that is read, bytes.
 const LONGEST_PACKET: usize = 2048;
 
-/// Packets that are kept of a call whose session does not stand yet: a minute of voice. Of more the first are left out, and count as never
-/// sent.
+/// Packets that are kept before the session of a call is set up: a minute of voice. If there are more, the first are dropped
+/// and count as never sent.
 const MOST_EARLY: usize = 3000;
 
-/// A packet is late from here on.
+/// Lateness from which on a packet counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
-/// What is sent.
+/// The source of sent media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MediaSource {
     /// Packets of silence.
     Silence,
-    /// A tone; of codecs that are more than a table it is silence.
+    /// A tone; silence for codecs without a sample table.
     Tone,
-    /// The bytes of a file, coded as the codec has them, from the beginning again at its end.
+    /// The bytes of a file in the codec's encoding, repeated from the start.
     File(Bytes),
-    /// What comes is sent back, and nothing else.
+    /// Received packets are sent back; nothing else is sent.
     Echo,
     /// Nothing.
     Nothing,
@@ -96,13 +96,13 @@ pub struct MediaOrder {
 struct EngineCall {
     rtp: DatagramSocket,
     rtcp: DatagramSocket,
-    /// Where the other side's RTP and RTCP go, once it is known.
+    /// The addresses for RTP and RTCP of the other side, once known.
     remote: Option<(SocketAddr, SocketAddr)>,
     session: Option<MediaSession>,
-    /// Packets that came before the session stood, with their moments: early media are counted with it.
+    /// Packets and arrival times before the session is set up; early media count as part of it.
     early: VecDeque<(Instant, Bytes)>,
     is_echo: bool,
-    /// When it is forgotten, once it is over.
+    /// When an ended call is removed.
     until: Option<Instant>,
 }
 
@@ -114,7 +114,7 @@ pub struct MediaEngine {
     draws: Stream,
     calls: BTreeMap<u64, EngineCall>,
     due: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// Open calls that were asked for, also those without media.
+    /// Open calls for which media were requested, including those without media.
     asked: BTreeSet<u64>,
     results: Vec<MediaResult>,
     unsupported: u64,
@@ -127,7 +127,7 @@ pub struct MediaEngine {
 }
 
 impl MediaEngine {
-    /// Before the first call, by this clock.
+    /// The engine before the first call; times are those of `clock`.
     pub fn new(order: MediaOrder, local: IpAddr, clock: &Clock, draws: Stream) -> Self {
         let epoch_ns = realtime_nanos() - clock.now().as_nanos();
         Self {
@@ -149,8 +149,8 @@ impl MediaEngine {
         }
     }
 
-    /// Opens the sockets of a call whose description is about to be sent, if it is one with media: RTCP has the next port (RFC 3550
-    /// section 11). Once for each call, until it is closed.
+    /// Opens the sockets of a call before its description is sent, if it is a call with media. RTCP uses the next port (RFC
+    /// 3550 section 11). Called once per call until `close`.
     pub fn open(&mut self, call: u64, port: u16) {
         if !self.asked.insert(call) || !self.draws.chance(self.order.share) {
             return;
@@ -172,7 +172,7 @@ impl MediaEngine {
         }
     }
 
-    /// What the order says.
+    /// The order.
     pub const fn order(&self) -> &MediaOrder {
         &self.order
     }
@@ -182,7 +182,7 @@ impl MediaEngine {
         Ok((open(port)?, open(port.saturating_add(1))?))
     }
 
-    /// The session of a call stands: media go to `remote`. Nothing if the call has no media.
+    /// The session of a call is set up: media go to `remote`. Does nothing if the call has no media.
     pub fn begin(&mut self, now: Instant, call: u64, remote: SocketAddr, is_supported: bool) {
         let Some(own) = self.calls.get_mut(&call).filter(|own| own.session.is_none()) else { return };
         if !is_supported {
@@ -207,18 +207,18 @@ impl MediaEngine {
         self.due.extend(due.map(|due| Reverse((due, call))));
     }
 
-    /// The session of a call is over.
+    /// The session of a call has ended.
     pub fn end(&mut self, now: Instant, call: u64) {
         let Some(own) = self.calls.get_mut(&call).filter(|own| own.until.is_none()) else { return };
         own.until = Some(now + LINGERS);
         self.due.push(Reverse((now + LINGERS, call)));
         if let (Some(session), Some((_, rtcp))) = (&mut own.session, own.remote) {
-            // The last report may be lost as any datagram.
+            // The last report may be lost like any datagram.
             own.rtcp.send_one(rtcp, &session.end(now));
         }
     }
 
-    /// A call is over, whether it had a session or not.
+    /// A call has ended, with or without a session.
     pub fn close(&mut self, now: Instant, call: u64) {
         self.asked.remove(&call);
         if self.calls.get(&call).is_some_and(|own| own.session.is_none()) {
@@ -227,12 +227,12 @@ impl MediaEngine {
         self.end(now, call);
     }
 
-    /// When something is to be sent.
+    /// When the next packet is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Sends what is due, and forgets what is over.
+    /// Sends due packets, and removes ended calls.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(Reverse((due, call))) =
             self.due.peek().copied().filter(|Reverse((due, _))| *due <= now)
@@ -256,34 +256,34 @@ impl MediaEngine {
             if let Some(bytes) = session.poll_report(now) {
                 own.rtcp.send_one(rtcp, &bytes);
             }
-            // A heap may have the same call twice: each goes on by its own next moment only once.
+            // A call may be in the heap twice; only the entry with its current due time counts.
             if due <= now && own.until.is_none() {
                 self.schedule(call);
             }
         }
     }
 
-    /// Takes what has come.
+    /// Receives packets.
     pub fn receive(&mut self) {
         let Self { calls, clock, batch, .. } = self;
         calls.values_mut().for_each(|own| own.receive(clock, batch));
     }
 
-    /// Descriptors to be watched.
+    /// Descriptors to watch.
     pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        // A report that comes before the session stands waits in its socket, with its stamp.
+        // A report that arrives before the session is set up waits in its socket, with its time stamp.
         self.calls.values().flat_map(|own| {
             let reports = own.session.is_some().then_some((own.rtcp.fd(), false));
             [(own.rtp.fd(), false)].into_iter().chain(reports)
         })
     }
 
-    /// Whether nothing is open.
+    /// Whether no call is open.
     pub fn is_idle(&self) -> bool {
         self.calls.values().all(|own| own.session.is_none())
     }
 
-    /// What became of all calls that are over.
+    /// The results of all ended calls.
     pub fn report(&self) -> MediaReport {
         MediaReport {
             unsupported_calls: self.unsupported,
@@ -309,7 +309,7 @@ impl EngineCall {
             return;
         };
         let echoes = *is_echo && until.is_none();
-        // What is left waits for the next look.
+        // The remaining packets wait for the next call.
         let _ = rtp.receive_stamped(batch, clock, |from, bytes, at| {
             session.receive_packet(at, bytes);
             if echoes {
@@ -320,7 +320,7 @@ impl EngineCall {
     }
 }
 
-/// The payloads that are played round.
+/// The payloads, which are repeated.
 fn payloads(codec: MediaCodec, source: &MediaSource) -> Vec<Bytes> {
     match source {
         MediaSource::Silence => vec![codec.silence().into()],
@@ -343,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// More than a socket has room for comes before the session stands.
+    /// More packets than a socket can hold arrive before the session is set up.
     #[test]
     fn media_before_the_answer_are_counted_with_the_session() {
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() & !1;
@@ -364,7 +364,7 @@ mod tests {
                 payload: &[0; 160],
             };
             peer.send_to(&packet.encode(), (local, port)).unwrap();
-            // A look takes one batch of datagrams.
+            // A receive call takes one batch of datagrams.
             if number % 16 == 0 {
                 engine.receive();
             }

@@ -1,6 +1,6 @@
-//! Media beside signalling: RTP and RTCP (RFC 3550) of calls, and how good each call was.
+//! Media of calls: RTP and RTCP (RFC 3550), and the quality of each call.
 //!
-//! [`MediaSession`] is one end of one call without sockets; [`MediaEngine`] gives sessions their sockets.
+//! [`MediaSession`] is one end of one call without sockets; [`MediaEngine`] provides the sockets.
 
 #![allow(clippy::disallowed_methods, reason = "media are sent in real time")]
 

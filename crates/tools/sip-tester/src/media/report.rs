@@ -1,4 +1,4 @@
-//! What became of the media of all calls.
+//! The results of the media of all calls.
 
 use netrig_stats::interval::student;
 use schemars::JsonSchema;
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::session::MediaResult;
 
-/// A share with the interval that holds it in 95 of 100 cases.
+/// A share or a mean, with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MediaShare {
     /// The share, or the mean.
     pub value: f64,
-    /// The lower end of the interval; absent where one call only says something.
+    /// The lower end of the interval; absent if only one call has a value.
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
 }
 
 impl MediaShare {
-    /// The same where no value can be less or more.
+    /// The same with the interval limited to possible values.
     fn within(self, least: f64, most: f64) -> Self {
         let cut = |end: Option<f64>| end.map(|end| end.clamp(least, most));
         Self { low: cut(self.low), high: cut(self.high), ..self }
@@ -32,52 +32,53 @@ pub struct MediaReport {
     pub codec: String,
     /// Calls with media.
     pub calls: u64,
-    /// Of them, those to which nothing came. In the loss are those whose other side said how many it sent.
+    /// Those that received nothing. The loss includes those whose other side reported how many packets it sent.
     pub silent_calls: u64,
-    /// Of those, the ones whose other side did not say either how many it sent: they are in no share.
+    /// Silent calls whose other side did not report that either; they are in no share.
     #[serde(default)]
     pub unknown_calls: u64,
-    /// Calls whose other side wanted media that the tester does not have, such as SRTP.
+    /// Calls whose other side requires media that the tester does not have, such as SRTP.
     pub unsupported_calls: u64,
     /// Calls for which there was no free port.
     pub without_port: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Packets that the other sides sent: as they say at their end, else by their numbers.
+    /// Packets that the other sides sent: by their last reports, else by sequence numbers.
     pub expected: u64,
     /// Packets received, each once.
     pub received: u64,
-    /// Calls whose other side said at its end how many it sent.
+    /// Calls whose other side reported at its end how many packets it sent.
     pub told_calls: u64,
-    /// Packets that came twice.
+    /// Duplicate packets.
     pub copies: u64,
-    /// Packets that came behind one that was sent later.
+    /// Packets that arrived after one that was sent later.
     pub reordered: u64,
-    /// Changes of the source (SSRC) of what came.
+    /// Changes of the source (SSRC) of received packets.
     #[serde(default)]
     pub stream_changes: u64,
-    /// Packets that were sent more than 10 ms late by the tester.
+    /// Packets that the tester sent more than 10 ms late.
     pub late: u64,
-    /// Packets that the kernel did not take.
+    /// Packets that the kernel refused.
     pub unsent: u64,
-    /// Packets that the tester's sockets had no room for.
+    /// Packets that were dropped because a socket of the tester was full.
     pub dropped: u64,
-    /// Share of packets that did not reach the tester, by the differences between calls.
+    /// Share of packets that did not reach the tester, with the variation between calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<MediaShare>,
-    /// Share of the tester's packets that did not reach the other side, as that says.
+    /// Share of the tester's packets that did not reach the other side, by its reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_there: Option<MediaShare>,
-    /// Share of packets that were missing when they were to be played.
+    /// Share of packets that were missing at their play-out time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<MediaShare>,
     /// Interarrival jitter, s (RFC 3550): the mean over calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_s: Option<MediaShare>,
-    /// Round-trip time, s, by RTCP.
+    /// Round-trip time by RTCP, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_s: Option<MediaShare>,
-    /// Mean opinion score of ITU-T G.107, 1 to 4.5: the mean over calls; 1 for one that heard nothing of what was sent.
+    /// Mean opinion score of ITU-T G.107, 1 to 4.5: the mean over calls, with 1 for a call that received nothing of what was
+    /// sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mos: Option<MediaShare>,
     /// Calls whose score is below 3.6, at which many users are dissatisfied (ITU-T G.109).
@@ -88,7 +89,7 @@ pub struct MediaReport {
 const POOR: f64 = 3.6;
 
 impl MediaReport {
-    /// Why what was measured must not be put down to the network, in sentences.
+    /// Why the results must not be attributed to the network, in sentences.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = sending_faults(self.sent, self.late, self.unsent);
         if self.dropped > 0 {
@@ -100,7 +101,7 @@ impl MediaReport {
         faults
     }
 
-    /// Of these calls.
+    /// The report of these calls.
     pub fn of(codec: &str, results: &[MediaResult]) -> Self {
         let sum = |of: fn(&MediaResult) -> u64| results.iter().map(of).sum::<u64>();
         let is_silent = |result: &&MediaResult| result.received == 0;
@@ -110,7 +111,7 @@ impl MediaReport {
         let ratio = |of: &dyn Fn(&MediaResult) -> Option<(f64, f64)>| -> Option<MediaShare> {
             share(&results.iter().filter_map(of).collect::<Vec<_>>())
         };
-        // What was sent and never heard is as bad as can be (ITU-T G.107 Annex B: R below 0).
+        // If nothing of what was sent was received, the quality is the worst (ITU-T G.107 Annex B: R below 0).
         let opinion = |result: &MediaResult| match &result.quality {
             Some(quality) => Some(quality.opinion),
             None => (result.received == 0 && result.expected > 0).then_some(1.0),
@@ -127,7 +128,7 @@ impl MediaReport {
             sent: sum(|result| result.sent),
             expected: sum(|result| result.expected),
             received: sum(|result| result.received),
-            told_calls: results.iter().filter(|result| result.is_told).count() as u64,
+            told_calls: results.iter().filter(|result| result.is_reported).count() as u64,
             copies: sum(|result| result.copies),
             reordered: sum(|result| result.reordered),
             stream_changes: sum(|result| result.stream_changes),
@@ -147,15 +148,15 @@ impl MediaReport {
     }
 }
 
-/// Why packets of voice did not leave as they were to, in sentences.
+/// Why packets of voice were not sent as scheduled, in sentences.
 pub(crate) fn sending_faults(sent: u64, late: u64, unsent: u64) -> Vec<String> {
     let mut faults = Vec::new();
-    // One packet of a hundred may be late: the play-out buffer is four times as long.
+    // One late packet in a hundred is allowed: the play-out buffer is four times as long.
     if late.saturating_mul(100) > sent {
         faults.push(format!("{late} of {sent} packets of voice were sent more than 10 ms late"));
     }
     if unsent > 0 {
-        faults.push(format!("the kernel did not take {unsent} packets of voice"));
+        faults.push(format!("the kernel refused {unsent} packets of voice"));
     }
     faults
 }
@@ -169,7 +170,7 @@ fn mean(values: &[f64]) -> Option<MediaShare> {
     Some(MediaShare { value: interval.estimate, low: interval.low, high: interval.high })
 }
 
-/// A share of packets: the losses of one call depend on each other, so it is the ratio estimator over calls.
+/// A share of packets by the ratio estimator over calls, since the losses within a call depend on each other.
 fn share(parts: &[(f64, f64)]) -> Option<MediaShare> {
     let (lost, all) = parts.iter().fold((0.0, 0.0), |(lost, all), (own, of)| (lost + own, all + of));
     if all == 0.0 {
@@ -179,7 +180,7 @@ fn share(parts: &[(f64, f64)]) -> Option<MediaShare> {
     let residuals: Vec<f64> = parts.iter().map(|(lost, all)| lost - value * all).collect();
     let interval = mean(&residuals)?;
     let per_call = all / parts.len() as f64;
-    // The residuals are around zero.
+    // The residuals have mean zero.
     let end = |end: Option<f64>| end.map(|end| value + end / per_call);
     Some(MediaShare { value, low: end(interval.low), high: end(interval.high) }.within(0.0, 1.0))
 }
@@ -193,7 +194,7 @@ mod tests {
             sent: 100,
             received,
             expected,
-            is_told: true,
+            is_reported: true,
             copies: 0,
             reordered: 0,
             stream_changes: 0,
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(report.mos, None);
     }
 
-    /// Half of the calls hear nothing of what was sent: half of it is lost.
+    /// Half of the calls receive nothing, so half of the packets are lost.
     #[test]
     fn calls_that_hear_nothing_count_in_the_loss() {
         let results = [call(100, 100), call(0, 100), call(100, 100), call(0, 100)];

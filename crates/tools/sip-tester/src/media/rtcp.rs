@@ -1,4 +1,5 @@
-//! RTCP as far as voice needs it: sender and receiver reports, the canonical name, and the end of a source (RFC 3550 section 6).
+//! The parts of RTCP that voice needs: sender and receiver reports, the canonical name, and the end of a source (RFC 3550
+//! section 6).
 
 /// Packet types (RFC 3550 section 12.1).
 const SENDER_REPORT: u8 = 200;
@@ -9,67 +10,67 @@ const GOODBYE: u8 = 203;
 /// Item of a canonical name.
 const CNAME: u8 = 1;
 
-/// Reports in one packet at most: the count has five bits.
+/// The most blocks in a report: the count has five bits.
 const MOST_BLOCKS: usize = 31;
 
-/// What a sender says of itself (RFC 3550 section 6.4.1).
+/// The sender information of a report (RFC 3550 section 6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderInfo {
-    /// NTP timestamp.
+    /// NTP time stamp.
     pub ntp: u64,
-    /// RTP timestamp of the same moment.
+    /// RTP time stamp of the same time.
     pub timestamp: u32,
-    /// Packets that it has sent.
+    /// Number of packets sent.
     pub packets: u32,
-    /// Bytes of payload that it has sent.
+    /// Bytes of payload sent.
     pub bytes: u32,
 }
 
-/// What a receiver says of a source (RFC 3550 section 6.4.1).
+/// The report block for a source (RFC 3550 section 6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceptionBlock {
     /// The source.
     pub source: u32,
-    /// Share of packets lost since the report before, in 256ths.
+    /// Share of packets lost since the previous report, in 256ths.
     pub fraction_lost: u8,
-    /// Packets lost in all; negative where more came than were sent.
+    /// Packets lost in all; negative if duplicates outnumber losses.
     pub lost: i32,
-    /// Highest sequence number, with how often it went around in the upper 16 bits.
+    /// Highest sequence number, with its number of cycles in the upper 16 bits.
     pub highest: u32,
-    /// Interarrival jitter, in timestamp units.
+    /// Interarrival jitter, in time stamp units.
     pub jitter: u32,
-    /// Middle 32 bits of the NTP timestamp of the last sender report.
+    /// Middle 32 bits of the NTP time stamp of the last sender report.
     pub last_report: u32,
-    /// Delay since that, in 65536ths of a second.
+    /// Delay since that report, in 65536ths of a second.
     pub delay: u32,
 }
 
 /// A packet of RTCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RtcpPacket {
-    /// Of who sends.
+    /// The report of a sender.
     SenderReport(u32, SenderInfo, Vec<ReceptionBlock>),
-    /// Of who only receives.
+    /// The report of an end that only receives.
     ReceiverReport(u32, Vec<ReceptionBlock>),
     /// The canonical name of a source.
     Name(u32, String),
-    /// Sources that have ended.
+    /// Sources that have left.
     Goodbye(Vec<u32>),
     /// Another type.
     Other(u8),
 }
 
-/// Bytes that are no RTCP.
+/// Why bytes are not RTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RtcpError {
-    /// A packet is longer than what is left.
-    #[error("a packet of RTCP ends too soon")]
+    /// A packet is longer than the remaining bytes.
+    #[error("an RTCP packet ends too soon")]
     Short,
     /// Another version.
     #[error("version {0} is not RTP's version 2")]
     Version(u8),
-    /// A length that is no length of its type.
-    #[error("a packet of RTCP of type {0} is too short for what it says that it has")]
+    /// The length does not fit the type.
+    #[error("an RTCP packet of type {0} is too short for its contents")]
     Length(u8),
 }
 
@@ -94,7 +95,7 @@ fn block(bytes: &[u8]) -> Option<ReceptionBlock> {
 /// Reads a compound packet.
 ///
 /// # Errors
-/// The bytes are no RTCP; what stands before the fault is not given.
+/// If the bytes are not RTCP; packets before the fault are discarded.
 pub fn read_rtcp(bytes: &[u8]) -> Result<Vec<RtcpPacket>, RtcpError> {
     let mut packets = Vec::new();
     let mut rest = bytes;
@@ -146,7 +147,7 @@ fn packet(kind: u8, count: usize, body: &[u8]) -> Option<RtcpPacket> {
     })
 }
 
-/// Writes a compound packet. Of reports the first 31 are written, and of a name the first 255 bytes.
+/// Writes a compound packet, with at most 31 blocks of a report and 255 bytes of a name.
 pub fn write_rtcp(packets: &[RtcpPacket]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for packet in packets {
@@ -169,7 +170,7 @@ pub fn write_rtcp(packets: &[RtcpPacket]) -> Vec<u8> {
                 let name = &name.as_bytes()[..name.len().min(255)];
                 body.extend([CNAME, name.len() as u8]);
                 body.extend(name);
-                // The list ends with a zero, and with the word (section 6.5).
+                // The list ends with a zero, padded to a word (section 6.5).
                 body.push(0);
                 body.resize(body.len().next_multiple_of(4), 0);
                 (SOURCE_DESCRIPTION, 1, body)

@@ -11,35 +11,35 @@ use netrig_traffic::{Playout, Talk, Voice};
 use super::codec::{MediaCodec, PACKET_MS};
 use super::rtcp::{ReceptionBlock, RtcpPacket, SenderInfo, read_rtcp, write_rtcp};
 
-/// Time between two reports (RFC 3550 section 6.2: the least that is recommended).
+/// Time between two reports (RFC 3550 section 6.2: the recommended minimum).
 const REPORTS_EVERY: Duration = Duration::from_secs(5);
 
-/// Packets of one call that are remembered, and the widest range of their numbers.
-const MOST_HEARD: usize = 200_000;
+/// The most packets of a call that are remembered, and the widest range of their numbers.
+const MOST_RECEIVED: usize = 200_000;
 
-/// Seconds from 1900, where NTP begins, to 1970.
+/// Seconds from 1900, the NTP epoch, to 1970.
 const NTP_EPOCH_S: u64 = 2_208_988_800;
 
-/// Changes of the source that are followed.
+/// The most changes of the source that are followed.
 const MOST_CHANGES: u64 = 100;
 
-/// Timestamps may lie so far from what is expected, in seconds, before they count as those of another stream.
+/// Largest deviation of a time stamp from the expected one within a stream, s.
 const LONGEST_JUMP_S: f64 = 3600.0;
 
-/// What one end sent, and what of the other end's media reached it.
+/// The packets of one end, and the packets from the other end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MediaResult {
     /// Packets sent.
     pub sent: u64,
     /// Packets received, each once.
     pub received: u64,
-    /// Packets that the other side sent: as it says at its end, else by their numbers.
+    /// Packets that the other side sent: by its last report, else by sequence numbers.
     pub expected: u64,
-    /// Whether the other side said how many it sent.
-    pub is_told: bool,
-    /// Packets that came twice.
+    /// Whether the other side reported how many packets it sent.
+    pub is_reported: bool,
+    /// Duplicate packets.
     pub copies: u64,
-    /// Packets that came behind one that was sent later.
+    /// Packets that arrived after one that was sent later.
     pub reordered: u64,
     /// How often the source (SSRC) of the other side changed.
     pub stream_changes: u64,
@@ -47,9 +47,9 @@ pub struct MediaResult {
     pub jitter_s: f64,
     /// Round-trip time by the last report, s.
     pub round_trip_s: Option<f64>,
-    /// Own packets that the other side says it lost, of how many it knew of.
+    /// Own packets that the other side reports as lost, and the number of packets it expected.
     pub lost_there: Option<(i64, u64)>,
-    /// How good the call was here; absent where nothing came, or the E-model does not know the codec.
+    /// The quality of the call at this end; `None` if nothing arrived, or the E-model does not know the codec.
     pub quality: Option<CallQuality>,
 }
 
@@ -61,7 +61,7 @@ impl MediaResult {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct HeardPacket {
+struct ReceivedPacket {
     timestamp: i64,
     at: Instant,
 }
@@ -70,13 +70,13 @@ struct HeardPacket {
 #[derive(Debug)]
 pub struct MediaSession {
     codec: MediaCodec,
-    /// Payload of packets, played round.
+    /// Payloads of packets, repeated.
     payloads: Vec<Bytes>,
     source: u32,
     first_sequence: u16,
     first_timestamp: u32,
     name: String,
-    /// ns since 1970 at the beginning of the clock.
+    /// ns since 1970 at time zero of the clock.
     epoch_ns: u64,
     began: Instant,
     next: Option<Instant>,
@@ -86,42 +86,42 @@ pub struct MediaSession {
     // The other side's stream.
     peer: Option<u32>,
     stream: CurrentStream,
-    /// The first packet of another source, which has to be followed by a second (RFC 3550 appendix A.1).
+    /// The first packet of another source, which needs a second to be accepted (RFC 3550 appendix A.1).
     candidate: Option<(Instant, Bytes)>,
     extender: SequenceExtender,
-    heard: BTreeMap<u64, HeardPacket>,
+    received: BTreeMap<u64, ReceivedPacket>,
     timestamps: TimestampExtender,
     highest: u64,
     copies: u64,
     reordered: u64,
-    /// In timestamp units.
+    /// In time stamp units.
     jitter: f64,
     last_transit: Option<f64>,
-    told_at_end: Option<u32>,
-    /// Middle of the NTP timestamp of the last report, and when it came.
+    reported_at_end: Option<u32>,
+    /// Middle of the NTP time stamp of the last report, and its arrival time.
     last_report: Option<(u32, Instant)>,
-    /// Expected and received at the own report before.
+    /// Expected and received packets at the previous own report.
     reported: (u64, u64),
     lost_there: Option<(i64, u64)>,
     round_trip_s: Option<f64>,
 }
 
-/// The stream of the other side that is received: where its source changes, numbers and timestamps go on from those before.
+/// The received stream of the other side. If its source changes, numbers and time stamps continue from the previous ones.
 #[derive(Debug, Default)]
 struct CurrentStream {
-    /// How many changes there were.
+    /// Number of changes.
     changes: u64,
-    /// What is added to extended numbers, and to timestamps.
+    /// Offset of extended numbers and of time stamps.
     number_offset: i64,
     timestamp_offset: i64,
-    /// The least number, once there was a change.
+    /// The lowest number since the last change.
     first: u64,
-    /// Packets of the streams before.
+    /// Expected packets of previous streams.
     expected_before: u64,
     received_before: u64,
 }
 
-/// Counts on where timestamps go around.
+/// Extends time stamps beyond their wrap-around.
 #[derive(Debug, Default)]
 struct TimestampExtender(Option<i64>);
 
@@ -139,8 +139,7 @@ impl TimestampExtender {
 }
 
 impl MediaSession {
-    /// Begins at a moment, after a part of a packet's time, so that not all calls send at once. `draw`: a number that is another one for
-    /// each call.
+    /// Starts after a random part of a packet's time, so that calls do not all send at once. `draw` differs between calls.
     pub fn new(codec: MediaCodec, payloads: Vec<Bytes>, draw: u64, epoch_ns: u64, now: Instant) -> Self {
         let packet = Duration::from_millis(PACKET_MS);
         let offset = Duration::from_nanos(draw % packet.as_nanos());
@@ -160,7 +159,7 @@ impl MediaSession {
             next_report: Some(now + REPORTS_EVERY),
             peer: None,
             extender: SequenceExtender::default(),
-            heard: BTreeMap::new(),
+            received: BTreeMap::new(),
             timestamps: TimestampExtender::default(),
             highest: 0,
             copies: 0,
@@ -169,7 +168,7 @@ impl MediaSession {
             last_transit: None,
             stream: CurrentStream::default(),
             candidate: None,
-            told_at_end: None,
+            reported_at_end: None,
             last_report: None,
             reported: (0, 0),
             lost_there: None,
@@ -177,12 +176,12 @@ impl MediaSession {
         }
     }
 
-    /// When something is to be sent.
+    /// When the next packet is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.next.into_iter().chain(self.next_report).min()
     }
 
-    /// The packet of RTP that is due.
+    /// The due RTP packet.
     pub fn poll_packet(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
         let due = self.next.filter(|due| *due <= now)?;
         let payload = &self.payloads[(self.sent as usize) % self.payloads.len()];
@@ -202,14 +201,14 @@ impl MediaSession {
         Some((due, bytes))
     }
 
-    /// The packet of RTCP that is due.
+    /// The due RTCP packet.
     pub fn poll_report(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.next_report.filter(|due| *due <= now)?;
         self.next_report = Some(now + REPORTS_EVERY);
         Some(self.report(now, false))
     }
 
-    /// Sends no more; the last packet of RTCP.
+    /// Stops sending; returns the last RTCP packet.
     pub fn end(&mut self, now: Instant) -> Vec<u8> {
         (self.next, self.next_report) = (None, None);
         self.report(now, true)
@@ -246,12 +245,12 @@ impl MediaSession {
         write_rtcp(&packets)
     }
 
-    /// What this end says of the other's stream.
+    /// The report block for the other side's stream.
     fn block(&mut self, now: Instant) -> Option<ReceptionBlock> {
-        let (source, first) = (self.peer?, *self.heard.first_key_value()?.0);
+        let (source, first) = (self.peer?, *self.received.first_key_value()?.0);
         let stream = &self.stream;
         let expected = self.highest - first + 1 - stream.expected_before;
-        let received = self.heard.len() as u64 - stream.received_before;
+        let received = self.received.len() as u64 - stream.received_before;
         let (was_expected, was_received) = std::mem::replace(&mut self.reported, (expected, received));
         let since = expected.saturating_sub(was_expected);
         let lost_since = since.saturating_sub(received.saturating_sub(was_received));
@@ -263,7 +262,7 @@ impl MediaSession {
             source,
             fraction_lost: fraction as u8,
             lost: (expected as i64 - received as i64).clamp(-0x80_0000, 0x7F_FFFF) as i32,
-            // The extender begins in the second round.
+            // The extender starts in the second cycle.
             highest: (self.highest.cast_signed() - stream.number_offset - 0x1_0000) as u32,
             jitter: self.jitter as u32,
             last_report,
@@ -271,10 +270,10 @@ impl MediaSession {
         })
     }
 
-    /// A packet of RTP has come. What is none, or of another stream, is left.
+    /// An RTP packet has arrived. Other packets, and those of another stream, are ignored.
     pub fn receive_packet(&mut self, at: Instant, bytes: &[u8]) {
         let Ok(packet) = Packet::parse(bytes) else { return };
-        // An own packet that came back is a loop (RFC 3550 section 8.2).
+        // An own packet that returns is a loop (RFC 3550 section 8.2).
         if packet.payload_type != self.codec.payload_type() || packet.source == self.source {
             return;
         }
@@ -297,13 +296,13 @@ impl MediaSession {
         if number < self.stream.first {
             return;
         }
-        if self.heard.len() >= MOST_HEARD
-            || number.abs_diff(self.heard.first_key_value().map_or(number, |(first, _)| *first))
-                > MOST_HEARD as u64
+        if self.received.len() >= MOST_RECEIVED
+            || number.abs_diff(self.received.first_key_value().map_or(number, |(first, _)| *first))
+                > MOST_RECEIVED as u64
         {
             return;
         }
-        if self.heard.contains_key(&number) {
+        if self.received.contains_key(&number) {
             self.copies += 1;
             return;
         }
@@ -311,7 +310,7 @@ impl MediaSession {
             self.reordered += 1;
         }
         self.highest = self.highest.max(number);
-        self.heard.insert(number, HeardPacket { timestamp, at });
+        self.received.insert(number, ReceivedPacket { timestamp, at });
         // RFC 3550 section 6.4.1 and Appendix A.8.
         let rate = f64::from(self.codec.clock_rate());
         let transit = at.since(Instant::ZERO).as_secs_f64() * rate - timestamp as f64;
@@ -322,31 +321,31 @@ impl MediaSession {
         }
     }
 
-    /// The other side's source is another from here on (RFC 3550 section 8). Its first packet is numbered behind the last before.
+    /// The other side's source changes here (RFC 3550 section 8). Its first packet gets the number after the last one.
     fn change_stream(&mut self, source: u32, at: Instant, first: &[u8]) {
         let Ok(packet) = Packet::parse(first) else { return };
         self.peer = Some(source);
         (self.extender, self.timestamps) = (SequenceExtender::default(), TimestampExtender::default());
         let number = self.extender.extend(packet.sequence);
         let timestamp = self.timestamps.extend(packet.timestamp);
-        let begins = self.heard.first_key_value().map_or(self.highest, |(first, _)| *first);
+        let begins = self.received.first_key_value().map_or(self.highest, |(first, _)| *first);
         let stream = &mut self.stream;
         stream.changes += 1;
         stream.expected_before = self.highest + 1 - begins;
-        stream.received_before = self.heard.len() as u64;
+        stream.received_before = self.received.len() as u64;
         stream.first = self.highest + 1;
         stream.number_offset = stream.first.cast_signed() - number.cast_signed();
         let rate = f64::from(self.codec.clock_rate());
         stream.timestamp_offset = self
-            .heard
+            .received
             .get(&self.highest)
             .map_or(0, |last| last.timestamp + (at.since(last.at).as_secs_f64() * rate) as i64 - timestamp);
-        (self.last_transit, self.last_report, self.told_at_end) = (None, None, None);
+        (self.last_transit, self.last_report, self.reported_at_end) = (None, None, None);
         self.reported = (0, 0);
         self.receive_packet(at, first);
     }
 
-    /// A packet of RTCP has come. What is none is left.
+    /// An RTCP packet has arrived. Other packets are ignored.
     pub fn receive_report(&mut self, at: Instant, bytes: &[u8]) {
         let Ok(packets) = read_rtcp(bytes) else { return };
         let has_ended = packets.iter().any(|packet| matches!(packet, RtcpPacket::Goodbye(_)));
@@ -356,7 +355,7 @@ impl MediaSession {
                     if self.peer.is_none_or(|peer| peer == source) {
                         self.last_report = Some(((info.ntp >> 16) as u32, at));
                         if has_ended {
-                            self.told_at_end = Some(info.packets);
+                            self.reported_at_end = Some(info.packets);
                         }
                     }
                     blocks
@@ -372,7 +371,7 @@ impl MediaSession {
                 if block.last_report != 0 {
                     let middle = (self.ntp(at) >> 16) as u32;
                     let took = middle.wrapping_sub(block.last_report).wrapping_sub(block.delay);
-                    // A clock that was set meanwhile would give hours.
+                    // If a clock was set meanwhile, the difference would be hours.
                     if took < 60 << 16 {
                         self.round_trip_s = Some(f64::from(took) / 65_536.0);
                     }
@@ -381,18 +380,18 @@ impl MediaSession {
         }
     }
 
-    /// What became of it.
+    /// The results.
     pub fn result(&self) -> MediaResult {
-        let received = self.heard.len() as u64;
-        let range = self.heard.first_key_value().map_or(0, |(first, _)| self.highest - first + 1);
-        let told = self.told_at_end.map(|told| u64::from(told) + self.stream.expected_before);
-        let told = told.filter(|told| *told >= received && *told <= MOST_HEARD as u64);
-        let expected = told.unwrap_or(range).max(range);
+        let received = self.received.len() as u64;
+        let range = self.received.first_key_value().map_or(0, |(first, _)| self.highest - first + 1);
+        let reported = self.reported_at_end.map(|reported| u64::from(reported) + self.stream.expected_before);
+        let reported = reported.filter(|reported| *reported >= received && *reported <= MOST_RECEIVED as u64);
+        let expected = reported.unwrap_or(range).max(range);
         MediaResult {
             sent: self.sent,
             received,
             expected,
-            is_told: told.is_some(),
+            is_reported: reported.is_some(),
             copies: self.copies,
             reordered: self.reordered,
             stream_changes: self.stream.changes,
@@ -403,14 +402,14 @@ impl MediaSession {
         }
     }
 
-    /// By the E-model, with half of the round-trip time as the delay of the fastest packet.
+    /// The quality by the E-model, with half of the round-trip time as the delay of the fastest packet.
     fn quality(&self, expected: u64) -> Option<CallQuality> {
         let codec = self.codec.voice_codec()?;
-        let (first, first_heard) = self.heard.first_key_value()?;
+        let (first, first_packet) = self.received.first_key_value()?;
         let rate = f64::from(self.codec.clock_rate());
-        let sent_s = |heard: &HeardPacket| (heard.timestamp - first_heard.timestamp) as f64 / rate;
-        let transit = |heard: &HeardPacket| heard.at.since(Instant::ZERO).as_secs_f64() - sent_s(heard);
-        let fastest = self.heard.values().map(transit).fold(f64::INFINITY, f64::min);
+        let sent_s = |packet: &ReceivedPacket| (packet.timestamp - first_packet.timestamp) as f64 / rate;
+        let transit = |packet: &ReceivedPacket| packet.at.since(Instant::ZERO).as_secs_f64() - sent_s(packet);
+        let fastest = self.received.values().map(transit).fold(f64::INFINITY, f64::min);
         let base = self.round_trip_s.unwrap_or(0.0) / 2.0;
         let voice = Voice {
             codec,
@@ -418,12 +417,12 @@ impl MediaSession {
             talk: Talk::Continuous,
             playout: Playout::default(),
         };
-        let heard = self.heard.iter().map(|(number, heard)| MediaArrival {
+        let arrivals = self.received.iter().map(|(number, packet)| MediaArrival {
             number: *number,
-            sent_s: sent_s(heard),
-            delay_s: base + transit(heard) - fastest,
+            sent_s: sent_s(packet),
+            delay_s: base + transit(packet) - fastest,
         });
-        CallQuality::of(&voice, *first, expected, heard).ok()
+        CallQuality::of(&voice, *first, expected, arrivals).ok()
     }
 }
 
@@ -436,7 +435,7 @@ mod tests {
         MediaSession::new(MediaCodec::Pcmu, payloads, draw, 1_700_000_000_000_000_000, Instant::ZERO)
     }
 
-    /// Two ends over a line that takes so long and loses what `is_lost` says, for so many seconds.
+    /// Two ends over a line with this delay that loses packets by `is_lost`, for some seconds.
     fn exchange(seconds: u64, delay: Duration, is_lost: impl Fn(bool, u64) -> bool) -> [MediaResult; 2] {
         let mut ends = [session(0x1111_2222_FFF0_0000), session(0x3333_4444_0001_8000)];
         let mut wire: Vec<(Instant, usize, bool, Vec<u8>)> = Vec::new();
@@ -482,15 +481,18 @@ mod tests {
 
     #[test]
     fn both_ends_count_and_judge_what_was_lost() {
-        // Every 50th of the first end's packets is lost, also the first; sequence numbers go around meanwhile.
+        // Every 50th packet of the first end is lost, including the first; sequence numbers wrap around meanwhile.
         let [first, second] =
             exchange(20, Duration::from_millis(30), |is_first, number| is_first && number % 50 == 0);
         assert_eq!((first.sent, second.sent), (1000, 1000));
-        assert_eq!((second.expected, second.received, second.lost(), second.is_told), (1000, 980, 20, true));
+        assert_eq!(
+            (second.expected, second.received, second.lost(), second.is_reported),
+            (1000, 980, 20, true)
+        );
         assert_eq!((first.lost(), first.copies, first.reordered), (0, 0, 0));
         let round_trip = first.round_trip_s.unwrap();
         assert!((round_trip - 0.06).abs() < 1e-3, "{round_trip}");
-        // The first packet is unknown to the receiver's own count.
+        // The receiver's own count does not include the first packet.
         let (lost, known) = first.lost_there.unwrap();
         assert!((lost - 19).abs() <= 1 && known >= 995, "{lost} of {known}");
         assert!(second.jitter_s < 1e-4, "{}", second.jitter_s);
@@ -518,7 +520,8 @@ mod tests {
         assert_eq!((result.received, result.copies, result.expected), (1, 1, 1));
     }
 
-    /// As when an announcement before the answer ends and the called user answers: another source, sequence number and timestamp.
+    /// As if an announcement before the answer ends and the called user answers: another source, sequence number and time
+    /// stamp.
     #[test]
     fn a_stream_whose_source_changes_goes_on() {
         let mut end = session(1);
@@ -529,7 +532,7 @@ mod tests {
         for number in 0..50_u16 {
             end.receive_packet(at(number.into()), &packet(7, number, u32::from(number) * 160));
         }
-        // One that is not followed by a second changes nothing.
+        // A single packet of another source changes nothing.
         end.receive_packet(at(50), &packet(9, 1, 1));
         for number in 0..150_u16 {
             if number % 2 == 0 || number < 2 {
@@ -537,14 +540,14 @@ mod tests {
                 end.receive_packet(at(50 + u64::from(number)), &bytes);
             }
         }
-        let told = RtcpPacket::SenderReport(
+        let reported = RtcpPacket::SenderReport(
             8,
             SenderInfo { ntp: 0, timestamp: 0, packets: 150, bytes: 0 },
             Vec::new(),
         );
         let block = end.block(at(200)).unwrap();
         assert_eq!((block.source, block.highest, block.lost), (8, 60_148, 149 - 76));
-        end.receive_report(at(200), &write_rtcp(&[told, RtcpPacket::Goodbye(vec![8])]));
+        end.receive_report(at(200), &write_rtcp(&[reported, RtcpPacket::Goodbye(vec![8])]));
         let result = end.result();
         assert_eq!((result.received, result.expected, result.stream_changes), (126, 200, 1));
         assert!(result.jitter_s < 1e-6, "{result:?}");
@@ -560,7 +563,7 @@ mod tests {
         assert_eq!(end.result().received, 0);
     }
 
-    /// Numbers that leap through the whole range do not make the range as large.
+    /// Numbers that jump over the whole range do not make the remembered range as large.
     #[test]
     fn numbers_that_leap_take_no_memory() {
         let mut end = session(1);
@@ -570,6 +573,6 @@ mod tests {
                 Packet { marker: false, payload_type: 0, sequence, timestamp: 0, source: 5, payload: &[] };
             end.receive_packet(Instant::ZERO, &packet.encode());
         }
-        assert!(end.result().expected <= MOST_HEARD as u64 + 1);
+        assert!(end.result().expected <= MOST_RECEIVED as u64 + 1);
     }
 }

@@ -1,6 +1,7 @@
 //! The HTTP/1.1 server for scrapers: one request per connection, with limits for each client.
 //!
-//! A connection has a thread, and one of the slots of [`ThreadSlots`]. It is a stranger until it has asked a whole question.
+//! A connection has a thread and one of the slots of [`ThreadSlots`]. It counts as a stranger until it has sent a complete
+//! request.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -25,7 +26,7 @@ const CONNECTIONS: usize = 32;
 /// After how long a refused client may ask again, s.
 const RETRY_AFTER: u32 = 1;
 
-/// The HTTP server. It ends when it is dropped.
+/// The HTTP server. It stops when dropped.
 #[derive(Debug)]
 pub struct Answerer {
     shared: Arc<ServedPage>,
@@ -40,7 +41,7 @@ struct ServedPage {
 }
 
 impl Answerer {
-    /// Listens.
+    /// Starts to listen.
     pub fn open(at: SocketAddr) -> std::io::Result<Self> {
         Self::open_within(at, SlotLimits::shared(CONNECTIONS))
     }
@@ -66,12 +67,12 @@ impl Answerer {
         Ok(Self { shared, thread: Some(thread), at })
     }
 
-    /// Where it listens.
+    /// The listening address.
     pub const fn at(&self) -> SocketAddr {
         self.at
     }
 
-    /// Sets the page that is served from now on.
+    /// Sets the served page.
     pub fn show(&self, page: &str) {
         *self.shared.page.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
     }
@@ -173,7 +174,7 @@ mod tests {
         answerer
     }
 
-    /// A connection from this host of the loopback network.
+    /// A connection from this address of the loopback network.
     fn connected(answerer: &Answerer, host: u8) -> TcpStream {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let made = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -182,8 +183,8 @@ mod tests {
         made.into()
     }
 
-    /// What comes back for what is sent.
-    fn told(answerer: &Answerer, question: &[u8]) -> String {
+    /// The response to a request.
+    fn response_to(answerer: &Answerer, question: &[u8]) -> String {
         let mut stream = TcpStream::connect(answerer.at()).unwrap();
         stream.write_all(question).unwrap();
         let mut answer = String::new();
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn a_scraper_is_answered_and_nobody_else() {
         let answerer = open();
-        let page = told(&answerer, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let page = response_to(&answerer, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_eq!(
             page,
             format!(
@@ -202,8 +203,10 @@ mod tests {
             )
         );
         answerer.show("a 22\n");
-        assert!(told(&answerer, b"GET /metrics?x=1 HTTP/1.0\r\n\r\n").ends_with("\r\n\r\na 22\n"));
-        assert!(told(&answerer, b"HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("Connection: close\r\n\r\n"));
+        assert!(response_to(&answerer, b"GET /metrics?x=1 HTTP/1.0\r\n\r\n").ends_with("\r\n\r\na 22\n"));
+        assert!(
+            response_to(&answerer, b"HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("Connection: close\r\n\r\n")
+        );
         for (question, status) in [
             (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
             (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405"),
@@ -212,23 +215,23 @@ mod tests {
             (b"\n\n", "400"),
             (&[b'x'; 20_000], "431"),
         ] {
-            let answer = told(&answerer, question);
+            let answer = response_to(&answerer, question);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
         }
     }
 
-    /// The first connections of an address say nothing.
+    /// The first connections of an address send nothing.
     #[test]
     fn an_address_with_too_many_connections_is_told_so_and_others_are_answered() {
         let limits = SlotLimits { per_address: 3, per_group: 9, on_loopback: true, ..SlotLimits::shared(4) };
         let answerer = open_within(limits);
         let mut silent = [(); 3].map(|()| connected(&answerer, 2));
-        let mut said = [0; 1000];
-        let len = connected(&answerer, 2).read(&mut said).unwrap();
-        let said = String::from_utf8_lossy(&said[..len]).into_owned();
-        assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("\r\nRetry-After: 1\r\n"), "{said}");
-        assert!(said.contains("your address has reached its limit of connections (3)"), "{said}");
-        // Another address takes the last slot, and a third one that of the oldest of the first.
+        let mut answer = [0; 1000];
+        let len = connected(&answerer, 2).read(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer[..len]).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+        assert!(answer.contains("your address has reached its limit of connections (3)"), "{answer}");
+        // Another address gets the last slot, and a third one replaces the oldest connection of the first address.
         let _last = connected(&answerer, 3);
         let mut asking = connected(&answerer, 4);
         asking.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -243,11 +246,11 @@ mod tests {
     #[test]
     fn a_question_for_which_there_is_no_slot_is_answered_with_503() {
         let answerer = open_within(SlotLimits { known: 0, ..SlotLimits::shared(4) });
-        let answer = told(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n");
+        let answer = response_to(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     }
 
-    /// Who says nothing, or goes in the middle, keeps nobody else for long.
+    /// Clients that send nothing or stop in the middle do not block others for long.
     #[test]
     fn bad_clients_do_not_last() {
         let answerer = open();
@@ -256,7 +259,7 @@ mod tests {
         let mut half = TcpStream::connect(answerer.at()).unwrap();
         half.write_all(b"GET /met").unwrap();
         half.shutdown(Shutdown::Write).unwrap();
-        assert!(told(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
+        assert!(response_to(&answerer, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
         let mut answer = String::new();
         silent.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");

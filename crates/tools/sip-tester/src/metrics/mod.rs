@@ -24,10 +24,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Serves metrics at `at`; without an address they are only kept for [`Metrics::finish`].
+    /// Serves metrics at `at`. Without an address, they are only kept for [`Metrics::finish`].
     ///
     /// # Errors
-    /// If the address is not to be had.
+    /// If the address is not available.
     pub fn open(at: Option<SocketAddr>) -> io::Result<Self> {
         Ok(Self { answerer: at.map(Answerer::open).transpose()?, last: Mutex::default() })
     }
@@ -46,13 +46,13 @@ impl Metrics {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
-    /// Stops serving; the last page.
+    /// Stops serving; returns the last page.
     pub fn finish(self) -> String {
         self.last.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The URL of an address. The sign before an interface is escaped (RFC 6874 section 2).
+/// The URL of an address. The `%` before an interface is escaped (RFC 6874 section 2).
 fn url(at: SocketAddr) -> String {
     format!("http://{}/metrics", HostAddress::text_with_port(at).replace('%', "%25"))
 }

@@ -1,28 +1,32 @@
-//! What a load says of itself to Prometheus.
+//! Metrics of a load for Prometheus.
 
 use netrig_core::Duration;
 use netrig_core::prometheus::{MetricKind, MetricsPage};
 use netrig_sip::index::Histogram;
 use netrig_sip_net::load::{FailureKind, LoadOrder, OutcomeRow, SecondRow, SoFar};
 
-/// Where the buckets of spans end, s: 1, 2 and 5 of each decade, and the thresholds between them.
+/// Upper ends of the buckets of durations, s: 1, 2 and 5 of each decade, and the thresholds between them.
 const ENDS: [f64; 20] = [
     0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 5.0, 10.0,
     20.0, 50.0, 100.0,
 ];
 
-/// A page on all that was measured until the end of a second.
+/// A page with all measurements until the end of a second.
 pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) -> MetricsPage {
     let mut page = MetricsPage::default();
     let labels = vec![("load", title), ("version", env!("CARGO_PKG_VERSION"))];
-    page.family(("netrig_sip_load_info", "What is offered to whom", MetricKind::Gauge), [(labels, 1.0)]);
+    page.family(("netrig_sip_load_info", "The load and its target", MetricKind::Gauge), [(labels, 1.0)]);
     outcomes(&mut page, so_far);
     now(&mut page, row);
     let spans = so_far.spans();
     let labelled = spans.map(|(name, rfc6076, spans)| {
         (vec![("delay", name), ("rfc6076", rfc6076.unwrap_or_default())], spans)
     });
-    histograms(&mut page, ("netrig_sip_delay_seconds", "Delays as their index defines them"), labelled);
+    histograms(
+        &mut page,
+        ("netrig_sip_delay_seconds", "Delays by the definitions of their indices"),
+        labelled,
+    );
     thresholds(&mut page, so_far, order);
     tester(&mut page, row, so_far);
     page
@@ -31,15 +35,15 @@ pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) 
 fn outcomes(page: &mut MetricsPage, so_far: SoFar<'_>) {
     type Count = fn(&OutcomeRow) -> u64;
     let all: [(&str, &str, Count); 2] = [
-        ("netrig_sip_begun_total", "Calls, registrations and questions that were begun", |row| row.begun),
-        ("netrig_sip_succeeded_total", "Those that went as they should", |row| row.succeeded),
+        ("netrig_sip_begun_total", "Started calls, registrations and requests", |row| row.begun),
+        ("netrig_sip_succeeded_total", "Successful calls, registrations and requests", |row| row.succeeded),
     ];
     let rows = so_far.outcomes();
     for (name, help, count) in all {
         let values = rows.iter().map(|row| (vec![("what", row.what)], count(row) as f64));
         page.family((name, help, MetricKind::Counter), values);
     }
-    // Those of which nothing failed stand at zero: a rate is known from the first failure on.
+    // Rows without failures stand at zero, so that a rate is known from the first failure on.
     let (unlocated, failures): (Vec<_>, Vec<_>) =
         so_far.failures().into_iter().partition(|row| row.kind == FailureKind::Dns);
     let none = rows.iter().filter(|row| !failures.iter().any(|failure| failure.what == row.what));
@@ -47,25 +51,32 @@ fn outcomes(page: &mut MetricsPage, so_far: SoFar<'_>) {
     let some = failures.iter().map(|row| {
         (vec![("what", row.what), ("kind", row.kind.name()), ("why", row.why.as_str())], row.count as f64)
     });
-    let family =
-        ("netrig_sip_failed_total", "Those that did not, by what was the matter", MetricKind::Counter);
+    let family = (
+        "netrig_sip_failed_total",
+        "Failed calls, registrations and requests by reason",
+        MetricKind::Counter,
+    );
     page.family(family, none.chain(some));
     let unlocated =
         unlocated.iter().map(|row| (vec![("what", row.what), ("why", row.why.as_str())], row.count as f64));
     page.family(
-        ("netrig_sip_unlocated_total", "Those that found no server in the DNS, by why", MetricKind::Counter),
+        (
+            "netrig_sip_unlocated_total",
+            "Attempts that found no server in the DNS, by reason",
+            MetricKind::Counter,
+        ),
         unlocated,
     );
 }
 
 fn now(page: &mut MetricsPage, row: &SecondRow) {
-    let open = ("netrig_sip_open", "What is begun and not ended", MetricKind::Gauge);
+    let open = ("netrig_sip_open", "Open calls, registrations and requests", MetricKind::Gauge);
     page.value(open, row.open as f64);
-    let overdue = ("netrig_sip_overdue", "Of that, what has been for too long", MetricKind::Gauge);
+    let overdue = ("netrig_sip_overdue", "Open ones that last too long", MetricKind::Gauge);
     page.value(overdue, row.overdue as f64);
     if let Some(rate) = row.intended {
         let intended =
-            ("netrig_sip_intended_per_second", "What was to begin in the last second", MetricKind::Gauge);
+            ("netrig_sip_intended_per_second", "Intended starts in the last second", MetricKind::Gauge);
         page.value(intended, rate);
     }
 }
@@ -75,20 +86,20 @@ fn thresholds(page: &mut MetricsPage, so_far: SoFar<'_>, order: &LoadOrder) {
     let delays = || rows.iter().filter(|row| row.unit == "us");
     let bounds = delays()
         .map(|row| (vec![("delay", row.name.as_str()), ("statistic", row.statistic)], row.bound / 1e6));
-    page.family(("netrig_sip_threshold_seconds", "The most that a delay may be", MetricKind::Gauge), bounds);
+    page.family(("netrig_sip_threshold_seconds", "Upper limit of a delay", MetricKind::Gauge), bounds);
     let least = rows.iter().filter(|row| row.unit != "us");
     let least = least.map(|row| (vec![("what", row.name.as_str())], row.bound));
     page.family(
-        ("netrig_sip_threshold_success_ratio", "The least share that must succeed", MetricKind::Gauge),
+        ("netrig_sip_threshold_success_ratio", "Lower limit of the share of successes", MetricKind::Gauge),
         least,
     );
     let kept = rows.iter().map(|row| {
         (vec![("of", row.name.as_str()), ("statistic", row.statistic)], f64::from(u8::from(row.kept)))
     });
-    page.family(("netrig_sip_threshold_kept", "1 while a threshold is kept", MetricKind::Gauge), kept);
+    page.family(("netrig_sip_threshold_kept", "1 while a threshold is met", MetricKind::Gauge), kept);
 }
 
-/// The tester's own faults are never the server's.
+/// Faults of the tester are never attributed to the server.
 fn tester(page: &mut MetricsPage, row: &SecondRow, so_far: SoFar<'_>) {
     let tester = so_far.tester();
     let is_valid = f64::from(u8::from(row.faults.is_empty()));
@@ -110,19 +121,23 @@ fn tester(page: &mut MetricsPage, row: &SecondRow, so_far: SoFar<'_>) {
         ("netrig_tester_unsent_total", "Messages that could not be sent", tester.unsent),
         (
             "netrig_tester_dropped_total",
-            "Datagrams that the tester's sockets had no room for",
+            "Datagrams dropped because a socket of the tester was full",
             tester.dropped,
         ),
-        ("netrig_tester_omitted_total", "What could not begin for want of room", tester.full + tester.busy),
+        (
+            "netrig_tester_omitted_total",
+            "Starts omitted because the tester had no room",
+            tester.full + tester.busy,
+        ),
     ];
     for (name, help, count) in counters {
         page.value((name, help, MetricKind::Counter), count as f64);
     }
-    let cpu = ("netrig_tester_cpu_seconds_total", "The tester's time on cores", MetricKind::Counter);
+    let cpu = ("netrig_tester_cpu_seconds_total", "Processor time of the tester", MetricKind::Counter);
     page.value(cpu, tester.cpu);
-    let late = ("netrig_tester_lateness_seconds", "How late began what was to begin");
+    let late = ("netrig_tester_lateness_seconds", "Lateness of starts after their scheduled times");
     histograms(page, late, [(Vec::new(), &tester.lateness)]);
-    let own = ("netrig_tester_own_time_seconds", "From the arrival of a message until it was handled");
+    let own = ("netrig_tester_own_time_seconds", "Time from the arrival of a message until it was handled");
     histograms(page, own, [(Vec::new(), &tester.own_time)]);
 }
 

@@ -1,21 +1,21 @@
-//! What a server says of itself to Prometheus.
+//! Metrics of a server for Prometheus.
 
 use std::collections::BTreeMap;
 
 use netrig_core::prometheus::{MetricKind, MetricsPage};
 use netrig_sip_net::server::{Reasons, Tally};
 
-/// A page on all that a server has done.
+/// A page with all counts of a server.
 pub fn page(server: &str, tally: &Tally) -> MetricsPage {
     let mut page = MetricsPage::default();
     let labels = vec![("server", server), ("version", env!("CARGO_PKG_VERSION"))];
-    page.family(("netrig_sip_server_info", "Which server it is", MetricKind::Gauge), [(labels, 1.0)]);
+    page.family(("netrig_sip_server_info", "The server", MetricKind::Gauge), [(labels, 1.0)]);
     let (came, left) = (&tally.received, &tally.sent);
     let requests = [("received", &came.requests), ("sent", &left.requests)];
-    let name = ("netrig_sip_server_requests_total", "Requests that came and left", MetricKind::Counter);
+    let name = ("netrig_sip_server_requests_total", "Requests received and sent", MetricKind::Counter);
     page.family(name, requests.into_iter().flat_map(|(way, counts)| by("method", way, counts)));
     let responses = [("received", &came.responses), ("sent", &left.responses)];
-    let name = ("netrig_sip_server_responses_total", "Responses that came and left", MetricKind::Counter);
+    let name = ("netrig_sip_server_responses_total", "Responses received and sent", MetricKind::Counter);
     page.family(name, responses.into_iter().flat_map(|(way, counts)| by("class", way, counts)));
     let connections = &tally.connections;
     let kinds = [
@@ -26,15 +26,15 @@ pub fn page(server: &str, tally: &Tally) -> MetricsPage {
     let name = ("netrig_sip_server_connections_total", "Connections", MetricKind::Counter);
     page.family(name, kinds.map(|(how, count)| (vec![("how", how)], count as f64)));
     for (name, help, reasons) in [
-        ("netrig_sip_server_broken_connections_total", "Connections that broke", &connections.broken),
-        ("netrig_sip_server_unsent_total", "Messages that did not leave", &tally.unsent),
-        ("netrig_sip_server_unreadable_total", "What came and is no SIP", &tally.unreadable),
+        ("netrig_sip_server_broken_connections_total", "Connections that failed", &connections.broken),
+        ("netrig_sip_server_unsent_total", "Messages that could not be sent", &tally.unsent),
+        ("netrig_sip_server_unreadable_total", "Received messages that are not SIP", &tally.unreadable),
     ] {
         page.family((name, help, MetricKind::Counter), of(reasons));
     }
     let drops = (
         "netrig_sip_server_socket_drops_total",
-        "Datagrams without room in the sockets",
+        "Datagrams dropped because a socket was full",
         MetricKind::Counter,
     );
     page.value(drops, tally.socket_drops as f64);

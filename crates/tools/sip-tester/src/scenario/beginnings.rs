@@ -1,4 +1,4 @@
-//! When calls begin.
+//! Start times of calls.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,21 +7,21 @@ use std::iter::Peekable;
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 use netrig_sip::load::{Pace, Schedule};
 
-/// The moments at which calls begin, and of which user.
+/// The start times of calls, and their users.
 #[derive(Debug)]
 pub(super) struct Beginnings {
     kind: BeginningKind,
-    /// Calls that may begin yet.
+    /// Calls that may still start.
     left: u64,
     until: Instant,
 }
 
 #[derive(Debug)]
 enum BeginningKind {
-    /// None: the other side begins calls.
+    /// None: the other side starts calls.
     Never,
     Open(Peekable<Schedule>),
-    /// Each user again, so long after the call before.
+    /// Each user again, some time after the previous call.
     Closed {
         rested: BinaryHeap<Reverse<(Instant, usize)>>,
         pause: SpanDistribution,
@@ -30,7 +30,7 @@ enum BeginningKind {
 }
 
 impl Beginnings {
-    /// `pace`: nothing if the other side begins calls. `count`: calls at most. `lasts`: no call begins after that.
+    /// `pace`: `None` if the other side starts calls. `count`: the most calls. `lasts`: no call starts after it.
     pub fn new(pace: Option<&Pace>, users: usize, count: Option<u64>, lasts: Duration, seed: u64) -> Self {
         let kind = match pace {
             None => BeginningKind::Never,
@@ -46,7 +46,7 @@ impl Beginnings {
         Self { kind, left: count.unwrap_or(u64::MAX), until: Instant::ZERO + lasts }
     }
 
-    /// When the next call begins; nothing if none does for now.
+    /// When the next call starts; `None` if none does for now.
     pub fn next_due(&mut self) -> Option<Instant> {
         if self.left == 0 {
             return None;
@@ -59,7 +59,7 @@ impl Beginnings {
         due.filter(|due| *due < self.until)
     }
 
-    /// The call that is due: when it was, and whose it is.
+    /// The due call: its scheduled time and its user.
     pub fn take(&mut self, now: Instant) -> Option<(Instant, Option<usize>)> {
         self.next_due().filter(|due| *due <= now)?;
         self.left -= 1;
@@ -72,19 +72,19 @@ impl Beginnings {
         }
     }
 
-    /// The call of this user is over.
+    /// The call of this user has ended.
     pub fn rest(&mut self, now: Instant, user: usize) {
         if let BeginningKind::Closed { rested, pause, draws } = &mut self.kind {
             rested.push(Reverse((now + pause.draw(draws), user)));
         }
     }
 
-    /// No more calls begin.
+    /// No more calls start.
     pub const fn end(&mut self) {
         self.left = 0;
     }
 
-    /// Whether no call begins any more. Of a closed loop `open` says how many calls may still let one begin.
+    /// Whether no more calls start. In a closed loop, each of the `open` calls may let another one start.
     pub fn is_over(&mut self, now: Instant, open: usize) -> bool {
         match &self.kind {
             BeginningKind::Never => false,

@@ -1,4 +1,4 @@
-//! A call that follows a script, without sockets: messages and moments come in, messages and events go out.
+//! A call that follows a script, without sockets: inputs are messages and times, outputs are messages and events.
 
 mod actions;
 mod receiving;
@@ -23,18 +23,18 @@ use super::run::ScriptRun;
 use super::script::{LONGEST_TIME, MediaEnds, MediaKind, ScriptMedia, ScriptPause, ScriptStep, StepKind};
 use super::values::ScriptValues;
 
-/// Steps that a call takes without waiting at most: beyond it is a loop.
+/// The most steps of a call without a wait; more are a loop.
 const MOST_STEPS_AT_ONCE: usize = 1000;
 
-/// How long a call answers repetitions behind its end.
+/// How long a call answers retransmissions after its end.
 pub const LINGERS: Duration = Duration::from_secs(32);
 
-/// What a call asks its driver to do.
+/// What a call requests from its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptOutput {
-    /// A message goes out.
+    /// Send a message.
     Send(Bytes),
-    /// Messages go elsewhere from now on: host, port and transport in words.
+    /// Send messages to another host, port and transport from now on, in words.
     Destination {
         /// Address or name.
         host: String,
@@ -43,7 +43,7 @@ pub enum ScriptOutput {
         /// `udp`, `tcp` or `tls`.
         protocol: String,
     },
-    /// The connection is closed.
+    /// Close the connection.
     CloseConnection,
     /// A line for the log.
     Log(String),
@@ -51,44 +51,44 @@ pub enum ScriptOutput {
     Warn(String),
     /// A program to start.
     Command(String),
-    /// Media.
+    /// Play media.
     Media(ScriptMedia, Box<MediaEnds>),
-    /// Media are sent back, or not.
+    /// Send received media back, or stop it.
     Echo(bool),
-    /// The session stands, and both sides have said where their media go.
+    /// The session is established, and both sides have described their media addresses.
     SessionBegins(Box<MediaEnds>),
-    /// It is over.
+    /// The session has ended.
     SessionEnds,
-    /// A message to another process.
+    /// Send a message to another process.
     SendCommand {
-        /// Which.
+        /// Name of the process.
         to: Option<String>,
         /// The message.
         text: String,
     },
     /// A response time was measured.
     ResponseTime {
-        /// Which.
+        /// Index of its name.
         name: usize,
-        /// How long.
+        /// The measured time.
         took: Duration,
     },
-    /// No more calls are to begin.
+    /// Start no more calls.
     StopGracefully,
-    /// The run is to end.
+    /// End the run.
     StopNow(Option<String>),
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptOutcome {
-    /// It went through its last step.
+    /// It completed its last step.
     Succeeded,
-    /// It did not.
+    /// It failed.
     Failed {
-        /// The step that it was at, from 0.
+        /// The current step, from 0.
         step: usize,
-        /// Why.
+        /// The reason.
         why: ScriptFailure,
     },
 }
@@ -96,23 +96,23 @@ pub enum ScriptOutcome {
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptFailure {
-    /// A message came that no step awaits: its first line.
+    /// An unexpected message: its first line.
     Unexpected(String),
-    /// A message of another process came that no step awaits: its first line.
+    /// An unexpected message from another process: its first line.
     UnexpectedCommand(String),
-    /// A connection of it ended, or could not be opened: why.
+    /// A connection ended or could not be opened: the reason.
     Disconnected(String),
-    /// A message did not come in time.
+    /// A message did not arrive in time.
     Timeout,
-    /// A request was sent as often as it may be, and nothing came.
+    /// A request was retransmitted as often as allowed, without an answer.
     NoAnswer,
-    /// A regular expression was not found, or was.
+    /// A regular expression did not match, or matched although it should not.
     Extraction(String),
     /// A test failed.
     Test,
     /// The script ended it.
     Stopped,
-    /// The script cannot be carried out further.
+    /// The script cannot be continued.
     Script(String),
 }
 
@@ -123,9 +123,9 @@ pub struct ScriptCall {
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// What it asks for; its driver takes them.
+    /// Requests to its driver, which takes them.
     pub outputs: VecDeque<ScriptOutput>,
-    /// How it ended.
+    /// The outcome, once it has ended.
     pub outcome: Option<ScriptOutcome>,
     user: Option<usize>,
     step: usize,
@@ -144,23 +144,23 @@ pub struct ScriptCall {
     session: Option<ScriptSession>,
     media: MediaEnds,
     has_media: bool,
-    /// Branches of transactions by their places in the script, and of steps.
+    /// Branches of transactions by their index in the script, and of steps.
     transactions: BTreeMap<usize, String>,
-    /// Where the call goes on by an action.
+    /// The step to which an action jumps.
     jump: Option<usize>,
-    /// When the pause or the wait of the step is over.
+    /// The end of the step's pause or wait.
     due: Option<Instant>,
-    /// When the pause ends that the call goes back to.
+    /// The end of the pause to which the call returns.
     pause_ends: Option<Instant>,
-    /// When the call began: times that nothing starts begin there.
+    /// The start of the call: response times without a starting step count from it.
     began_at: Instant,
     began: BTreeMap<usize, Instant>,
-    /// The message that the step has sent whose actions are carried out.
+    /// The message that the step has sent and whose actions are carried out.
     sent: Option<ReceivedText>,
-    /// When the message came that is being looked at.
+    /// Arrival time of the current message.
     arrived: Option<Instant>,
     ended: Vec<usize>,
-    /// ns since 1970 when the run began.
+    /// ns since 1970 at the start of the run.
     began_ns: u64,
 }
 
@@ -168,7 +168,7 @@ impl ScriptCall {
     /// A call before its first step.
     ///
     /// # Errors
-    /// An injection file has fewer lines than there are users.
+    /// If an injection file has fewer lines than there are users.
     pub fn new(
         run: &mut ScriptRun,
         number: u64,
@@ -212,18 +212,18 @@ impl ScriptCall {
         })
     }
 
-    /// Whether it is over.
+    /// Whether it has ended.
     pub const fn is_over(&self) -> bool {
         self.outcome.is_some()
     }
 
-    /// Whether a message has come before.
+    /// Whether a message is a retransmission.
     pub fn knows(&self, message: &ReceivedText) -> bool {
         let hash = hash_of(&message.text);
         self.known.iter().any(|known| known.hash == hash)
     }
 
-    /// Gives back what a call that is over no longer needs: it still answers what comes again.
+    /// Frees what an ended call no longer needs. It still answers retransmissions.
     pub fn settle(&mut self) {
         self.last = None;
         self.values = ScriptValues::new(0);
@@ -234,29 +234,29 @@ impl ScriptCall {
         }
     }
 
-    /// Its user, from 0.
+    /// Number of its user, from 0.
     pub const fn user(&self) -> Option<usize> {
         self.user
     }
 
-    /// Place of its step.
+    /// Index of its step.
     pub const fn step(&self) -> usize {
         self.step
     }
 
-    /// Begins it.
+    /// Starts it.
     pub fn begin(&mut self, run: &mut ScriptRun, now: Instant) {
         self.began_at = now;
         self.advance(run, now);
     }
 
-    /// When it next wants to be told the time.
+    /// The time of its next event.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let repetition = self.repetition.as_ref().map(|repetition| repetition.due);
         self.due.into_iter().chain(repetition).min()
     }
 
-    /// The time has come, or not.
+    /// Handles the events that are due.
     pub fn handle_timeout(&mut self, run: &mut ScriptRun, now: Instant) {
         self.repeat(run, now);
         if self.is_over() {
@@ -271,7 +271,7 @@ impl ScriptCall {
                 StepKind::Receive(_) | StepKind::ReceiveCommand { .. } => {
                     run.tallies[self.step].timeouts += 1;
                     match step.on_timeout {
-                        // As in SIPp: a call whose wait ends it has failed.
+                        // As in SIPp: a call that ends by a time-out has failed.
                         Some(label) if label >= script.steps.len() => {
                             self.fail(run, now, ScriptFailure::Timeout)
                         }
@@ -291,7 +291,7 @@ impl ScriptCall {
         }
     }
 
-    /// What a message says of the session and of its media.
+    /// Takes what a message says about the session and its media.
     fn note(&mut self, message: &ReceivedText, is_sent: bool) {
         self.media.learn(&message.text, is_sent);
         ScriptSession::note(&mut self.session, message, is_sent);
@@ -311,7 +311,7 @@ impl ScriptCall {
         }
     }
 
-    /// A connection of the call has ended, or could not be opened. One that only waits for repetitions has succeeded.
+    /// A connection of the call ended or could not be opened. If the call only waits for retransmissions, it has succeeded.
     pub fn disconnected(&mut self, run: &ScriptRun, now: Instant, why: String) {
         if self.is_waiting_for_repetitions(run) {
             self.end(ScriptOutcome::Succeeded);
@@ -320,13 +320,13 @@ impl ScriptCall {
         }
     }
 
-    /// Whether it waits for nothing but messages that come again.
+    /// Whether it only waits for retransmissions.
     pub fn is_waiting_for_repetitions(&self, run: &ScriptRun) -> bool {
         let step = run.script.steps.get(self.step);
         !self.is_over() && step.is_some_and(|step| matches!(step.kind, StepKind::TimeWait(_)))
     }
 
-    /// Ends the call before its time. One that only waits for repetitions has succeeded.
+    /// Ends the call early. If it only waits for retransmissions, it has succeeded.
     pub fn stop(&mut self, run: &ScriptRun, now: Instant) {
         if self.is_waiting_for_repetitions(run) {
             self.end(ScriptOutcome::Succeeded);
@@ -335,7 +335,7 @@ impl ScriptCall {
         }
     }
 
-    /// Times and counters of a step.
+    /// Records times and counters of a step.
     fn book(&mut self, run: &mut ScriptRun, step: &ScriptStep, now: Instant) {
         if let Some(counter) = step.counter.and_then(|counter| run.counters.get_mut(counter)) {
             *counter += 1;
@@ -361,7 +361,7 @@ impl ScriptCall {
         self.end_session(run, now);
     }
 
-    /// Ends what a call that has failed has begun.
+    /// Ends the session of a failed call.
     fn end_session(&mut self, run: &ScriptRun, now: Instant) {
         let settings = &run.settings;
         let has_failed = matches!(self.outcome, Some(ScriptOutcome::Failed { .. }));
@@ -375,7 +375,7 @@ impl ScriptCall {
         if let (Some(response), Some(acknowledgement)) = (ended.acknowledged, ended.messages.first()) {
             self.know(&response, None);
             self.answered_by(acknowledgement, None);
-            // Of two entries the older one would be found.
+            // Of two entries, the older one would be found.
             let hash = hash_of(&response.text);
             self.known.retain(|known| known.hash != hash || known.answer.is_some());
         }
@@ -395,7 +395,7 @@ impl ScriptCall {
         self.end_media();
     }
 
-    /// The step behind one, by its branch.
+    /// The step after this one, by its branch.
     fn next(&mut self, run: &mut ScriptRun, step: &ScriptStep) {
         self.step += 1;
         if let Some(to) = self.jump.take() {
@@ -410,7 +410,7 @@ impl ScriptCall {
         }
     }
 
-    /// Carries steps out until one waits.
+    /// Carries out steps until one waits.
     fn advance(&mut self, run: &mut ScriptRun, now: Instant) {
         for _ in 0..MOST_STEPS_AT_ONCE {
             if self.is_over() {
@@ -464,7 +464,7 @@ impl ScriptCall {
                         return self.fail(run, now, ScriptFailure::Script(why));
                     }
                     self.book(run, step, now);
-                    // Actions of a message that is sent are about it.
+                    // Actions of a sent message refer to it.
                     let goes_on = self.act(run, now, step);
                     self.sent = None;
                     if !goes_on {
@@ -483,11 +483,7 @@ impl ScriptCall {
                 },
             }
         }
-        self.fail(
-            run,
-            now,
-            ScriptFailure::Script("the scenario goes on without end, and never waits".to_owned()),
-        );
+        self.fail(run, now, ScriptFailure::Script("the scenario loops without a wait".to_owned()));
     }
 
     fn pause(&self, run: &mut ScriptRun, pause: &ScriptPause) -> Duration {

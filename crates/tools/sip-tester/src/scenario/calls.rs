@@ -1,4 +1,4 @@
-//! All calls of a scenario, without sockets: messages and moments come in, messages and events go out.
+//! All calls of a scenario, without sockets: inputs are messages and times, outputs are messages and events.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -13,25 +13,25 @@ use super::received::ReceivedText;
 use super::run::ScriptRun;
 use super::script::{CallScript, MessagePresence, StepKind};
 
-/// Different failures that are told apart.
+/// The most different failures that are counted separately.
 const MOST_FAILURES: usize = 200;
 
-/// Lines of the log that are kept.
+/// The most lines of the log that are kept.
 const MOST_LINES: usize = 1000;
 
-/// Who begins the calls of a scenario.
+/// The side that starts the calls of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptSide {
-    /// The tester: the first step that must happen sends.
+    /// The tester: the first mandatory step sends.
     Caller,
-    /// The other side: the first step that must happen receives a message.
+    /// The other side: the first mandatory step receives a message.
     Callee,
-    /// Another process of the test: the first step that must happen receives a message from it.
+    /// Another process of the test: the first mandatory step receives a message from it.
     Commanded,
 }
 
 impl ScriptSide {
-    /// Of a scenario, by its first step that must happen.
+    /// The side of a scenario, by its first mandatory step.
     pub fn of(script: &CallScript) -> Self {
         for step in &script.steps {
             match &step.kind {
@@ -47,79 +47,79 @@ impl ScriptSide {
     }
 }
 
-/// A message of a scenario that was no call's.
+/// Why a message belongs to no call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrayMessage {
     /// It has no Call-ID.
     WithoutCall,
-    /// Its Call-ID is that of no call.
+    /// Its Call-ID belongs to no call.
     OfNoCall,
-    /// It would have begun a call, and there are as many as may be.
+    /// It would have started a call, but the limit of open calls is reached.
     WithoutRoom,
 }
 
-/// What became of the calls.
+/// The results of the calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScriptTally {
-    /// Calls that began.
+    /// Started calls.
     pub begun: u64,
-    /// Calls that went through their last step.
+    /// Calls that completed their last step.
     pub succeeded: u64,
-    /// Calls that did not.
+    /// Failed calls.
     pub failed: u64,
-    /// Why: the step from 0, the reason, and how many.
+    /// Counts by step, from 0, and reason.
     pub failures: BTreeMap<(usize, String), u64>,
-    /// Failures that found no place there.
+    /// Failures beyond the limit of `failures`.
     pub other_failures: u64,
     /// Response times, in the order of their names.
     pub response_times: Vec<Histogram>,
-    /// How long calls lasted that succeeded.
+    /// Durations of successful calls.
     pub lengths: Histogram,
-    /// Messages of no call.
+    /// Messages that belong to no call.
     pub strays: u64,
-    /// Messages that would have begun a call, and there were as many as may be.
+    /// Messages that would have started a call beyond the limit.
     pub without_room: u64,
     /// Lines of the log, and warnings.
     pub log: Vec<String>,
-    /// Lines that found no place there.
+    /// Lines beyond the limit.
     pub more_lines: u64,
-    /// A few calls that failed: Call-ID, step from 0, and why.
+    /// Some failed calls: Call-ID, step from 0, and reason.
     pub examples: Vec<(String, usize, String)>,
 }
 
-/// Calls that failed that are named.
+/// The most failed calls in `examples`.
 const MOST_EXAMPLES: usize = 10;
 
-/// What a call wants, and where its messages go.
+/// A request of a call to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallOutput<P> {
     /// Number of the call.
     pub number: u64,
-    /// Where its first message came from, if the other side began it.
+    /// The path of its first message, if the other side started it.
     pub path: Option<P>,
-    /// What it wants.
+    /// The request.
     pub output: ScriptOutput,
 }
 
-/// A call that is over.
+/// An ended call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedCall {
     /// Number of the call.
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// Why it failed, if it did.
+    /// The reason, if it failed.
     pub failure: Option<String>,
-    /// From its first step to its end.
+    /// The time from its first step to its end.
     pub lasted: Duration,
 }
 
-/// A response time that a call has measured.
+/// A response time that a call measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredTime {
-    /// When its end came.
+    /// The end of the measurement.
     pub at: Instant,
-    /// Place of its name among those of the script.
+    /// Index of its name in the script.
     pub name: usize,
     /// The time.
     pub took: Duration,
@@ -130,22 +130,22 @@ struct LiveCall<P> {
     call: ScriptCall,
     path: Option<P>,
     began: Instant,
-    /// When it wants to be told the time, or is forgotten.
+    /// Its next event, or its removal.
     due: Option<Instant>,
-    /// When it is forgotten, once it is over.
+    /// When it is removed, once it has ended.
     lingers_until: Option<Instant>,
 }
 
-/// Calls of a scenario. `P` is where messages come from.
+/// The calls of a scenario. `P` is the path of a received message.
 #[derive(Debug)]
 pub struct ScriptCalls<P> {
-    /// What they share.
+    /// Their shared state.
     pub run: ScriptRun,
-    /// What became of them.
+    /// Their results.
     pub tally: ScriptTally,
-    /// What they ask for; their driver takes them.
+    /// Their requests to the driver, which takes them.
     pub outputs: VecDeque<CallOutput<P>>,
-    /// Each response time by itself, if the driver wants them and takes them.
+    /// The single response times, if the driver takes them.
     pub measured: Option<Vec<MeasuredTime>>,
     side: ScriptSide,
     numbers: BTreeMap<String, u64>,
@@ -155,7 +155,7 @@ pub struct ScriptCalls<P> {
     open: usize,
     most_open: usize,
     users: Option<usize>,
-    /// Users who are done: each may begin again.
+    /// Users without an open call, who may start again.
     rested: Vec<usize>,
     ended: Vec<EndedCall>,
     began_ns: u64,
@@ -163,8 +163,8 @@ pub struct ScriptCalls<P> {
 }
 
 impl<P: Clone> ScriptCalls<P> {
-    /// Before the first call. `began_ns`: since 1970, when the clock was zero. `users`: calls are those of so many users, one after the
-    /// other.
+    /// The state before the first call. `began_ns`: ns since 1970 at time zero of the clock. `users`: the number of users that
+    /// take turns.
     pub fn new(run: ScriptRun, most_open: usize, users: Option<usize>, began_ns: u64) -> Self {
         let response_times = vec![Histogram::default(); run.script.response_times.len()];
         Self {
@@ -187,56 +187,56 @@ impl<P: Clone> ScriptCalls<P> {
         }
     }
 
-    /// Who begins calls.
+    /// The side that starts calls.
     pub const fn side(&self) -> ScriptSide {
         self.side
     }
 
-    /// Calls that are not over.
+    /// Number of open calls.
     pub const fn open(&self) -> usize {
         self.open
     }
 
-    /// Whether a call is not over.
+    /// Whether a call is open.
     pub fn is_open(&self, number: u64) -> bool {
         self.calls.get(&number).is_some_and(|live| live.lingers_until.is_none())
     }
 
-    /// Of them, those that do not only wait for what comes again.
+    /// Number of open calls that do more than wait for retransmissions.
     pub fn open_within(&self) -> usize {
         let waits = |live: &&LiveCall<P>| live.call.is_waiting_for_repetitions(&self.run);
         self.open - self.calls.values().filter(waits).count()
     }
 
-    /// Users whose calls are over, since this was last asked.
+    /// Users whose calls have ended since the last call of this function.
     pub fn take_rested(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.rested)
     }
 
-    /// Calls that are over, since this was last asked.
+    /// Calls that have ended since the last call of this function.
     pub fn take_ended(&mut self) -> Vec<EndedCall> {
         std::mem::take(&mut self.ended)
     }
 
-    /// A call cannot go on.
+    /// Fails a call that cannot continue.
     pub fn fail(&mut self, now: Instant, number: u64, why: String) {
         self.with(now, number, |call, run| call.disconnected(run, now, why));
     }
 
-    /// No more calls begin by messages of the other side.
+    /// Messages of the other side start no more calls.
     pub const fn accept_no_more(&mut self) {
         self.accepts = false;
     }
 
-    /// Carries out the steps that stand before all calls.
+    /// Carries out the steps before all calls.
     ///
     /// # Errors
-    /// One of them failed, in words.
+    /// If one of them fails, in words.
     pub fn open_run(&mut self, now: Instant) -> Result<(), String> {
         if self.run.script.opening.is_empty() {
             return Ok(());
         }
-        // They are carried out as a call of their own, whose variables are those of the whole run.
+        // They run as a separate call, whose variables belong to the whole run.
         let own = CallScript {
             steps: self.run.script.opening.clone(),
             opening: Vec::new(),
@@ -266,10 +266,10 @@ impl<P: Clone> ScriptCalls<P> {
         done
     }
 
-    /// Begins a call of the tester's own. False if there are as many as may be.
+    /// Starts a call of the tester. False if the limit of open calls is reached.
     ///
     /// # Errors
-    /// An injection file has fewer lines than there are users.
+    /// If an injection file has fewer lines than there are users.
     pub fn begin(&mut self, now: Instant, user: Option<usize>) -> Result<bool, InjectionError> {
         if self.open >= self.most_open {
             return Ok(false);
@@ -300,10 +300,10 @@ impl<P: Clone> ScriptCalls<P> {
         Ok(number)
     }
 
-    /// A message has come to `local` at a moment, and is looked at now. What it was, if it is no call's.
+    /// A message has arrived at `local` and is handled now. Returns the reason if it belongs to no call.
     ///
     /// # Errors
-    /// It begins a call, and an injection file has fewer lines than there are users.
+    /// If it starts a call, and an injection file has fewer lines than there are users.
     pub fn receive(
         &mut self,
         (at, now): (Instant, Instant),
@@ -319,7 +319,7 @@ impl<P: Clone> ScriptCalls<P> {
         let key = key_of(&call_id);
         let message = ReceivedText::new(bytes);
         let is_request = message.request().is_some_and(|(method, _)| method != "ACK");
-        // A Call-ID may come again when its call is over, as that of a registration does.
+        // A Call-ID may be reused after the end of its call, as registrations do.
         let is_new = |number: &u64| {
             let over = self.calls.get(number).filter(|live| live.lingers_until.is_some());
             over.is_some_and(|live| {
@@ -349,10 +349,10 @@ impl<P: Clone> ScriptCalls<P> {
         Ok(None)
     }
 
-    /// A message of another process of the test has come.
+    /// A message from another process of the test has arrived.
     ///
     /// # Errors
-    /// It begins a call, and an injection file has fewer lines than there are users.
+    /// If it starts a call, and an injection file has fewer lines than there are users.
     pub fn receive_command(
         &mut self,
         now: Instant,
@@ -387,7 +387,8 @@ impl<P: Clone> ScriptCalls<P> {
         Ok(None)
     }
 
-    /// A connection has ended. `is_of` says, by the number of a call and by where its first message came from, whether it was its own.
+    /// A connection has ended. `is_of` says, by the number of a call and by the path of its first message, whether it was its
+    /// connection.
     pub fn disconnected(&mut self, now: Instant, is_of: impl Fn(u64, Option<&P>) -> bool, why: &str) {
         let open = self.calls.iter().filter(|(_, live)| live.lingers_until.is_none());
         let numbers: Vec<u64> = open
@@ -399,7 +400,7 @@ impl<P: Clone> ScriptCalls<P> {
         }
     }
 
-    /// Ends all calls before their time.
+    /// Ends all calls early.
     pub fn stop(&mut self, now: Instant) {
         let numbers: Vec<u64> = self.calls.keys().copied().collect();
         for number in numbers {
@@ -407,12 +408,12 @@ impl<P: Clone> ScriptCalls<P> {
         }
     }
 
-    /// When the calls next want to be told the time.
+    /// The time of the next event of any call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// The time has come, or not.
+    /// Handles the events that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((due, number)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, number));
@@ -429,7 +430,7 @@ impl<P: Clone> ScriptCalls<P> {
         }
     }
 
-    /// Lets a call act, takes what it wants, and books it if it is over.
+    /// Lets a call act, takes its requests, and records its end.
     fn with(&mut self, now: Instant, number: u64, act: impl FnOnce(&mut ScriptCall, &mut ScriptRun)) {
         let Self { calls, run, tally, outputs, measured, due, open, rested, ended, .. } = self;
         let Some(live) = calls.get_mut(&number) else { return };
@@ -501,32 +502,32 @@ impl ScriptTally {
     }
 }
 
-/// The part of a Call-ID that names the call: behind `///`, with which one call tells several dialogs apart.
+/// The part of a Call-ID that identifies the call: after `///`, with which a call distinguishes several dialogs.
 fn key_of(call_id: &str) -> &str {
     call_id.rsplit_once("///").map_or(call_id, |(_, key)| key).trim()
 }
 
-/// Why a call failed, in words.
+/// The reason of a failure, in words.
 fn words(why: &ScriptFailure) -> String {
     match why {
         ScriptFailure::Unexpected(first) => match first.strip_prefix("SIP/2.0 ") {
-            Some(status) => format!("a response {} that the scenario does not have there", status.trim_end()),
+            Some(status) => format!("an unexpected response {}", status.trim_end()),
             None => {
                 let method = first.split(' ').next().unwrap_or_default();
-                format!("a request {method} that the scenario does not have there")
+                format!("an unexpected request {method}")
             }
         },
         ScriptFailure::UnexpectedCommand(first) => {
-            format!("a message of another process that the scenario does not have there: {first}")
+            format!("an unexpected message of another process: {first}")
         }
         ScriptFailure::Disconnected(why) => why.clone(),
-        ScriptFailure::Timeout => "nothing that it awaits came in time".to_owned(),
-        ScriptFailure::NoAnswer => "nothing answers what was sent again and again".to_owned(),
+        ScriptFailure::Timeout => "no expected message arrived in time".to_owned(),
+        ScriptFailure::NoAnswer => "no answer after all retransmissions".to_owned(),
         ScriptFailure::Extraction(pattern) => {
-            format!("the regular expression `{pattern}` did not find what it has to")
+            format!("the regular expression `{pattern}` did not match as required")
         }
         ScriptFailure::Test => "a test of the scenario failed".to_owned(),
-        ScriptFailure::Stopped => "it was ended before its last step".to_owned(),
+        ScriptFailure::Stopped => "it was stopped before its last step".to_owned(),
         ScriptFailure::Script(why) => why.clone(),
     }
 }

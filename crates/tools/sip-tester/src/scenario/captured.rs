@@ -1,4 +1,4 @@
-//! A scenario from a call that was captured.
+//! A scenario from a captured call.
 
 use std::net::SocketAddr;
 
@@ -13,39 +13,39 @@ use super::script::{
 use super::template::{ScriptTemplate, ScriptTemplateError, ScriptWords};
 use crate::trace::{SipTrace, TracedMessage};
 
-/// Between a message and the next one of the same side it waits on purpose from here on.
+/// Gap between messages of one side from which on it counts as a deliberate pause.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The first pause before a request is sent again (T1 of RFC 3261).
+/// The first pause before a request is retransmitted (T1 of RFC 3261).
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// Why a captured call is no scenario.
+/// Why a captured call cannot become a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CapturedScenarioError {
     /// There is no such call.
-    #[error("there is no call `{0}` in it")]
+    #[error("it contains no call `{0}`")]
     NoCall(String),
-    /// One of its messages has what is read as a keyword.
+    /// One of its messages contains text that looks like a keyword.
     #[error("message {number}: {why}")]
     Message {
-        /// Of the call, from 1.
+        /// Number of the message in the call, from 1.
         number: usize,
-        /// Why.
+        /// The reason.
         why: ScriptTemplateError,
     },
 }
 
-/// Which side of a captured call a scenario is.
+/// The side of a captured call that becomes a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CapturedSide {
-    /// Who sent its first message.
+    /// The sender of its first message.
     #[default]
     Caller,
-    /// Who received it.
+    /// The receiver of its first message.
     Callee,
 }
 
-/// What is replaced in the own messages of a call.
+/// The values that are replaced in own messages of a call.
 struct CapturedEnds {
     own: SocketAddr,
     peer: SocketAddr,
@@ -54,11 +54,11 @@ struct CapturedEnds {
     peer_contact: Option<String>,
 }
 
-/// The scenario of one side of a call: what it sent is sent, what it received is awaited. What belongs to the one call (addresses, tags,
-/// branches, Call-ID, lengths) becomes keywords.
+/// The scenario of one side of a call: its sent messages are sent, its received messages are expected. Values of the single
+/// call (addresses, tags, branches, Call-ID, lengths) become keywords.
 ///
 /// # Errors
-/// There is no such call.
+/// If there is no such call.
 pub fn captured_scenario(
     trace: &SipTrace,
     call_id: &str,
@@ -159,7 +159,7 @@ fn awaited(message: &ReceivedText) -> ReceiveStep {
     let is_provisional = (100..200).contains(&status);
     ReceiveStep {
         expected,
-        // Another run may be without it.
+        // Another run may not have it.
         presence: if is_provisional { MessagePresence::Optional } else { MessagePresence::Mandatory },
         moves_on: true,
         timeout: None,
@@ -243,7 +243,7 @@ impl CapturedEnds {
                     lines.push(keyword);
                 }
             } else if is_name(name, "To") {
-                // The request has it only once a response has said it.
+                // The request contains it only after a response did.
                 let has_tag = self.own_tag.is_some() && self.own_tag == tag;
                 let is_final_of_dialog =
                     has_tag && message.cseq().is_none_or(|(_, method)| method != "INVITE");
@@ -283,7 +283,7 @@ impl CapturedEnds {
         self.keywords(line)
     }
 
-    /// Addresses and tags as keywords; brackets of the text are none.
+    /// Replaces addresses and tags by keywords, and escapes brackets of the text.
     fn keywords(&self, text: &str) -> String {
         let host = |address: SocketAddr| match address {
             SocketAddr::V4(address) => address.ip().to_string(),
@@ -319,7 +319,7 @@ impl CapturedEnds {
     }
 }
 
-/// A text without keywords.
+/// Escapes brackets and backslashes, so that the text has no keywords.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\x5C").replace('[', "\\x5B")
 }
@@ -328,7 +328,7 @@ fn is_name(name: &str, own: &str) -> bool {
     name.eq_ignore_ascii_case(own)
 }
 
-/// Lines of the head behind the first.
+/// The header lines after the first line.
 fn header_lines(message: &ReceivedText) -> impl Iterator<Item = &str> {
     let head = message.text.split("\r\n\r\n").next().unwrap_or_default();
     head.split("\r\n").skip(1).filter(|line| !line.is_empty())

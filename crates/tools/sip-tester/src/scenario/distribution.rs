@@ -1,4 +1,4 @@
-//! Numbers from the distributions of a scenario.
+//! Random numbers from the distributions of a scenario.
 
 use netrig_core::Stream;
 

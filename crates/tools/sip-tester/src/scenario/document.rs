@@ -1,4 +1,4 @@
-//! What a load of scenarios says.
+//! The document of a scenario load.
 
 use netrig_sip_net::load::{DelayRow, TesterReport};
 use netrig_sip_net::tap::{KeptMessages, KeptRecords};
@@ -11,83 +11,83 @@ use crate::media::MediaReport;
 /// The version of [`ScenarioDocument`].
 pub const SCENARIO_FORMAT: u32 = 1;
 
-/// The document of a load of scenarios.
+/// The document of a scenario load.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ScenarioDocument {
-    /// Version of this form.
+    /// Version of the document.
     pub format: u32,
     /// Version and commit of netrig.
     pub tester: String,
-    /// The file of the scenario.
+    /// The scenario file.
     pub file: String,
-    /// The name that the scenario has.
+    /// Name of the scenario.
     pub name: String,
-    /// Where calls went; absent if the other side began them.
+    /// Target of the calls; absent if the other side started them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Where the tester was reached.
+    /// Address of the tester.
     pub local: String,
     /// `udp`, `tcp` or `tls`.
     pub transport: String,
-    /// When calls began, in words; absent if the other side began them.
+    /// Start times of calls, in words; absent if the other side started them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<String>,
-    /// Seed of the moments, of pauses and of other draws.
+    /// Seed of start times, pauses and other draws.
     pub seed: u64,
-    /// When it began, ns since 1970.
+    /// Start time, ns since 1970.
     pub began_ns: u64,
-    /// How long it took, s.
+    /// Duration, s.
     pub took_s: f64,
-    /// Whether the tester itself was never the limit.
+    /// Whether the tester was never the limit.
     pub valid: bool,
-    /// Why not, in sentences.
+    /// Why it is not valid, in sentences.
     pub faults: Vec<String>,
-    /// Whether it was ended before its time.
+    /// Whether it was stopped early.
     pub interrupted: bool,
-    /// Why the scenario ended the run, if it did with an error.
+    /// Why the scenario ended the run, if it did so with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Calls that began.
+    /// Started calls.
     pub begun: u64,
-    /// Calls that went through their last step.
+    /// Calls that completed their last step.
     pub succeeded: u64,
-    /// Calls that did not.
+    /// Failed calls.
     pub failed: u64,
-    /// Calls that had not come to an end when the run was over; they were ended, and are among the failed ones.
+    /// Calls that were open at the end of the run; they were ended, and count as failed.
     pub open: u64,
-    /// The same per second of the time from the first to the last beginning, of calls that succeeded.
+    /// Successful calls per second, over the time from the first to the last start.
     pub per_second: f64,
-    /// Why calls failed.
+    /// The failures by reason.
     pub failures: Vec<ScriptFailureRow>,
-    /// A few calls that failed, to be looked for among kept messages.
+    /// Some failed calls, to find them among kept messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<FailedCallRow>,
-    /// What became of each step.
+    /// The results of each step.
     pub steps: Vec<StepRow>,
-    /// Response times that the scenario measures, and `call`: how long calls took that succeeded.
+    /// Response times of the scenario, and `call`: the durations of successful calls.
     pub delays: Vec<DelayRow>,
     /// Counters of the scenario.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<CounterRow>,
-    /// Messages that belonged to no call.
+    /// Messages that belong to no call.
     pub strays: u64,
-    /// Messages that would have begun a call, and there were as many as may be.
+    /// Messages that would have started a call beyond the limit.
     pub without_room: u64,
-    /// Messages that were not sent: their addresses have proved nothing, and had three times the bytes that they sent.
+    /// Messages that were not sent because their addresses were unproven and had received three times the bytes that they sent.
     #[serde(default)]
     pub withheld: u64,
-    /// Datagrams with media.
+    /// Media datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<ScriptMediaCounts>,
     /// Voice of sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voice: Option<MediaReport>,
-    /// Seconds.
+    /// The results per second.
     pub seconds: Vec<ScenarioSecond>,
-    /// Lines that the scenario wrote into the log, and its warnings.
+    /// Lines that the scenario wrote to the log, and its warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
-    /// Lines of the log that are not here.
+    /// Number of log lines beyond the limit.
     #[serde(default)]
     pub more_lines: u64,
     /// The tester's record of itself.
@@ -95,15 +95,15 @@ pub struct ScenarioDocument {
     /// Messages that were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<KeptMessages>,
-    /// Calls that were written down.
+    /// Calls that were written as records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<KeptRecords>,
 }
 
-/// Calls that failed in one way.
+/// Calls that failed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScriptFailureRow {
-    /// The step that they were at, from 1; absent of what is not told apart.
+    /// Their current step, from 1; absent for failures that are not counted separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
     /// Its line in the file.
@@ -111,9 +111,9 @@ pub struct ScriptFailureRow {
     pub line: Option<usize>,
     /// What the step does, in words.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// How many.
+    /// The number of calls.
     pub count: u64,
 }
 
@@ -122,13 +122,13 @@ pub struct ScriptFailureRow {
 pub struct FailedCallRow {
     /// Its Call-ID.
     pub call_id: String,
-    /// The step that it was at, from 1.
+    /// Its current step, from 1.
     pub step: usize,
-    /// Why it failed.
+    /// The reason.
     pub why: String,
 }
 
-/// A step, and what became of it in all calls.
+/// A step, and its results over all calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepRow {
     /// Its number, from 1.
@@ -137,13 +137,13 @@ pub struct StepRow {
     pub line: usize,
     /// What it does, in words.
     pub what: String,
-    /// Messages of it, or how often it was carried out.
+    /// Number of its messages, or of its executions.
     pub done: u64,
-    /// Messages that were sent again, or came again.
+    /// Number of retransmissions sent or received.
     pub again: u64,
-    /// How often its time was over.
+    /// Number of time-outs.
     pub timeouts: u64,
-    /// How often a message came while a call was at it that the scenario does not have there.
+    /// Number of unexpected messages during this step.
     pub unexpected: u64,
 }
 
@@ -152,25 +152,25 @@ pub struct StepRow {
 pub struct CounterRow {
     /// Its name.
     pub name: String,
-    /// How often it was raised.
+    /// Its value.
     pub count: u64,
 }
 
 /// A second of a load of scenarios.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScenarioSecond {
-    /// Counted from the beginning.
+    /// Number of the second, from the start.
     pub second: u64,
-    /// Calls that began in it.
+    /// Calls that started in it.
     pub begun: u64,
-    /// Calls that ended well in it.
+    /// Calls that ended successfully in it.
     pub succeeded: u64,
     /// Calls that failed in it.
     pub failed: u64,
     /// Calls that are open at its end.
     pub open: u64,
-    /// Messages that were sent again, or came again.
+    /// Number of retransmissions sent or received.
     pub again: u64,
-    /// Why it must not be put down to the other side.
+    /// Why it must not be attributed to the other side.
     pub faults: Vec<String>,
 }

@@ -19,17 +19,17 @@ mod tests {
 
     fn without_lines(mut script: CallScript) -> CallScript {
         script.steps.iter_mut().chain(&mut script.opening).for_each(|step| step.line = 0);
-        // How often a variable is named is known of the file that was read.
+        // Only the read file knows how often a variable is used.
         CallScript { variables: VariableTable::default(), ..script }
     }
 
-    /// What is written is read as the same script.
+    /// Checks that a written script is read as the same script.
     fn check(script: &CallScript) {
         let text = write_scenario_form(script);
         let read = read_scenario_form(&text, WORDS).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let again = write_scenario_form(&read);
         assert_eq!(text, again);
-        // Variables may have other numbers: the texts have their names.
+        // Variables may have other numbers; the texts contain their names.
         assert_eq!(read.steps.len(), script.steps.len());
         assert_eq!(without_lines(read).response_times, script.response_times);
     }
@@ -95,7 +95,7 @@ mod tests {
             ("", 1, "expected [[step]]"),
             ("[[step]]\nsend = \"A\"\nreceive = 200\n", 1, "a step has one of"),
             ("[[step]]\nsend = \"A [what] B\"\n", 1, "no keyword [what]"),
-            ("[[step]]\npause = \"1s\"\n[[step]]\nreceive = 99\n", 3, "99 is no status"),
+            ("[[step]]\npause = \"1s\"\n[[step]]\nreceive = 99\n", 3, "99 is not a status"),
             ("[[step]]\nreceive = 200\nthen = \"x\"\n", 1, "there is no label x"),
             ("[[step]]\nlabel = \"a\"\n[[step]]\nlabel = \"a\"\n", 3, "second time"),
             ("[[step]]\nreceive = 200\nthen-if = \"x\"\n", 1, "expected then"),

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use netrig_core::Stream;
 
-/// Which line a call takes.
+/// The order in which calls take lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionOrder {
-    /// One after the other, and from the first again.
+    /// In order, then from the first again.
     Sequential,
-    /// Any.
+    /// Random.
     Random,
-    /// That of the user's number.
+    /// By the number of the user.
     User,
 }
 
-/// Numbers that are written into the fields of lines that count as many.
+/// Numbers that are inserted into the fields of a line, so that it counts as many lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CountedLines {
     lines: usize,
@@ -24,19 +24,19 @@ struct CountedLines {
 }
 
 impl CountedLines {
-    /// The number of a line; nothing where it has more than 64 bits.
+    /// The number of a line; `None` if it exceeds 64 bits.
     fn number(self, line: usize) -> Option<i64> {
         i64::try_from(line).ok()?.checked_mul(self.multiple)?.checked_add(self.offset)
     }
 }
 
-/// How many lines a file may count as: so many can be held at once, with an index over them.
+/// The most lines of a counted file: all of them are kept with an index.
 const MOST_COUNTED_LINES: usize = 10_000_000;
 
 /// An injection file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InjectionFile {
-    /// Which line a call takes.
+    /// The order in which calls take lines.
     pub order: InjectionOrder,
     lines: Vec<String>,
     counted: Option<CountedLines>,
@@ -45,46 +45,46 @@ pub struct InjectionFile {
     index: Option<(usize, BTreeMap<String, usize>)>,
 }
 
-/// An injection file that cannot be used.
+/// Why an injection file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InjectionError {
-    /// The first line says no order.
+    /// The first line names no order.
     #[error("line 1: expected SEQUENTIAL, RANDOM or USER, found `{0}`")]
     Order(String),
-    /// A setting behind the order is not right.
-    #[error("line 1: expected a number behind {0}=")]
+    /// A setting after the order is invalid.
+    #[error("line 1: expected a number after {0}=")]
     Setting(&'static str),
-    /// There are no lines to count, or too many.
-    #[error("line 1: expected 1 to {MOST_COUNTED_LINES} lines behind PRINTF=, found {0}")]
+    /// The number of counted lines is 0 or too large.
+    #[error("line 1: expected 1 to {MOST_COUNTED_LINES} lines after PRINTF=, found {0}")]
     CountedLines(i64),
-    /// There is nothing behind the first line.
-    #[error("it has no line behind the first")]
+    /// There are no lines after the first.
+    #[error("it has no line after the first")]
     Empty,
-    /// A field is no format for a number.
+    /// A field is not a valid format for a number.
     #[error("line {line}: a `%` begins no `%d`, and `%%` stands for a percent sign")]
     Format {
         /// From 1.
         line: usize,
     },
     /// A line that does not exist.
-    #[error("it has {lines} lines, and line {line} was asked for")]
+    #[error("it has {lines} lines, but line {line} was requested")]
     Line {
         /// From 0.
         line: i64,
-        /// How many there are.
+        /// Number of lines.
         lines: usize,
     },
-    /// Lines that are counted cannot be changed.
+    /// Counted lines cannot be changed.
     #[error("lines of a file with PRINTF cannot be changed")]
     Counted,
 }
 
 impl InjectionFile {
-    /// Reads a file: its first line says the order, lines that begin with `#` are comments, and an empty line ends it. Fields are
-    /// separated by `;`. A byte order mark and carriage returns are ignored.
+    /// Reads a file. The first line names the order, lines that begin with `#` are comments, and an empty line ends the file.
+    /// Fields are separated by `;`. A byte order mark and carriage returns are ignored.
     ///
     /// # Errors
-    /// It says no order, has no line, or a format that is none.
+    /// If it names no order, has no line, or has an invalid format.
     pub fn parse(text: &str) -> Result<Self, InjectionError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().map(|line| line.trim_end_matches('\r')).zip(1..);
@@ -128,20 +128,20 @@ impl InjectionFile {
         Ok(Self { order, lines: kept, counted, next: 0, index: None })
     }
 
-    /// How many lines there are.
+    /// Number of lines.
     pub fn len(&self) -> usize {
         self.counted.map_or(self.lines.len(), |counted| counted.lines)
     }
 
-    /// Whether there are none. [`InjectionFile::parse`] refuses such a file.
+    /// Whether there are no lines. [`InjectionFile::parse`] refuses such a file.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The line for the next call. `user` is from 0.
+    /// The line for the next call. `user` counts from 0.
     ///
     /// # Errors
-    /// There are fewer lines than users.
+    /// If there are fewer lines than users.
     pub fn next_line(
         &mut self,
         user: Option<usize>,
@@ -162,10 +162,10 @@ impl InjectionFile {
         }
     }
 
-    /// A field of a line, from 0 both. A field that is not there is empty.
+    /// A field of a line; both count from 0. A missing field is empty.
     ///
     /// # Errors
-    /// There is no such line.
+    /// If there is no such line.
     pub fn field(&self, line: usize, field: usize) -> Result<String, InjectionError> {
         let lines = self.len();
         if line >= lines {
@@ -173,7 +173,7 @@ impl InjectionFile {
         }
         let text = self.lines[line % self.lines.len()].split(';').nth(field).unwrap_or_default();
         Ok(match self.counted {
-            // Each line, and the number of the last, was tried when the file was read.
+            // The first lines and the last number were checked when the file was read.
             Some(counted) => {
                 let number = counted.number(line).unwrap_or_default();
                 formatted(text, number).unwrap_or_default()
@@ -182,17 +182,17 @@ impl InjectionFile {
         })
     }
 
-    /// Makes lines findable by a field.
+    /// Makes lines searchable by a field.
     pub fn index_by(&mut self, field: usize) {
         if self.index.as_ref().is_some_and(|(indexed, _)| *indexed == field) {
             return;
         }
         let lines = (0..self.len()).filter_map(|line| Some((self.field(line, field).ok()?, line)));
-        // Of several lines with one value the last is found.
+        // Of several lines with one value, the last is found.
         self.index = Some((field, lines.collect()));
     }
 
-    /// The line with this value in the indexed field; nothing if there is none, or no index.
+    /// The line with this value in the indexed field; `None` if there is none, or no index.
     pub fn lookup(&self, value: &str) -> Option<usize> {
         self.index.as_ref()?.1.get(value).copied()
     }
@@ -200,7 +200,7 @@ impl InjectionFile {
     /// Adds a line.
     ///
     /// # Errors
-    /// Lines are counted.
+    /// If lines are counted.
     pub fn insert(&mut self, line: &str) -> Result<(), InjectionError> {
         if self.counted.is_some() {
             return Err(InjectionError::Counted);
@@ -216,7 +216,7 @@ impl InjectionFile {
     /// Replaces a line.
     ///
     /// # Errors
-    /// Lines are counted, or there is no such line.
+    /// If lines are counted, or there is no such line.
     pub fn replace(&mut self, line: i64, text: &str) -> Result<(), InjectionError> {
         if self.counted.is_some() {
             return Err(InjectionError::Counted);
@@ -231,7 +231,7 @@ impl InjectionFile {
     }
 }
 
-/// The number behind `NAME=` in the first line.
+/// The number after `NAME=` in the first line.
 fn setting(line: &str, name: &'static str) -> Result<Option<i64>, InjectionError> {
     let mut words = line.split(',').map(str::trim);
     let Some(word) = words.find(|word| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
@@ -327,14 +327,11 @@ mod tests {
         for (text, words) in [
             ("", "expected SEQUENTIAL"),
             ("alice;bob\n", "found `alice;bob`"),
-            ("SEQUENTIAL\n", "no line behind the first"),
-            ("SEQUENTIAL,PRINTF=x\na\n", "a number behind PRINTF="),
-            ("SEQUENTIAL,PRINTF=0\na\n", "expected 1 to 10000000 lines behind PRINTF=, found 0"),
+            ("SEQUENTIAL\n", "no line after the first"),
+            ("SEQUENTIAL,PRINTF=x\na\n", "a number after PRINTF="),
+            ("SEQUENTIAL,PRINTF=0\na\n", "expected 1 to 10000000 lines after PRINTF=, found 0"),
             ("SEQUENTIAL,PRINTF=630630921\na\n", "found 630630921"),
-            (
-                "SEQUENTIAL,PRINTF=3,PRINTFMULTIPLE=9223372036854775807\na\n",
-                "a number behind PRINTFMULTIPLE=",
-            ),
+            ("SEQUENTIAL,PRINTF=3,PRINTFMULTIPLE=9223372036854775807\na\n", "a number after PRINTFMULTIPLE="),
             ("SEQUENTIAL,PRINTF=5\nok%d\nuser%s\n", "line 3"),
         ] {
             let wrong = InjectionFile::parse(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Messages between processes of one test (SIPp's 3PCC): lines of text over TCP, each message behind which an ESC stands.
+//! Messages between processes of one test (SIPp's 3PCC): texts over TCP, each followed by an ESC.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -6,33 +6,33 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration as StdDuration;
 
-/// What stands behind each message.
+/// The byte after each message.
 const END: u8 = 27;
 
-/// Bytes of messages that wait to be sent, or to be complete.
+/// Most bytes of messages that wait to be sent or are incomplete.
 const MOST_WAITING: usize = 1 << 20;
 
-/// Processes that may be connected.
+/// The most connected processes.
 const MOST_PEERS: usize = 64;
 
-/// How long a connection to another process may take.
+/// Time limit for connecting to another process.
 const CONNECTS_WITHIN: StdDuration = StdDuration::from_secs(10);
 
 /// How processes of one test find each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkOrder {
-    /// Two processes: the one whose scenario begins with a message to the other connects, and the other listens (SIPp's `-3pcc`).
+    /// Two processes: the one whose scenario begins with a message to the other connects, the other listens (SIPp's `-3pcc`).
     Pair {
-        /// Where one of them listens.
+        /// The listening address.
         address: SocketAddr,
-        /// Whether this is the one.
+        /// Whether this process listens.
         listens: bool,
     },
-    /// Several with names (SIPp's `-master`, `-slave` and `-slave_cfg`).
+    /// Several processes with names (SIPp's `-master`, `-slave` and `-slave_cfg`).
     Named {
-        /// The own name.
+        /// The name of this process.
         own: String,
-        /// Where each listens.
+        /// The listening addresses by name.
         addresses: BTreeMap<String, SocketAddr>,
     },
 }
@@ -41,7 +41,7 @@ impl LinkOrder {
     /// The addresses of named processes: `NAME;HOST:PORT` on each line.
     ///
     /// # Errors
-    /// The first line that is none, from 1.
+    /// The number of the first invalid line, from 1.
     pub fn addresses(text: &str) -> Result<BTreeMap<String, SocketAddr>, usize> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = (1_usize..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
@@ -72,10 +72,10 @@ pub(super) struct ScriptLink {
 }
 
 impl ScriptLink {
-    /// Listens, or connects.
+    /// Listens or connects.
     ///
     /// # Errors
-    /// What the system answers, with the address.
+    /// The error of the system, with the address.
     pub fn open(order: LinkOrder) -> Result<Self, String> {
         let mut link = Self { order: order.clone(), listener: None, peers: Vec::new() };
         let listens_at = match &order {
@@ -87,9 +87,9 @@ impl ScriptLink {
             }
         };
         if let Some(address) = listens_at {
-            let told = |error: io::Error| format!("cannot listen at {address}: {error}");
-            let listener = TcpListener::bind(address).map_err(told)?;
-            listener.set_nonblocking(true).map_err(told)?;
+            let fault = |error: io::Error| format!("cannot listen at {address}: {error}");
+            let listener = TcpListener::bind(address).map_err(fault)?;
+            listener.set_nonblocking(true).map_err(fault)?;
             link.listener = Some(listener);
         }
         if let LinkOrder::Pair { address, listens: false } = order {
@@ -99,10 +99,10 @@ impl ScriptLink {
     }
 
     fn connect(&mut self, name: Option<String>, address: SocketAddr) -> Result<usize, String> {
-        let told = |error: io::Error| format!("no connection to the process at {address}: {error}");
-        let stream = TcpStream::connect_timeout(&address, CONNECTS_WITHIN).map_err(told)?;
-        stream.set_nonblocking(true).map_err(told)?;
-        stream.set_nodelay(true).map_err(told)?;
+        let fault = |error: io::Error| format!("no connection to the process at {address}: {error}");
+        let stream = TcpStream::connect_timeout(&address, CONNECTS_WITHIN).map_err(fault)?;
+        stream.set_nonblocking(true).map_err(fault)?;
+        stream.set_nodelay(true).map_err(fault)?;
         self.peers.push(LinkPeer { name, stream, came: Vec::new(), unsent: Vec::new() });
         Ok(self.peers.len() - 1)
     }
@@ -110,7 +110,7 @@ impl ScriptLink {
     /// Sends a message to the process with this name, or to the only one.
     ///
     /// # Errors
-    /// There is no such process, or it takes nothing.
+    /// If there is no such process, or it does not accept the message.
     pub fn send(&mut self, to: Option<&str>, text: &str) -> Result<(), String> {
         let known = self.peers.iter().position(|peer| to.is_none() || peer.name.as_deref() == to);
         let place = match (known, to, &self.order) {
@@ -124,7 +124,7 @@ impl ScriptLink {
         };
         let peer = &mut self.peers[place];
         if peer.unsent.len() + text.len() > MOST_WAITING {
-            return Err("the other process takes nothing".to_owned());
+            return Err("the other process does not accept messages".to_owned());
         }
         peer.unsent.extend_from_slice(text.as_bytes());
         peer.unsent.push(END);
@@ -132,7 +132,7 @@ impl ScriptLink {
         Ok(())
     }
 
-    /// Messages that have come, each with the name of the process, as its From line has it.
+    /// Received messages, each with the name of the process from its From line.
     pub fn receive(&mut self) -> Vec<(Option<String>, String)> {
         if let Some(listener) = &self.listener {
             while let Ok((stream, _)) = listener.accept() {
@@ -149,7 +149,7 @@ impl ScriptLink {
         messages
     }
 
-    /// Descriptors to be watched, each with whether it waits to be written.
+    /// Descriptors to watch, each with whether it waits for writing.
     pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
         let listener = self.listener.iter().map(|listener| (listener.as_fd(), false));
         let peers = self.peers.iter().map(|peer| (peer.stream.as_fd(), !peer.unsent.is_empty()));
@@ -158,7 +158,7 @@ impl ScriptLink {
 }
 
 impl LinkPeer {
-    /// What the other side does not take is found when its connection is read.
+    /// An error is found when the connection is read.
     fn flush(&mut self) {
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
@@ -169,7 +169,7 @@ impl LinkPeer {
         }
     }
 
-    /// False if the connection is over.
+    /// False if the connection has ended.
     fn receive(&mut self, messages: &mut Vec<(Option<String>, String)>) -> bool {
         let mut buffer = [0; 16 * 1024];
         let stands = loop {

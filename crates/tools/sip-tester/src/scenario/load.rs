@@ -1,4 +1,4 @@
-//! A load of scenarios over real sockets.
+//! A scenario load over real sockets.
 
 mod order;
 mod report;
@@ -32,43 +32,43 @@ use super::run::ScriptRun;
 use super::script::MediaKind;
 use crate::media::MediaEngine;
 
-/// Calls that begin in a row before what has come is looked at.
+/// Most calls that start in a row before received messages are handled.
 const BURST: usize = 32;
 
-/// The longest that the loop sleeps: so soon an interruption is seen.
+/// Longest sleep of the loop, which is the delay of an interruption.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long what comes behind the last call is answered: a final response may be on its way once more.
+/// How long messages after the last call are answered: a final response may still be retransmitted.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
-/// The same where calls were ended before their time, whose other sides answer CANCEL and BYE.
+/// The same if calls were ended early, so that the other sides answer CANCEL and BYE.
 const AFTER_ENDING: Duration = Duration::from_millis(500);
 
-/// If no call begins any more, and nothing comes and nothing is due for so long, calls that wait without end are ended.
+/// If no more calls start and no event happens for this time, calls that wait without a time limit are ended.
 const QUIET: Duration = Duration::from_secs(180);
 
-/// Who looks on.
+/// The observers of a scenario load.
 pub struct ScenarioWatch<'a> {
-    /// Set: the load ends before its time.
+    /// If set, the load ends early.
     pub stop: &'a AtomicBool,
-    /// Who keeps messages.
+    /// The receivers of messages.
     pub taps: Option<&'a dyn MessageTaps>,
-    /// Is told where the tester is reached, once it is.
+    /// Called with the address of the tester once it is known.
     pub ready: &'a mut dyn FnMut(SocketAddr),
-    /// Is told each second.
+    /// Called once a second.
     pub second: &'a mut dyn FnMut(&ScenarioSecond),
 }
 
-/// Is told each second what was measured in it.
+/// Called once a second with the samples of that second.
 type SampleWatch<'a> = &'a mut dyn FnMut(Vec<Sample>);
 
-/// Why a load of scenarios could not be.
+/// Why a scenario load cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioLoadError {
-    /// It cannot be what was meant.
+    /// The order is invalid.
     #[error("{0}")]
     Request(String),
-    /// A socket is not to be had.
+    /// A socket cannot be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// An injection file does not fit.
@@ -76,10 +76,10 @@ pub enum ScenarioLoadError {
     Injection(#[from] InjectionError),
 }
 
-/// Carries a load of scenarios out, and says what became of it. `tester`: version and commit of netrig.
+/// Runs a scenario load and returns its document. `tester`: version and commit of netrig.
 ///
 /// # Errors
-/// It cannot begin. What happens later is in the document.
+/// If it cannot start. Later faults are in the document.
 pub fn run_scenario(
     order: ScenarioOrder,
     watch: ScenarioWatch<'_>,
@@ -88,11 +88,11 @@ pub fn run_scenario(
     carry_scenario_out(order, watch, tester, None)
 }
 
-/// The same as a part of an experiment's run: no call begins before zero of `clock`. `samples` is told each second what was measured, by
-/// that clock.
+/// The same as a part of an experiment's run: no call starts before zero of `clock`. Once a second, `samples` is called with
+/// the samples of that second, by that clock.
 ///
 /// # Errors
-/// As of [`run_scenario`].
+/// As [`run_scenario`].
 pub fn run_scenario_by(
     clock: Clock,
     order: ScenarioOrder,
@@ -103,7 +103,7 @@ pub fn run_scenario_by(
     carry_scenario_out(order, watch, tester, Some((clock, samples)))
 }
 
-/// Quantities of the response times of a scenario, in the order of their names; of more than these there are no samples.
+/// Quantities of the first response times of a scenario; further ones have no samples.
 static RESPONSE_TIMES: [&Quantity; 3] =
     [&quantity::SIP_RESPONSE_TIME_1, &quantity::SIP_RESPONSE_TIME_2, &quantity::SIP_RESPONSE_TIME_3];
 
@@ -119,7 +119,7 @@ fn carry_scenario_out(
         && let Some(line) = order.script.starts_programs()
     {
         return refuse(format!(
-            "line {line}: the scenario starts a program: allow it with --allow-commands, or take <exec command> out"
+            "line {line}: the scenario starts a program: allow it with --allow-commands, or remove <exec command>"
         ));
     }
     if let Some((line, what)) = order.script.needs_link()
@@ -153,7 +153,7 @@ fn carry_scenario_out(
     }) {
         return refuse(match &field.file {
             Some(name) => {
-                format!("line {line}: [field{}] is of {name}, which --inject does not give", field.field)
+                format!("line {line}: [field{}] uses {name}, which --inject does not provide", field.field)
             }
             None => format!("line {line}: [field{}] needs a file: --inject FILE", field.field),
         });
@@ -178,7 +178,7 @@ fn carry_scenario_out(
     let began_ns = realtime_nanos();
     let (of_run, samples) = of_run.unzip();
     let clock = of_run.unwrap_or_else(|| Clock::starting_in(Duration::ZERO));
-    // Both ends of a test may have one seed, and no source (SSRC) is to be the other's.
+    // Both ends of a test may have one seed, but need different sources (SSRC).
     let draws = match side {
         ScriptSide::Callee => Seeds::new(order.seed).stream("scenario/media/callee"),
         _ => Seeds::new(order.seed).stream("scenario/media"),
@@ -204,7 +204,7 @@ fn carry_scenario_out(
         whole: TesterSecond::default(),
         stopped: None,
         faults: Vec::new(),
-        heard: Instant::ZERO,
+        last_event: Instant::ZERO,
         order: &order,
     };
     load.run(watch, samples, side, began_ns, tester)
@@ -216,14 +216,14 @@ struct ScenarioLoad<'a> {
     offset: RealtimeOffset,
     beginnings: Beginnings,
     calls: ScriptCalls<ArrivalPath>,
-    /// What was measured since the second began, if it is part of a run.
+    /// The samples of the current second, if it is part of a run.
     samples: Option<Vec<Sample>>,
     end: UserAgentEnd,
     link: Option<ScriptLink>,
     player: ScriptPlayer,
     media: Option<MediaEngine>,
     programs: ScenarioPrograms,
-    /// Where the messages of calls go that said so themselves.
+    /// The destinations of calls that set one.
     destinations: BTreeMap<u64, SocketAddr>,
     tap: Option<Box<dyn MessageTap>>,
     second: TesterSecond,
@@ -231,8 +231,8 @@ struct ScenarioLoad<'a> {
     /// Why the scenario ended the run.
     stopped: Option<Option<String>>,
     faults: Vec<String>,
-    /// When something last came, or was due.
-    heard: Instant,
+    /// The last time a message arrived or an event was due.
+    last_event: Instant,
 }
 
 impl ScenarioLoad<'_> {
@@ -244,7 +244,7 @@ impl ScenarioLoad<'_> {
         began_ns: u64,
         tester: &str,
     ) -> Result<ScenarioDocument, ScenarioLoadError> {
-        // Of a run's clock the beginning may be ahead.
+        // The zero of a run's clock may be in the future.
         while !self.clock.left_until(Instant::ZERO).is_zero() && !watch.stop.load(Ordering::Relaxed) {
             std::thread::sleep(self.clock.left_until(Instant::ZERO).min(LOOK).into());
         }
@@ -257,7 +257,7 @@ impl ScenarioLoad<'_> {
         let interrupted = loop {
             let now = self.clock.now();
             if watch.stop.load(Ordering::Relaxed) {
-                // Who answers calls is ended by a person.
+                // A callee runs until the user ends it.
                 break side == ScriptSide::Caller;
             }
             self.begin()?;
@@ -296,7 +296,7 @@ impl ScenarioLoad<'_> {
         }
     }
 
-    /// Begins the calls that are due.
+    /// Starts the calls that are due.
     fn begin(&mut self) -> Result<(), ScenarioLoadError> {
         for _ in 0..BURST {
             let Some((due, user)) = self.beginnings.take(self.clock.now()) else { break };
@@ -317,7 +317,7 @@ impl ScenarioLoad<'_> {
         Ok(())
     }
 
-    /// Whether nothing more is to come.
+    /// Whether nothing remains to be done.
     fn is_done(&mut self, now: Instant, side: ScriptSide) -> bool {
         let open = self.calls.open();
         let is_over = match side {
@@ -330,7 +330,7 @@ impl ScenarioLoad<'_> {
                 }
                 let is_late = self.order.lasts.is_some_and(|lasts| now >= Instant::ZERO + lasts);
                 if is_late && side == ScriptSide::Callee {
-                    // Its time is over: calls that are open are ended.
+                    // The time is over: open calls are ended.
                     return true;
                 }
                 if is_late {
@@ -339,9 +339,9 @@ impl ScenarioLoad<'_> {
                 has_count || is_late
             }
         };
-        // A call that waits without end for what does not come would keep the load for ever.
+        // A call that waits without a time limit would keep the load running for ever.
         let is_quiet = open > 0
-            && now.since(self.heard) > QUIET
+            && now.since(self.last_event) > QUIET
             && self.calls.poll_timeout().is_none_or(|due| due > now + QUIET);
         is_over && (open == 0 || is_quiet)
     }
@@ -367,9 +367,9 @@ impl ScenarioLoad<'_> {
             self.second.own_time.record(now.since(came.at));
             self.pass(came.at, false, came.path.peer(), &came.bytes);
             match self.calls.receive((came.at, now), &came.bytes, &came.path, local)? {
-                // What is no call's keeps none alive.
+                // A message without a call does not keep the load running.
                 Some(_) => self.second.strays += 1,
-                None => self.heard = now,
+                None => self.last_event = now,
             }
             self.carry_out()?;
         }
@@ -385,8 +385,8 @@ impl ScenarioLoad<'_> {
             calls.disconnected(clock.now(), is_of, &why);
         }
         for (from, text) in self.link.as_mut().map(ScriptLink::receive).unwrap_or_default() {
-            self.heard = self.clock.now();
-            self.calls.receive_command(self.heard, from.as_deref(), &text)?;
+            self.last_event = self.clock.now();
+            self.calls.receive_command(self.last_event, from.as_deref(), &text)?;
         }
         self.player.receive();
         self.media.iter_mut().for_each(|media| media.receive());
@@ -400,7 +400,7 @@ impl ScenarioLoad<'_> {
         tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script: true, bytes });
     }
 
-    /// Does what calls want.
+    /// Carries out the requests of calls.
     fn carry_out(&mut self) -> Result<(), ScenarioLoadError> {
         loop {
             while let Some(wanted) = self.calls.outputs.pop_front() {
@@ -497,7 +497,7 @@ impl ScenarioLoad<'_> {
                 self.stopped.get_or_insert(why);
                 Ok(())
             }
-            // The calls take these themselves.
+            // The calls handle these themselves.
             ScriptOutput::Log(_) | ScriptOutput::Warn(_) | ScriptOutput::ResponseTime { .. } => Ok(()),
         }
     }
@@ -519,7 +519,7 @@ impl ScenarioLoad<'_> {
         {
             media.open(number, self.calls.run.settings.media_port(number));
         }
-        // An answer may be here before the call that sends comes back.
+        // An answer may arrive before the sending call returns.
         let at = self.clock.now();
         let key = self.key(number);
         let (to, sent) = match (self.destinations.get(&number).copied(), path) {
@@ -532,12 +532,12 @@ impl ScenarioLoad<'_> {
         };
         sent.map_err(|why| format!("a message could not be sent: {why}"))?;
         self.second.sent += 1;
-        self.heard = at;
+        self.last_event = at;
         self.pass(at, true, to, bytes);
         Ok(())
     }
 
-    /// Ends what is open, and answers what comes for a while.
+    /// Ends what is open, and answers messages for a while.
     fn finish(&mut self, has_open: bool) -> Result<(), ScenarioLoadError> {
         self.calls.accept_no_more();
         self.beginnings.end();
@@ -549,7 +549,7 @@ impl ScenarioLoad<'_> {
             wait_for_ends(&self.end.watched(), span);
             self.receive()?;
         }
-        // What comes behind the end of the last session is counted, too.
+        // Packets after the end of the last session count too.
         while let Some(media) = self.media.as_mut().filter(|media| !media.is_idle()) {
             media.receive();
             media.handle_timeout(self.clock.now());
@@ -560,10 +560,10 @@ impl ScenarioLoad<'_> {
     }
 }
 
-/// The connection of all calls that have none of their own.
+/// The connection of all calls without their own.
 const SHARED_CONNECTION: u64 = 0;
 
-/// The connection over which a call sends that the tester began, or that said itself where its messages go. Calls count from 1.
+/// The connection of a call that the tester started, or that set its own destination. Calls count from 1.
 fn connection_key(
     connections: ScriptConnections,
     destinations: &BTreeMap<u64, SocketAddr>,
@@ -575,7 +575,7 @@ fn connection_key(
     }
 }
 
-/// Where a call says that its messages go.
+/// The destination that a call sets.
 fn destination(host: &str, port: &str, protocol: &str, transport: Transport) -> Result<SocketAddr, String> {
     let wrong = |what: String| Err(format!("<setdest>: {what}"));
     if !protocol.eq_ignore_ascii_case(transport.name()) {

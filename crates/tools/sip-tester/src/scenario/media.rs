@@ -17,71 +17,71 @@ use serde::{Deserialize, Serialize};
 use super::script::{CallScript, MediaEnds, MediaKind, ScriptAction, ScriptMedia};
 use crate::trace::datagram_payload;
 
-/// Bytes of a file of media at most.
+/// Largest media file, bytes.
 const LONGEST_MEDIA: u64 = 64 << 20;
 
-/// Streams that are played at a time.
+/// The most streams at a time.
 const MOST_PLAYS: usize = 100_000;
 
-/// Datagrams of an echo that are taken in a row.
+/// The most datagrams that an echo takes in a row.
 const ECHOED_AT_ONCE: usize = 256;
 
 /// Time between two packets of a stream, or of a digit.
 const FRAME: Duration = Duration::from_millis(20);
 
-/// Timestamp units of [`FRAME`] at 8000 Hz.
+/// Time stamp units of [`FRAME`] at 8000 Hz.
 const FRAME_UNITS: u32 = 160;
 
-/// Packets of a digit with growing duration, and those at its end (RFC 4733 section 2.5.1.4).
+/// Packets of a digit with growing duration, and its end packets (RFC 4733 section 2.5.1.4).
 const DIGIT_PACKETS: u32 = 8;
 const DIGIT_ENDS: u32 = 3;
 
 /// Packets between two digits.
 const DIGIT_GAP: u32 = 5;
 
-/// Datagrams with media that were sent and received.
+/// Sent and received media datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScriptMediaCounts {
     /// Sent.
     pub sent: u64,
-    /// Of them, those that were sent back.
+    /// Datagrams that were sent back.
     pub echoed: u64,
     /// Received.
     pub received: u64,
-    /// Those that the kernel did not take.
+    /// Datagrams that the kernel refused.
     pub unsent: u64,
-    /// Those that were more than 10 ms late.
+    /// Datagrams that were more than 10 ms late.
     pub late: u64,
 }
 
-/// A datagram is late from here on.
+/// Lateness from which on a datagram counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
-/// A file of media.
+/// A media file.
 #[derive(Clone, Debug)]
 enum MediaFile {
-    /// Payloads of UDP with their times from the first.
+    /// UDP payloads with their times since the first.
     Capture(Arc<[(Duration, Bytes)]>),
-    /// Bytes of a stream.
+    /// The bytes of a stream.
     Stream(Bytes),
 }
 
-/// What is played.
+/// The source of a play.
 #[derive(Debug)]
 enum PlaySource {
     Packets { packets: Arc<[(Duration, Bytes)]>, next: usize },
     Stream(PlayedStream),
 }
 
-/// A file whose bytes are the payload of RTP.
+/// A file whose bytes are the RTP payload.
 #[derive(Debug)]
 struct PlayedStream {
     file: Bytes,
     place: usize,
-    /// How often the file is played yet; endless if absent.
+    /// Remaining repetitions of the file; `None` for endless.
     rounds: Option<u32>,
     payload_type: u8,
-    /// Bytes of a packet.
+    /// Payload bytes per packet.
     size: usize,
     number: u32,
     source: u32,
@@ -94,7 +94,7 @@ struct Play {
     to: SocketAddr,
     began: Instant,
     source: PlaySource,
-    /// Since when it pauses.
+    /// When its pause started.
     paused: Option<Instant>,
 }
 
@@ -107,15 +107,15 @@ pub(super) struct ScriptPlayer {
     due: BinaryHeap<Reverse<(Instant, u64)>>,
     next: u64,
     echoes: bool,
-    /// What was sent and received.
+    /// Sent and received datagrams.
     pub counts: ScriptMediaCounts,
 }
 
 impl ScriptPlayer {
-    /// Reads all files that a script plays, relative to `folder` if they are not found where they are named.
+    /// Reads all media files of a script, relative to `folder` if they are not found as named.
     ///
     /// # Errors
-    /// One of them cannot be read, in words.
+    /// If one of them cannot be read, in words.
     pub fn new(script: &CallScript, folder: &Path) -> Result<Self, String> {
         let mut player = Self::default();
         for (line, media) in script.media() {
@@ -135,7 +135,9 @@ impl ScriptPlayer {
                 }
                 ScriptMedia::Digits(digits) => {
                     if let Some(wrong) = digits.chars().find(|digit| event_of(*digit).is_none()) {
-                        return Err(format!("line {line}: `{wrong}` is no digit: expected 0-9, *, #, A-D"));
+                        return Err(format!(
+                            "line {line}: `{wrong}` is not a digit: expected 0-9, *, #, A-D"
+                        ));
                     }
                 }
                 _ => {}
@@ -144,10 +146,10 @@ impl ScriptPlayer {
         Ok(player)
     }
 
-    /// Plays something of a call.
+    /// Plays media of a call.
     ///
     /// # Errors
-    /// It has nowhere to go, or no socket can be had, in words.
+    /// If it has no destination, or no socket can be opened, in words.
     pub fn play(
         &mut self,
         now: Instant,
@@ -191,7 +193,7 @@ impl ScriptPlayer {
             }
         };
         let (from, to) = ends.of(kind);
-        let to = to.ok_or("no session description of the other side says where media go")?;
+        let to = to.ok_or("no session description of the other side has a media address")?;
         if self.plays.len() >= MOST_PLAYS {
             return Err(format!("{MOST_PLAYS} streams are played already"));
         }
@@ -203,10 +205,10 @@ impl ScriptPlayer {
         Ok(())
     }
 
-    /// Whether what comes is sent back, to sockets at `local`, too.
+    /// Turns the echo of received packets on or off, for sockets at `local` too.
     ///
     /// # Errors
-    /// No socket can be had.
+    /// If no socket can be opened.
     pub fn echo(&mut self, is_on: bool, local: SocketAddr) -> Result<(), String> {
         self.echoes = is_on;
         if is_on { self.open(local) } else { Ok(()) }
@@ -216,9 +218,9 @@ impl ScriptPlayer {
         if self.sockets.contains_key(&local) {
             return Ok(());
         }
-        let told = |error: io::Error| format!("no socket for media at {local}: {error}");
-        let socket = UdpSocket::bind(local).map_err(told)?;
-        socket.set_nonblocking(true).map_err(told)?;
+        let fault = |error: io::Error| format!("no socket for media at {local}: {error}");
+        let socket = UdpSocket::bind(local).map_err(fault)?;
+        socket.set_nonblocking(true).map_err(fault)?;
         self.sockets.insert(local, socket);
         Ok(())
     }
@@ -237,7 +239,7 @@ impl ScriptPlayer {
         }
     }
 
-    /// A call is over, and so are its media.
+    /// Ends the media of a call.
     pub fn end(&mut self, call: u64) {
         self.plays.retain(|_, play| play.call != call);
     }
@@ -247,13 +249,13 @@ impl ScriptPlayer {
         self.due.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Sends what is due.
+    /// Sends due datagrams.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(Reverse((due, number))) =
             self.due.peek().copied().filter(|Reverse((due, _))| *due <= now)
         {
             self.due.pop();
-            // A stream that was ended, or pauses, has no next datagram.
+            // A stream that has ended or pauses has no next datagram.
             let Some(play) = self.plays.get_mut(&number).filter(|play| play.paused.is_none()) else {
                 continue;
             };
@@ -293,14 +295,14 @@ impl ScriptPlayer {
         }
     }
 
-    /// Descriptors to be watched.
+    /// Descriptors to watch.
     pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         self.sockets.values().map(|socket| (socket.as_fd(), false))
     }
 }
 
 impl PlaySource {
-    /// The datagram that is due, and when the next one is, from the beginning.
+    /// The due datagram, and the time of the next one since the start.
     fn next(&mut self) -> (Option<Bytes>, Option<Duration>) {
         match self {
             Self::Packets { packets, next } => {
@@ -339,7 +341,7 @@ impl PlayedStream {
     }
 }
 
-/// The header of packet `number` of a stream (RFC 3550 section 5.1).
+/// The RTP header of packet `number` of a stream (RFC 3550 section 5.1).
 fn header(payload_type: u8, has_marker: bool, number: u32, source: u32) -> Bytes {
     let mut header = BytesMut::with_capacity(12);
     header.put_u8(0x80);
@@ -350,14 +352,14 @@ fn header(payload_type: u8, has_marker: bool, number: u32, source: u32) -> Bytes
     header.freeze()
 }
 
-/// The source (SSRC) of what is played as this number: each is a stream of its own, so that the numbers of a second one do not come twice
-/// (RFC 3550 section 8).
+/// The source (SSRC) of the play with this number. Each play is a separate stream, so that numbers of a second one are not
+/// duplicates (RFC 3550 section 8).
 const fn source_of(number: u64) -> u32 {
-    // The multiplier of Fibonacci hashing spreads numbers in a row over all sources.
+    // The multiplier of Fibonacci hashing spreads consecutive numbers over all sources.
     (number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// Bytes of 20 ms of a payload type (RFC 3551 section 6).
+/// Bytes of 20 ms for a payload type (RFC 3551 section 6).
 const fn size_of(payload_type: u8) -> usize {
     match payload_type {
         3 => 33,
@@ -366,13 +368,13 @@ const fn size_of(payload_type: u8) -> usize {
     }
 }
 
-/// Name, rounds and payload type of a stream: `file,rounds,type`, of which −1 rounds are without end.
+/// Name, rounds and payload type of a stream: `file,rounds,type`; −1 rounds are endless.
 fn stream_of(words: &str) -> Result<(&str, Option<u32>, u8), String> {
     let mut parts = words.split(',').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty()).ok_or("expected a file in rtp_stream")?;
     let rounds: i64 = match parts.next() {
         None | Some("") => 1,
-        Some(text) => text.parse().map_err(|_| format!("rtp_stream: `{text}` is no number of rounds"))?,
+        Some(text) => text.parse().map_err(|_| format!("rtp_stream: `{text}` is not a number of rounds"))?,
     };
     let payload_type = match parts.next() {
         // As in SIPp: PCMA.
@@ -381,7 +383,7 @@ fn stream_of(words: &str) -> Result<(&str, Option<u32>, u8), String> {
             .parse()
             .ok()
             .filter(|number| *number < 128)
-            .ok_or_else(|| format!("rtp_stream: `{text}` is no payload type"))?,
+            .ok_or_else(|| format!("rtp_stream: `{text}` is not a payload type"))?,
     };
     let rounds = if rounds < 0 { None } else { Some(u32::try_from(rounds.max(1)).unwrap_or(u32::MAX)) };
     Ok((name, rounds, payload_type))
@@ -398,7 +400,7 @@ fn event_of(digit: char) -> Option<u8> {
     }
 }
 
-/// Packets of digits: each 160 ms long, its end three times (RFC 4733 section 2.5.1).
+/// Packets of digits: 160 ms each, with three end packets (RFC 4733 section 2.5.1).
 fn digit_packets(digits: &str, payload_type: u8, source: u32) -> Arc<[(Duration, Bytes)]> {
     const END: u8 = 0x80;
     const VOLUME: u8 = 10;
@@ -412,7 +414,7 @@ fn digit_packets(digits: &str, payload_type: u8, source: u32) -> Arc<[(Duration,
             packet.put_u8(0x80);
             packet.put_u8(payload_type | if place == 0 { 0x80 } else { 0 });
             packet.put_u16(number as u16);
-            // The timestamp is that of the digit's beginning.
+            // The time stamp is that of the start of the digit.
             packet.put_u32(begin * FRAME_UNITS);
             packet.put_u32(source);
             packet.put_u8(event);
@@ -438,7 +440,7 @@ fn read(file: &str, folder: &Path) -> Result<Bytes, String> {
     bytes.map(Bytes::from).map_err(|error| format!("cannot read {file}: {error}"))
 }
 
-/// The payloads of all UDP datagrams of a capture, with their times from the first.
+/// The payloads of all UDP datagrams of a capture, with their times since the first.
 fn payloads(bytes: &[u8]) -> Result<Arc<[(Duration, Bytes)]>, String> {
     let mut packets: Vec<(u64, Bytes)> = Vec::new();
     let read = capture::read(bytes, |packet| {
@@ -460,7 +462,7 @@ fn payloads(bytes: &[u8]) -> Result<Arc<[(Duration, Bytes)]>, String> {
 }
 
 impl CallScript {
-    /// All media that it plays, with their lines.
+    /// All media actions, with their lines.
     pub fn media(&self) -> impl Iterator<Item = (usize, &ScriptMedia)> {
         self.steps.iter().chain(&self.opening).flat_map(|step| {
             step.actions.iter().filter_map(|action| match action {

@@ -1,12 +1,12 @@
-//! Scenarios: what a call does, message by message.
+//! Scenarios: the messages of a call, step by step.
 //!
-//! [`CallScript`] is a scenario as it is carried out. [`read_sipp_scenario`] reads those of SIPp, [`read_scenario_form`] those of
-//! netrig's own form. [`ScriptCall`] follows one without sockets, [`run_scenario`] over them.
+//! [`CallScript`] is a parsed scenario. [`read_sipp_scenario`] reads SIPp scenarios, [`read_scenario_form`] those in netrig's
+//! own form. [`ScriptCall`] follows one without sockets, [`run_scenario`] over sockets.
 
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "a load of scenarios has sockets, and files that it plays"
+    reason = "a scenario load has sockets and plays files"
 )]
 
 mod beginnings;

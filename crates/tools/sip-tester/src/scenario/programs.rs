@@ -5,18 +5,18 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Programs that run at a time.
+/// The most programs at a time.
 const MOST_PROGRAMS: usize = 64;
 
-/// Programs that were started. They end with this, and so does what they have started.
+/// Started programs. When this is dropped, they and their children are killed.
 #[derive(Debug, Default)]
 pub(super) struct ScenarioPrograms(Vec<Child>);
 
 impl ScenarioPrograms {
-    /// Starts a command of the shell. Nobody waits for it.
+    /// Starts a shell command, and does not wait for it.
     ///
     /// # Errors
-    /// It cannot be started, in words.
+    /// If it cannot be started, in words.
     pub fn start(&mut self, command: &str) -> Result<(), String> {
         self.0.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         if self.0.len() >= MOST_PROGRAMS {
@@ -38,7 +38,7 @@ impl ScenarioPrograms {
 impl Drop for ScenarioPrograms {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Who has ended cannot be ended again.
+            // A program that has ended cannot be killed.
             let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
             let _ = child.wait();
         }

@@ -18,10 +18,10 @@ pub enum ScenarioFileError {
     /// It cannot be read.
     #[error("cannot read {}: {}", .0.display(), .1)]
     File(PathBuf, UserFileError),
-    /// It is no scenario of SIPp.
+    /// It is not a SIPp scenario.
     #[error("{}: {}", .0.display(), .1)]
     Sipp(PathBuf, ScenarioError),
-    /// It is no scenario of netrig's own form.
+    /// It is not a scenario in netrig's own form.
     #[error("{}: {}", .0.display(), .1)]
     Form(PathBuf, ScenarioFormError),
     /// It is no injection file.

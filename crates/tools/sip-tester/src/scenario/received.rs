@@ -1,4 +1,4 @@
-//! What a scenario takes from a message that was received: header fields as they are written.
+//! A received message as a scenario reads it: header fields as written.
 
 /// A message as text, with its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct ReceivedText {
 }
 
 impl ReceivedText {
-    /// Bytes that are no UTF-8 are replaced.
+    /// Invalid UTF-8 is replaced.
     pub fn new(bytes: &[u8]) -> Self {
         Self { text: String::from_utf8_lossy(bytes).into_owned() }
     }
@@ -17,7 +17,7 @@ impl ReceivedText {
         self.text.split("\r\n\r\n").next().unwrap_or_default()
     }
 
-    /// What stands behind the empty line.
+    /// The text after the empty line.
     pub fn body(&self) -> &str {
         self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
     }
@@ -34,7 +34,7 @@ impl ReceivedText {
         self.text.strip_prefix("SIP/2.0 ")?.get(..3)?.parse().ok()
     }
 
-    /// Lines of all header fields with this name, in its long or compact form, whole and with what they go on in.
+    /// Lines of all header fields with this name, in long or compact form, with their continuation lines.
     pub fn lines_of(&self, name: &str) -> Vec<&str> {
         let name = name.trim().trim_end_matches(':').trim_end();
         let mut found = Vec::new();
@@ -91,7 +91,7 @@ impl ReceivedText {
     }
 }
 
-/// Compact form of a name (RFC 3261 section 7.3.3).
+/// The compact form of a name (RFC 3261 section 7.3.3).
 fn compact(name: &str) -> Option<&'static str> {
     let known = [
         ("Call-ID", "i"),

@@ -1,4 +1,4 @@
-//! Templates become messages.
+//! Renders templates as messages.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +16,10 @@ use super::template::{CredentialsKeyword, InjectedField, ScriptKeyword, ScriptPi
 use super::values::ScriptValues;
 use crate::media::MediaCodec;
 
-/// Bytes of a text at most: those of a datagram.
+/// Longest text, bytes: that of a datagram.
 const LONGEST_TEXT: usize = 65_535;
 
-/// What keywords stand for in one call.
+/// The values of keywords in one call.
 pub struct RenderedCall<'a> {
     /// Number of the call, from 1.
     pub number: u64,
@@ -29,13 +29,13 @@ pub struct RenderedCall<'a> {
     pub cseq: u32,
     /// Number of the step.
     pub step: usize,
-    /// Branch of the step's transaction, with a number that is added to the step.
+    /// Branch of the step's transaction; the argument is added to the step's number.
     pub branch: &'a dyn Fn(i64) -> String,
-    /// The last message that was received.
+    /// The last received message.
     pub last: Option<&'a ReceivedText>,
-    /// Request-URI of the last request that was received.
+    /// Request-URI of the last received request.
     pub last_request_uri: &'a str,
-    /// The address that it came to.
+    /// The address at which it arrived.
     pub server: SocketAddr,
     /// Tag of the other side.
     pub peer_tag: Option<&'a str>,
@@ -49,16 +49,16 @@ pub struct RenderedCall<'a> {
     pub user: Option<usize>,
     /// Variables.
     pub values: &'a ScriptValues,
-    /// Now, since the run began.
+    /// The current time since the start of the run.
     pub now: Instant,
-    /// ns since 1970 when the run began.
+    /// ns since 1970 at the start of the run.
     pub began_ns: u64,
 }
 
-/// The text of a template, in which `[len]` is the length of the body. Credentials answer the challenges that `digest` has.
+/// The text of a template, with `[len]` as the length of the body. Credentials answer the challenges in `digest`.
 ///
 /// # Errors
-/// Something that a keyword stands for is absent, in words.
+/// If the value of a keyword is missing, in words.
 pub fn render(
     template: &ScriptTemplate,
     call: &RenderedCall<'_>,
@@ -81,9 +81,9 @@ struct Renderer<'a, 'b> {
     run: &'b mut ScriptRun,
     digest: Option<&'b mut DigestClient>,
     text: String,
-    /// Where lengths of the body belong, and what is added to them.
+    /// The positions of body lengths, and the numbers to add.
     lengths: Vec<(usize, i64)>,
-    /// The rest of the line is left out.
+    /// Whether the rest of the line is left out.
     leaves_out: bool,
     depth: usize,
 }
@@ -92,7 +92,7 @@ impl Renderer<'_, '_> {
     fn template(&mut self, template: &ScriptTemplate) -> Result<(), String> {
         self.depth += 1;
         if self.depth > 8 {
-            return Err("templates stand within each other without end".to_owned());
+            return Err("templates are nested too deeply".to_owned());
         }
         for piece in &template.pieces {
             self.piece(piece)?;
@@ -104,9 +104,9 @@ impl Renderer<'_, '_> {
         Ok(())
     }
 
-    /// The text of a template within another.
+    /// The text of a nested template.
     fn inner(&mut self, template: &ScriptTemplate) -> Result<String, String> {
-        // `[len]` and lines that are left out are of the message, and not of a text within it.
+        // `[len]` and removed lines belong to the message, not to a nested text.
         let outer = (std::mem::take(&mut self.text), std::mem::take(&mut self.lengths), self.leaves_out);
         self.leaves_out = false;
         let end = self.template(template);
@@ -128,7 +128,7 @@ impl Renderer<'_, '_> {
                 };
                 self.text.push_str(kept);
             }
-            // What stands behind an absent header field in its line is left out, too.
+            // The rest of a line after a missing header field is left out too.
             _ if self.leaves_out => {}
             ScriptPiece::Keyword(ScriptKeyword::Length, offset) => {
                 self.lengths.push((self.text.len(), *offset))
@@ -177,7 +177,7 @@ impl Renderer<'_, '_> {
             K::LocalIpType => family(settings.local.ip()).to_owned(),
             K::LocalPort => port(settings.local),
             K::ServerIp => host(call.server.ip()),
-            // In a session description an address has no brackets (RFC 4566 section 5.7).
+            // Addresses in a session description have no brackets (RFC 4566 section 5.7).
             K::MediaIp => settings.media.ip().to_string(),
             K::MediaIpType => family(settings.media.ip()).to_owned(),
             K::MediaFormats => settings
@@ -186,7 +186,7 @@ impl Renderer<'_, '_> {
             K::MediaAttributes => attributes(settings.codec),
             K::MediaPort if settings.codec.is_some() => counted(i64::from(settings.media_port(call.number))),
             K::MediaPort | K::RtpStreamAudioPort | K::RtpStreamVideoPort => port(settings.media),
-            // Each call has ports of its own, four apart.
+            // Each call has its own ports, four apart.
             K::AutoMediaPort => {
                 counted(i64::from(settings.media.port()) + 4 * ((call.number as i64 - 1) % 10_000))
             }
@@ -202,7 +202,7 @@ impl Renderer<'_, '_> {
             K::BranchOfStep => (call.branch)(offset),
             K::MessageIndex => counted(call.step as i64),
             K::NextUrl => call.next_url.to_owned(),
-            // It is put in when the whole text is known.
+            // It is inserted once the whole text is known.
             K::Length => String::new(),
             K::PeerTagParameter => call.peer_tag.map(|tag| format!(";tag={tag}")).unwrap_or_default(),
             K::LastRequestUri => call.last_request_uri.to_owned(),
@@ -231,7 +231,7 @@ impl Renderer<'_, '_> {
             None => self.call.lines.get(&name).copied(),
             Some(line) => {
                 let text = self.inner(line)?;
-                // A negative line is none: what a lookup has not found.
+                // A negative line is none: a lookup without a result.
                 let line: f64 =
                     text.trim().parse().map_err(|_| format!("expected a line of {name}, found `{text}`"))?;
                 (line >= 0.0).then_some(line as usize)
@@ -242,7 +242,7 @@ impl Renderer<'_, '_> {
             Some(file) => file.field(line, field.field).map_err(|error| format!("{name}: {error}"))?,
             None => String::new(),
         };
-        // Credentials may stand in a field.
+        // A field may contain credentials.
         match value
             .split_once("[authentication")
             .and_then(|(before, rest)| Some((before, rest.split_once(']')?)))
@@ -273,31 +273,29 @@ impl Renderer<'_, '_> {
         let (username, password) = (of(&keyword.username, &username)?, of(&keyword.password, &password)?);
         let challenges = self.call.last.map(challenges).unwrap_or_default();
         let Some(digest) = self.digest.as_deref_mut() else {
-            return Err("[authentication] stands where no request is".to_owned());
+            return Err("[authentication] is not in a request".to_owned());
         };
         if !challenges.is_empty() {
             digest.challenged(challenges, &username, &password).map_err(|error| error.to_string())?;
         }
         let mut words = self.text.split(' ');
         let (method, uri) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let method: Method = method.parse().map_err(|_| format!("`{method}` is no method"))?;
+        let method: Method = method.parse().map_err(|_| format!("`{method}` is not a method"))?;
         let cnonce = format!("{:016x}", self.run.draws.bits());
         let account = u32::try_from(self.call.user.unwrap_or(0)).unwrap_or(0);
         let answers = digest.answers(&method, uri, b"", &cnonce, (account, &mut self.run.nonces));
         let lines: Vec<String> =
             answers.map(|(name, answer)| format!("{name}: {}", answer.write())).collect();
         if lines.is_empty() {
-            return Err(
-                "[authentication] stands where no challenge was received: expected auth=\"true\" in a <recv>"
-                    .to_owned(),
-            );
+            return Err("[authentication] without a received challenge: expected auth=\"true\" in a <recv>"
+                .to_owned());
         }
         self.text.push_str(&lines.join("\r\n"));
         Ok(())
     }
 }
 
-/// Lines of a session description about a codec and telephone events.
+/// Session description lines for a codec and telephone events.
 fn attributes(codec: Option<MediaCodec>) -> String {
     let codec = codec.unwrap_or(MediaCodec::Pcmu);
     let mut lines = format!("a=rtpmap:{} {}", codec.payload_type(), codec.rtpmap());
@@ -308,7 +306,7 @@ fn attributes(codec: Option<MediaCodec>) -> String {
     lines + &format!("\r\na=rtpmap:{EVENT_TYPE} telephone-event/{rate}\r\na=fmtp:{EVENT_TYPE} 0-15")
 }
 
-/// Challenges of a response.
+/// The challenges of a response.
 fn challenges(message: &ReceivedText) -> Vec<(netrig_sip::Name, netrig_sip::digest::DigestChallenge)> {
     use netrig_sip::Name;
     use netrig_sip::digest::DigestChallenge;
@@ -321,7 +319,7 @@ fn challenges(message: &ReceivedText) -> Vec<(netrig_sip::Name, netrig_sip::dige
     of(Name::WwwAuthenticate).chain(of(Name::ProxyAuthenticate)).collect()
 }
 
-/// An address as it stands in URIs.
+/// An address as written in URIs.
 fn host(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),

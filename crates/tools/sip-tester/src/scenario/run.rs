@@ -1,4 +1,4 @@
-//! What all calls of a scenario share.
+//! The shared state of all calls of a scenario.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,41 +18,41 @@ use super::values::{ScriptValue, ScriptValues};
 use super::variables::{VariableId, VariableScope};
 use crate::media::MediaCodec;
 
-/// The port for media of who calls, if none is given. It is not that of who answers, for both may be on one machine.
+/// The default media port of the caller. It differs from that of the callee, since both may be on one machine.
 const CALLER_MEDIA_PORT: u16 = 6000;
-/// The port for media of who answers, if none is given.
+/// The default media port of the callee.
 const CALLEE_MEDIA_PORT: u16 = 26_000;
 
-/// How calls are carried out.
+/// The rules of calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptSettings {
-    /// Where messages go.
+    /// Destination of messages.
     pub remote: SocketAddr,
-    /// The same as it was typed.
+    /// The destination as typed.
     pub remote_host: String,
     /// The tester's address.
     pub local: SocketAddr,
-    /// Where media go to.
+    /// Address for received media.
     pub media: SocketAddr,
-    /// The codec of media, if calls have some: each call has a port of its own then.
+    /// The codec of media, if calls have media; then each call has its own port.
     pub codec: Option<MediaCodec>,
-    /// What carries messages.
+    /// Transport of messages.
     pub transport: Transport,
-    /// User part of whom is called (`-s`).
+    /// User part of the callee (`-s`).
     pub service: String,
-    /// Pauses without a time (`-d`).
+    /// Length of pauses without a time (`-d`).
     pub pause: Duration,
-    /// How long a message is awaited where the step says nothing; for ever if absent.
+    /// How long to wait for a message if the step sets no time; `None` for ever.
     pub patience: Option<Duration>,
-    /// User and password for credentials where the scenario says none (`-au`, `-ap`).
+    /// User for credentials if the scenario sets none (`-au`, `-ap`).
     pub username: String,
     /// The password.
     pub password: String,
     /// T2 of RFC 3261.
     pub t2: Duration,
-    /// What a call that fails has begun is ended: an INVITE by CANCEL, a session by BYE.
+    /// Whether a failed call ends its session: an INVITE by CANCEL, an established session by BYE.
     pub ends_sessions: bool,
-    /// Requests that no step awaits are answered 200: INFO, NOTIFY, OPTIONS and UPDATE (`-aa`).
+    /// Whether unexpected INFO, NOTIFY, OPTIONS and UPDATE requests are answered 200 (`-aa`).
     pub answers_by_itself: bool,
     /// A number of this run, for tags and branches.
     pub run_number: u32,
@@ -70,7 +70,7 @@ impl ScriptSettings {
         Self {
             remote: address.server,
             remote_host: address.server.ip().to_string(),
-            // The addresses of the sockets, once they are open.
+            // Set to the addresses of the sockets once they are open.
             local: any,
             media: any,
             codec: None,
@@ -90,17 +90,17 @@ impl ScriptSettings {
     }
 }
 
-/// A regular expression; `.` fits line ends.
+/// A regular expression; `.` matches line ends.
 ///
 /// # Errors
-/// It is none, or takes too much memory, in words.
+/// If it is invalid or takes too much memory, in words.
 pub(super) fn compiled(pattern: &str) -> Result<Regex, String> {
     let built = RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(1 << 20).build();
     built.map_err(|error| error.to_string().lines().last().unwrap_or_default().trim().to_owned())
 }
 
 impl CallScript {
-    /// The first regular expression that is none: the line of its step, and why.
+    /// The first invalid regular expression: the line of its step, and the error.
     pub(super) fn wrong_pattern(&self) -> Option<(usize, String)> {
         let of_step = |step: &ScriptStep| {
             let extracted = step.actions.iter().filter_map(|action| match action {
@@ -123,7 +123,7 @@ impl CallScript {
 }
 
 impl ScriptSettings {
-    /// The port for media of a call, whose number is from 1: even, and with the next one free for RTCP.
+    /// The media port of a call with this number, from 1: even, and followed by a free one for RTCP.
     pub fn media_port(&self, number: u64) -> u16 {
         let first = self.media.port() & !1;
         let pairs = u64::from((u16::MAX - first) / 2).max(1);
@@ -131,23 +131,23 @@ impl ScriptSettings {
     }
 }
 
-/// How often the calls have carried out a step.
+/// Counts of a step over all calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTally {
-    /// Messages that were sent or received by it; of other steps how often they were carried out.
+    /// Number of its messages, or of its executions.
     pub done: u64,
-    /// Messages of it that were sent again, or came again.
+    /// Number of retransmissions sent or received.
     pub again: u64,
-    /// How often its time was over.
+    /// Number of time-outs.
     pub timeouts: u64,
-    /// How often a message came while a call was at it that the script does not have there.
+    /// Number of unexpected messages during this step.
     pub unexpected: u64,
 }
 
-/// Regular expressions that are kept at most: a script whose expressions have variables makes new ones without end.
+/// The most cached regular expressions: a script whose expressions contain variables creates new ones without limit.
 const MOST_PATTERNS: usize = 256;
 
-/// What the calls of a scenario share: the script, the settings, files and variables.
+/// The shared state of the calls of a scenario: the script, the settings, files and variables.
 #[derive(Debug)]
 pub struct ScriptRun {
     /// The script.
@@ -158,25 +158,25 @@ pub struct ScriptRun {
     pub globals: ScriptValues,
     /// Variables of each user.
     pub of_users: BTreeMap<usize, ScriptValues>,
-    /// Injection files by their names.
+    /// Injection files by name.
     pub files: BTreeMap<String, InjectionFile>,
-    /// The file of fields that name none.
+    /// The file of fields without a file.
     pub default_file: Option<String>,
     /// Counters of the script.
     pub counters: Vec<u64>,
-    /// What became of each step.
+    /// Counts of each step.
     pub tallies: Vec<StepTally>,
     patterns: BTreeMap<String, Regex>,
     /// The keyword `dynamic_id`.
     pub dynamic_id: u64,
-    /// Counts of nonces.
+    /// Nonce counts.
     pub nonces: NonceCounts,
-    /// Chance.
+    /// The random stream.
     pub draws: Stream,
 }
 
 impl ScriptRun {
-    /// A run that has not begun.
+    /// A run before its start.
     pub fn new(script: CallScript, settings: ScriptSettings, draws: Stream) -> Self {
         let variables = script.variables.iter().count();
         let counters = vec![0; script.counters.len()];
@@ -196,10 +196,10 @@ impl ScriptRun {
         }
     }
 
-    /// A POSIX extended regular expression. `.` fits line ends, as in regcomp(3) without REG_NEWLINE.
+    /// A POSIX extended regular expression. `.` matches line ends, as in regcomp(3) without REG_NEWLINE.
     ///
     /// # Errors
-    /// It is none, in words.
+    /// If it is invalid, in words.
     pub fn pattern(&mut self, pattern: &str) -> Result<&Regex, String> {
         if !self.patterns.contains_key(pattern) {
             let built = compiled(pattern)?;
@@ -214,7 +214,7 @@ impl ScriptRun {
     /// Sets variables of the whole run before the first call.
     ///
     /// # Errors
-    /// The script has no such variable of the whole run, in words.
+    /// If the script has no such global variable, in words.
     pub fn set_globals(&mut self, values: &[(String, String)]) -> Result<(), String> {
         for (name, value) in values {
             let mut variables = self.script.variables.iter();
@@ -226,10 +226,10 @@ impl ScriptRun {
         Ok(())
     }
 
-    /// The name of the file that a field is in.
+    /// The name of the file of a field.
     ///
     /// # Errors
-    /// There is no such file, in words.
+    /// If there is no such file, in words.
     pub fn file_of(&self, field: &InjectedField) -> Result<&str, String> {
         let name = field.file.as_deref().or(self.default_file.as_deref());
         let name = name.ok_or("[field] needs an injection file (-inf)")?;
@@ -240,7 +240,7 @@ impl ScriptRun {
     /// The lines of all files for one call.
     ///
     /// # Errors
-    /// A file has fewer lines than there are users.
+    /// If a file has fewer lines than there are users.
     pub fn lines_of_call(&mut self, user: Option<usize>) -> Result<BTreeMap<String, usize>, InjectionError> {
         let mut lines = BTreeMap::new();
         for (name, file) in &mut self.files {

@@ -1,4 +1,4 @@
-//! A scenario as it is carried out.
+//! A parsed scenario.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,25 +11,25 @@ use super::variables::{VariableId, VariableTable};
 /// The longest time of a step, s.
 pub(super) const LONGEST_TIME: f64 = 1e6;
 
-/// A scenario: what one call does, step by step.
+/// A scenario: the steps of one call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallScript {
     /// Its name.
     pub name: String,
     /// Steps of a call.
     pub steps: Vec<ScriptStep>,
-    /// Steps that are carried out once, before the first call.
+    /// Steps that run once, before the first call.
     pub opening: Vec<ScriptStep>,
     /// Variables that the steps use.
     pub variables: VariableTable,
-    /// Names of transactions that the steps tell apart.
+    /// Names of transactions.
     pub transactions: Vec<String>,
-    /// Names of response times that are measured.
+    /// Names of response times.
     pub response_times: Vec<String>,
     /// Names of counters.
     pub counters: Vec<String>,
-    /// The step that a message goes to that no step awaits (`_unexp.main`). The variable `_unexp.retaddr` then has the number of the
-    /// step that it came to, `_unexp.pausedaddr` the end of its pause.
+    /// The step to which unexpected messages go (`_unexp.main`). The variable `_unexp.retaddr` then holds the number of the
+    /// interrupted step, `_unexp.pausedaddr` the end of its pause.
     pub on_unexpected: Option<usize>,
 }
 
@@ -38,32 +38,32 @@ pub struct CallScript {
 pub struct ScriptStep {
     /// Line in the file, from 1.
     pub line: usize,
-    /// What it does.
+    /// Its kind.
     pub kind: StepKind,
-    /// Response times that begin with it.
+    /// Response times that start with it.
     pub starts: Vec<usize>,
     /// The response time that ends with it.
     pub ends: Option<usize>,
-    /// Whether that is measured again each time.
+    /// Whether that response time is measured each time.
     pub ends_again: bool,
     /// The counter that it raises.
     pub counter: Option<usize>,
-    /// Share of its messages that are lost on purpose, 0 to 1.
+    /// Share of its messages that are deliberately lost, 0 to 1.
     pub lost: f64,
-    /// What is done with a message that was received, or at this point.
+    /// Actions on the received message, or at this point.
     pub actions: Vec<ScriptAction>,
-    /// It is carried out only if this variable is set, or not set.
+    /// Condition for running it.
     pub condition: Option<StepCondition>,
-    /// Where the call goes on.
+    /// The next step, if not the following one.
     pub branch: Option<StepBranch>,
-    /// Where the call goes on if the time of the step is over.
+    /// The next step after a time-out.
     pub on_timeout: Option<usize>,
-    /// What the screen shows for it.
+    /// Its name on the screen.
     pub display: Option<String>,
 }
 
 impl CallScript {
-    /// The line of the first step that needs another process of the test, and its name.
+    /// The line of the first step that needs another process of the test, and its element.
     pub fn needs_link(&self) -> Option<(usize, &'static str)> {
         self.steps.iter().find_map(|step| match step.kind {
             StepKind::SendCommand { .. } => Some((step.line, "sendCmd")),
@@ -74,7 +74,7 @@ impl CallScript {
 }
 
 impl ScriptStep {
-    /// What it does, in some words.
+    /// The step in words.
     pub fn words(&self) -> String {
         let mut words = match &self.kind {
             StepKind::Send(send) => {
@@ -91,7 +91,7 @@ impl ScriptStep {
                 let what = match &receive.expected {
                     ExpectedMessage::Response(status, _) => status.to_string(),
                     ExpectedMessage::Request(method) => method.clone(),
-                    ExpectedMessage::Matching(pattern) => format!("what fits `{pattern}`"),
+                    ExpectedMessage::Matching(pattern) => format!("a message that matches `{pattern}`"),
                 };
                 let presence = match receive.presence {
                     MessagePresence::Mandatory => "",
@@ -132,114 +132,114 @@ impl ScriptPause {
     }
 }
 
-/// Whether a step is carried out.
+/// The condition for running a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepCondition {
     /// The variable.
     pub variable: VariableId,
-    /// It has to be unset.
+    /// Whether the variable must be unset.
     pub is_inverse: bool,
 }
 
-/// Where a call goes on behind a step.
+/// The next step of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepBranch {
-    /// The step; behind the last one the call is over.
+    /// Index of the step; beyond the last one the call ends.
     pub to: usize,
-    /// Only if this variable is set.
+    /// Condition: this variable is set.
     pub test: Option<VariableId>,
-    /// In this share of the cases, 0 to 1.
+    /// Probability, 0 to 1.
     pub chance: f64,
 }
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepKind {
-    /// It sends a message.
+    /// Send a message.
     Send(SendStep),
-    /// It waits for a message.
+    /// Wait for a message.
     Receive(ReceiveStep),
-    /// It waits.
+    /// Pause.
     Pause(ScriptPause),
-    /// It waits at the end of the call, and answers what comes again meanwhile.
+    /// Wait at the end of the call, and answer retransmissions meanwhile.
     TimeWait(ScriptPause),
-    /// It does its actions only.
+    /// Only run the actions.
     Nothing,
-    /// It sends a message to another process of the test.
+    /// Send a message to another process of the test.
     SendCommand {
-        /// Which, if there are several.
+        /// Name of the process, if there are several.
         to: Option<String>,
         /// The message.
         message: ScriptTemplate,
     },
-    /// It waits for one from there.
+    /// Wait for a message from another process.
     ReceiveCommand {
-        /// From which, if there are several.
+        /// Name of the process, if there are several.
         from: Option<String>,
-        /// Whether the call goes on without it.
+        /// Whether the call continues without it.
         is_optional: bool,
     },
 }
 
-/// A message that is sent.
+/// A sent message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendStep {
     /// The message.
     pub message: ScriptTemplate,
-    /// The first pause before it is sent again over UDP. Absent: it is sent once.
+    /// First pause before a retransmission over UDP. `None`: no retransmission.
     pub again_after: Option<Duration>,
-    /// How long it is sent again; 64 times the first pause if absent.
+    /// How long it is retransmitted; `None`: 64 times the first pause.
     pub timeout: Option<Duration>,
-    /// The transaction that it begins.
+    /// The transaction that it starts.
     pub begins: Option<usize>,
     /// The transaction whose response it acknowledges.
     pub acknowledges: Option<usize>,
 }
 
-/// A message that is awaited.
+/// An expected message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReceiveStep {
-    /// Which.
+    /// The expected message.
     pub expected: ExpectedMessage,
-    /// Whether the call goes on without it.
+    /// Whether the call continues without it.
     pub presence: MessagePresence,
     /// Whether an optional message moves the call on.
     pub moves_on: bool,
-    /// How long it is waited for.
+    /// How long to wait.
     pub timeout: Option<Duration>,
-    /// Its Record-Route becomes the route set.
+    /// Whether its Record-Route becomes the route set.
     pub keeps_routes: bool,
     /// The transaction that a response belongs to.
     pub transaction: Option<usize>,
 }
 
-/// The message that a step awaits.
+/// The message that a step expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedMessage {
-    /// A response with this status, to one of these methods; to any if there are none.
+    /// A response with this status to one of these methods; to any method if the list is empty.
     Response(u16, Vec<String>),
     /// A request with this method.
     Request(String),
-    /// A request or response whose method or status fits a regular expression.
+    /// A request or response whose method or status matches a regular expression.
     Matching(String),
 }
 
-/// Whether a message has to come.
+/// Whether a message is mandatory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessagePresence {
-    /// It has to.
+    /// It must arrive.
     #[default]
     Mandatory,
-    /// It may come here.
+    /// It may arrive here.
     Optional,
-    /// It may come here or at any later step.
+    /// It may arrive here or at any later step.
     OptionalEverywhere,
 }
 
-/// How long a pause is.
+/// The length of a pause.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptPause {
-    /// As `-d` says.
+    /// That of `-d`.
     Default,
     /// Milliseconds, from a distribution.
     Drawn(ScriptDistribution),
@@ -250,29 +250,29 @@ pub enum ScriptPause {
 /// A distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScriptDistribution {
-    /// Always the same.
+    /// A constant.
     Fixed(f64),
-    /// Between two values.
+    /// Minimum and maximum.
     Uniform(f64, f64),
     /// Mean and standard deviation.
     Normal(f64, f64),
-    /// The same of the logarithm.
+    /// Mean and standard deviation of the logarithm.
     LogNormal(f64, f64),
     /// Mean.
     Exponential(f64),
     /// Scale and shape.
     Weibull(f64, f64),
-    /// Shape and least value.
+    /// Shape and minimum.
     Pareto(f64, f64),
     /// Shape, scale and location.
     GeneralizedPareto(f64, f64, f64),
     /// Shape and scale.
     Gamma(f64, f64),
-    /// Failures before so many successes, with this probability each.
+    /// Failures before this number of successes, each with this probability.
     NegativeBinomial(f64, f64),
 }
 
-/// A number, or the variable that has it.
+/// A number, or a variable with a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScriptNumber {
     /// The number.
@@ -281,7 +281,7 @@ pub enum ScriptNumber {
     Variable(VariableId),
 }
 
-/// A text, or the variable that has it.
+/// A text, or a variable with a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptText {
     /// The text.
@@ -290,41 +290,41 @@ pub enum ScriptText {
     Variable(VariableId),
 }
 
-/// What ends a call as failed.
+/// The result that fails a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScriptCheck {
-    /// Nothing.
+    /// No check.
     #[default]
     None,
-    /// A result that is false.
+    /// A false result.
     Holds,
-    /// A result that is true.
+    /// A true result.
     HoldsNot,
 }
 
-/// Where a regular expression is looked for.
+/// Where a regular expression is searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchPlace {
     /// The whole message.
     Message,
     /// Its body.
     Body,
-    /// A header field: its name as it is written, which occurrence, and how it is found.
+    /// A header field: its name as written, its occurrence, and how it is found.
     Header {
         /// With its colon, if it has one.
         name: String,
         /// From 1.
         occurrence: usize,
-        /// The case of the name does not matter.
+        /// Whether the case of the name is ignored.
         any_case: bool,
-        /// At the start of a line only.
+        /// Whether it must be at the start of a line.
         at_line_start: bool,
     },
     /// A variable.
     Variable(VariableId),
 }
 
-/// How two numbers are compared.
+/// The comparison of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptComparison {
     /// `=`.
@@ -341,7 +341,7 @@ pub enum ScriptComparison {
     LessOrEqual,
 }
 
-/// A calculation.
+/// An operation on a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptArithmetic {
     /// The number itself.
@@ -356,7 +356,7 @@ pub enum ScriptArithmetic {
     Divide,
 }
 
-/// Which media of a session.
+/// The kind of a media stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MediaKind {
     /// `m=audio`.
@@ -368,7 +368,7 @@ pub enum MediaKind {
 }
 
 impl MediaKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Audio, Self::Video, Self::Image];
 
     /// Its name in session descriptions (RFC 4566 section 5.14).
@@ -381,43 +381,43 @@ impl MediaKind {
     }
 }
 
-/// Where the media of a call come from and go to, by the session descriptions of both sides.
+/// The media addresses of a call, by the session descriptions of both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaEnds {
-    /// Where media come from whose place the own description does not say.
+    /// The source of media whose address is not in the own description.
     pub default: SocketAddr,
-    /// The own ends.
+    /// The own addresses.
     pub local: BTreeMap<MediaKind, SocketAddr>,
-    /// Those of the other side.
+    /// The addresses of the other side.
     pub remote: BTreeMap<MediaKind, SocketAddr>,
-    /// Protocol and payload types of the other side's audio, as they stand in its media line.
+    /// Protocol and payload types in the media line of the other side's audio.
     pub formats: String,
-    /// Payload type of telephone events, by the other side's description.
+    /// Payload type of telephone events in the other side's description.
     pub event_type: u8,
 }
 
-/// Payload type of telephone events where no description says another.
+/// Default payload type of telephone events.
 pub(super) const EVENT_TYPE: u8 = 101;
 
 impl MediaEnds {
-    /// Before any description.
+    /// The state before any description.
     pub fn new(default: SocketAddr) -> Self {
         let (local, remote) = (BTreeMap::new(), BTreeMap::new());
         Self { default, local, remote, formats: String::new(), event_type: EVENT_TYPE }
     }
 
-    /// Whether the other side takes this payload type without encryption.
+    /// Whether the other side accepts this payload type without encryption.
     pub fn takes(&self, payload_type: u8) -> bool {
         let mut words = self.formats.split(' ');
         words.next() == Some("RTP/AVP") && words.any(|word| word.parse() == Ok(payload_type))
     }
 
-    /// Both ends of one kind of media; the other side's if it is known.
+    /// The addresses of one kind of media; the other side's if known.
     pub fn of(&self, kind: MediaKind) -> (SocketAddr, Option<SocketAddr>) {
         (self.local.get(&kind).copied().unwrap_or(self.default), self.remote.get(&kind).copied())
     }
 
-    /// Takes what a message says that was sent or received. Its description may be anything: what is not understood is left.
+    /// Takes the session description of a sent or received message. Unknown parts are ignored.
     pub fn learn(&mut self, message: &str, is_sent: bool) {
         let Some((_, body)) = message.split_once("\r\n\r\n").filter(|(_, body)| body.contains("m=")) else {
             return;
@@ -457,12 +457,12 @@ impl MediaEnds {
     }
 }
 
-/// What an action plays.
+/// The media of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptMedia {
     /// Packets of a capture.
     Capture(MediaKind, String),
-    /// A file as a stream, with what SIPp writes behind its name.
+    /// A file as a stream, with SIPp's parameters after its name.
     Stream(String),
     /// Digits.
     Digits(String),
@@ -473,58 +473,58 @@ pub enum ScriptMedia {
 /// An action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptAction {
-    /// A regular expression is looked for, and its groups are kept.
+    /// Search a regular expression, and keep its groups.
     Extract {
         /// POSIX extended.
         pattern: String,
-        /// Where.
+        /// Where to search.
         place: SearchPlace,
-        /// The whole, and the groups.
+        /// The variables for the match and its groups.
         into: Vec<VariableId>,
-        /// Whether the call fails.
+        /// The result that fails the call.
         check: ScriptCheck,
     },
-    /// A line in the log.
+    /// Write a line to the log.
     Log(ScriptTemplate),
     /// A warning.
     Warn(ScriptTemplate),
-    /// The run ends with an error.
+    /// End the run with an error.
     Fail(ScriptTemplate),
-    /// A calculation with a variable.
+    /// Calculate with a variable.
     Calculate(VariableId, ScriptArithmetic, ScriptNumber),
-    /// A text into a variable.
+    /// Assign a text to a variable.
     Text(VariableId, ScriptTemplate),
     /// Seconds and microseconds since 1970.
     TimeOfDay(VariableId, VariableId),
     /// Number of the step.
     StepNumber(VariableId),
-    /// The call goes on at this step.
+    /// Continue the call at this step.
     Jump(ScriptNumber),
-    /// The pause that the call goes back to ends at this time of the run, ms.
+    /// End the pause to which the call returns at this time of the run, ms.
     RestorePause(ScriptNumber),
     /// A number from a distribution.
     Sample(VariableId, ScriptDistribution),
-    /// A text becomes a number.
+    /// Convert a text to a number.
     ToNumber {
         /// The number.
         into: VariableId,
         /// The text.
         from: VariableId,
     },
-    /// Two numbers are compared.
+    /// Compare two numbers.
     Test {
         /// The result.
         into: Option<VariableId>,
         /// The first.
         left: VariableId,
-        /// How.
+        /// The comparison.
         comparison: ScriptComparison,
         /// The second.
         right: ScriptNumber,
-        /// Whether the call fails.
+        /// The result that fails the call.
         check: ScriptCheck,
     },
-    /// Two texts are compared: below, above or 0.
+    /// Compare two texts: negative, positive or 0.
     CompareTexts {
         /// The result.
         into: Option<VariableId>,
@@ -532,16 +532,16 @@ pub enum ScriptAction {
         left: VariableId,
         /// The second.
         right: ScriptText,
-        /// Whether the call fails.
+        /// The result that fails the call.
         check: ScriptCheck,
     },
-    /// White space at both ends goes.
+    /// Remove white space at both ends.
     Trim(VariableId),
-    /// Percent signs and codes become characters.
+    /// Decode percent encoding.
     DecodeUrl(VariableId),
-    /// The other way.
+    /// Encode with percent encoding.
     EncodeUrl(VariableId),
-    /// Whether the credentials of a request are right.
+    /// Check the credentials of a request.
     VerifyCredentials {
         /// The result.
         into: VariableId,
@@ -550,7 +550,7 @@ pub enum ScriptAction {
         /// Password.
         password: ScriptTemplate,
     },
-    /// The line of an injection file whose indexed field has this value; −1 if none.
+    /// Find the line of an injection file by the value of its indexed field; −1 if there is none.
     Lookup {
         /// The result.
         into: VariableId,
@@ -559,11 +559,11 @@ pub enum ScriptAction {
         /// The value.
         key: ScriptTemplate,
     },
-    /// A line is added to an injection file.
+    /// Add a line to an injection file.
     Insert(ScriptTemplate, ScriptTemplate),
-    /// A line of an injection file is replaced.
+    /// Replace a line of an injection file.
     Replace(ScriptTemplate, ScriptTemplate, ScriptTemplate),
-    /// Where the messages of the call go from now on.
+    /// Set the destination of the call's messages.
     Destination {
         /// Address.
         host: ScriptTemplate,
@@ -572,18 +572,18 @@ pub enum ScriptAction {
         /// Transport.
         protocol: ScriptTemplate,
     },
-    /// The connection of the call is closed.
+    /// Close the connection of the call.
     CloseConnection,
-    /// A program is started; nobody waits for it.
+    /// Start a program without waiting for it.
     Command(ScriptTemplate),
-    /// The call ends.
+    /// End the call.
     StopCall,
-    /// No more calls begin.
+    /// Start no more calls.
     StopGracefully,
-    /// The run ends.
+    /// End the run.
     StopNow,
-    /// Media.
+    /// Play media.
     Media(ScriptMedia),
-    /// Whether media are sent back.
+    /// Turn the echo of media on or off.
     Echo(ScriptNumber),
 }

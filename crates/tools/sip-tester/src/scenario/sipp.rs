@@ -1,4 +1,4 @@
-//! Reads scenarios of SIPp 3.6.
+//! Reads SIPp 3.6 scenarios.
 
 mod action;
 
@@ -14,11 +14,11 @@ use super::template::{ScriptTemplate, ScriptWords};
 use super::variables::{VariableId, VariableScope};
 use super::xml::{LaxElement, LaxXmlError, ScenarioWarning, read_lax_xml};
 
-/// A scenario that cannot be carried out.
+/// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ScenarioError {
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
     /// What is wrong, and what was expected.
     pub what: String,
@@ -30,10 +30,10 @@ impl From<LaxXmlError> for ScenarioError {
     }
 }
 
-/// Reads a scenario of SIPp. Also the places that are taken although they should not be.
+/// Reads a SIPp scenario. Also returns the leniently accepted places.
 ///
 /// # Errors
-/// It cannot be read, or has something that is not supported.
+/// If it cannot be read, or uses an unsupported feature.
 pub fn read_sipp_scenario(
     text: &str,
     words: ScriptWords<'_>,
@@ -60,14 +60,14 @@ pub fn read_sipp_scenario(
     Ok((reader.script, reader.warnings))
 }
 
-/// ScriptLabels, and who goes to them.
+/// Labels, and the steps that refer to them.
 #[derive(Default)]
 struct ScriptLabels {
     steps: BTreeMap<String, usize>,
     opening: BTreeMap<String, usize>,
 }
 
-/// A step as it was read: labels are names still.
+/// A parsed step whose labels are still names.
 struct UnlinkedStep {
     step: ScriptStep,
     next: Option<(String, Option<VariableId>, f64)>,
@@ -78,7 +78,7 @@ struct SippReader<'a> {
     script: CallScript,
     words: ScriptWords<'a>,
     warnings: Vec<ScenarioWarning>,
-    /// Methods that were sent so far, without a transaction of their own.
+    /// Methods sent so far without their own transaction.
     methods: Vec<String>,
     labels: ScriptLabels,
 }
@@ -104,7 +104,7 @@ impl SippReader<'_> {
                 return error(element.line, "<timewait> has to be the last step");
             }
             match &*element.name {
-                // How SIPp's own screens group times.
+                // SIPp's screens group times by these.
                 "CallLengthRepartition" | "ResponseTimeRepartition" => {}
                 "Global" => self.declare(element, Some(VariableScope::Global))?,
                 "User" => self.declare(element, Some(VariableScope::User))?,
@@ -112,7 +112,7 @@ impl SippReader<'_> {
                 "label" => {
                     let (name, line) = (self.required(element, "id")?, element.line);
                     if self.labels.steps.insert(name.clone(), steps.len()).is_some() {
-                        return error(line, format!("the label {name} stands here for a second time"));
+                        return error(line, format!("the label {name} is defined a second time"));
                     }
                 }
                 "init" => self.opening(element, &mut opening)?,
@@ -163,7 +163,7 @@ impl SippReader<'_> {
         for name in once {
             self.warn(
                 line,
-                format!("the variable {name} is used once only; SIPp refuses that without <Reference>"),
+                format!("the variable {name} is used only once; SIPp refuses that without <Reference>"),
             );
         }
     }
@@ -190,7 +190,7 @@ impl SippReader<'_> {
                 "label" => {
                     let name = self.required(child, "id")?;
                     if self.labels.opening.insert(name.clone(), opening.len()).is_some() {
-                        return error(child.line, format!("the label {name} stands here for a second time"));
+                        return error(child.line, format!("the label {name} is defined a second time"));
                     }
                 }
                 other => {
@@ -224,7 +224,7 @@ impl SippReader<'_> {
                 return error(
                     element.line,
                     format!(
-                        "<{other}> is no step: expected send, recv, pause, timewait, nop, label, sendCmd or recvCmd"
+                        "<{other}> is not a step: expected send, recv, pause, timewait, nop, label, sendCmd or recvCmd"
                     ),
                 );
             }
@@ -232,7 +232,7 @@ impl SippReader<'_> {
         self.common(element, kind)
     }
 
-    /// What all steps may have.
+    /// Attributes of all steps.
     fn common(&mut self, element: &LaxElement, kind: StepKind) -> Result<UnlinkedStep, ScenarioError> {
         let line = element.line;
         let names = |value: &str| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
@@ -249,7 +249,7 @@ impl SippReader<'_> {
             .map(|counter| place_of(&mut self.script.counters, counter.value.trim()));
         let lost = self.number(element, "lost")?.unwrap_or(0.0) / 100.0;
         if !(0.0..=1.0).contains(&lost) {
-            return error(line, "lost: expected 0 to 100, per cent");
+            return error(line, "lost: expected 0 to 100 (percent)");
         }
         let mut actions = Vec::new();
         for child in element.children.iter().filter(|child| child.name == "action") {
@@ -301,17 +301,17 @@ impl SippReader<'_> {
         let is_response = start.starts_with("SIP/2.0");
         let method = start.split([' ', '\r']).next().unwrap_or_default().to_owned();
         if let Some(wrong) = element.attribute("response_txn") {
-            return error(wrong.line, "response_txn is of messages that are received");
+            return error(wrong.line, "response_txn is for received messages");
         }
         let (begins, acknowledges) = (element.attribute("start_txn"), element.attribute("ack_txn"));
         if is_response && (begins.is_some() || acknowledges.is_some()) {
-            return error(line, "a response neither begins nor acknowledges a transaction");
+            return error(line, "a response neither starts nor acknowledges a transaction");
         }
         if begins.is_some() && method == "ACK" {
-            return error(line, "an ACK begins no transaction");
+            return error(line, "an ACK starts no transaction");
         }
         if acknowledges.is_some() && method != "ACK" {
-            return error(line, "ack_txn is of ACK only");
+            return error(line, "ack_txn is for ACK only");
         }
         if !is_response && begins.is_none() && acknowledges.is_none() && !method.is_empty() {
             self.methods.push(method);
@@ -348,11 +348,11 @@ impl SippReader<'_> {
             (None, None) => return error(line, "expected request or response in <recv>"),
         };
         let presence = self.presence(element)?;
-        // Each challenge is known for credentials: nothing has to say so.
+        // Every challenge is remembered for credentials, so the value has no effect.
         self.truth(element, "auth")?;
         let moves_on = self.truth(element, "advance_state")?.unwrap_or(true);
         if !moves_on && presence == MessagePresence::Mandatory {
-            return error(line, "advance_state is of optional messages only");
+            return error(line, "advance_state is for optional messages only");
         }
         let transaction = element
             .attribute("response_txn")
@@ -448,7 +448,7 @@ impl SippReader<'_> {
 
     fn milliseconds(&self, element: &LaxElement, name: &str) -> Result<Option<Duration>, ScenarioError> {
         let Some(number) = self.number(element, name)? else { return Ok(None) };
-        // SIPp's zero is no time.
+        // A zero of SIPp means no time.
         Ok((number > 0.0).then(|| Duration::from_secs_f64((number / 1000.0).min(LONGEST_TIME))))
     }
 
@@ -503,7 +503,7 @@ impl SippReader<'_> {
     }
 }
 
-/// Names become places; a name that is not known is added.
+/// Turns names into indices; a new name is added.
 fn place_of(names: &mut Vec<String>, name: &str) -> usize {
     names.iter().position(|known| known == name).unwrap_or_else(|| {
         names.push(name.to_owned());
@@ -511,7 +511,7 @@ fn place_of(names: &mut Vec<String>, name: &str) -> usize {
     })
 }
 
-/// ScriptLabels become places.
+/// Turns labels into indices.
 fn link(
     steps: Vec<UnlinkedStep>,
     labels: &BTreeMap<String, usize>,
@@ -573,7 +573,7 @@ mod tests {
         for (text, line, words) in [
             ("<scenarios/>", 2, "expected <scenario>"),
             ("<scenario>\n</scenario>", 2, "has no step"),
-            ("<scenario>\n<sent/></scenario>", 3, "<sent> is no step"),
+            ("<scenario>\n<sent/></scenario>", 3, "<sent> is not a step"),
             ("<scenario>\n<send/></scenario>", 3, "expected a message"),
             ("<scenario>\n<send><![CDATA[ ]]></send></scenario>", 3, "is empty"),
             ("<scenario>\n<send><![CDATA[A [what] B]]></send></scenario>", 3, "no keyword [what]"),
@@ -586,7 +586,7 @@ mod tests {
             ("<scenario>\n<pause distribution=\"x\"/></scenario>", 3, "no distribution x"),
             ("<scenario>\n<pause distribution=\"uniform\" min=\"1\"/></scenario>", 3, "expected max"),
             ("<scenario>\n<pause milliseconds=\"soon\"/></scenario>", 3, "expected a number"),
-            ("<scenario>\n<nop><action><leap/></action></nop></scenario>", 3, "no action"),
+            ("<scenario>\n<nop><action><leap/></action></nop></scenario>", 3, "is not an action"),
             ("<scenario>\n<Reference variables=\"a\"/></scenario>", 3, "there is no variable a"),
         ] {
             let wrong = read(text).unwrap_err();

@@ -1,30 +1,30 @@
-//! Messages with keywords, as SIPp's `[call_id]`.
+//! Messages with keywords, such as SIPp's `[call_id]`.
 
 use super::variables::{VariableId, VariableTable};
 
 /// A text with keywords.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScriptTemplate {
-    /// In their order.
+    /// The pieces in order.
     pub pieces: Vec<ScriptPiece>,
 }
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptPiece {
-    /// As it is.
+    /// Literal text.
     Literal(String),
-    /// The value of a keyword, and a number that is added to it where it is a number.
+    /// The value of a keyword, plus this number if it is numeric.
     Keyword(ScriptKeyword, i64),
     /// The value of a variable.
     Variable(VariableId),
     /// A field of an injection file.
     Field(InjectedField),
-    /// A header field of the last message that was received, with its name; without it the line is left out.
+    /// A header field of the last received message; if it has none, the line is left out.
     LastHeader(String),
     /// The contents of a file.
     File(Box<ScriptTemplate>),
-    /// A text as often as a variable says.
+    /// A text, repeated as often as a variable says.
     Fill(String, VariableId),
     /// Credentials for the last challenge.
     Credentials(Box<CredentialsKeyword>),
@@ -33,15 +33,15 @@ pub enum ScriptPiece {
 /// A field of an injection file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InjectedField {
-    /// The file; the first of `-inf` if absent.
+    /// The file; `None` for the first of `-inf`.
     pub file: Option<String>,
-    /// From 0.
+    /// Index of the field, from 0.
     pub field: usize,
-    /// The line, if the scenario names it; else that of the call.
+    /// The line, if the scenario sets it; otherwise that of the call.
     pub line: Option<Box<ScriptTemplate>>,
 }
 
-/// What the keyword `authentication` says.
+/// The parameters of the keyword `authentication`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CredentialsKeyword {
     /// `username=`.
@@ -59,7 +59,7 @@ macro_rules! keywords {
         }
 
         impl ScriptKeyword {
-            /// All of them with their names.
+            /// All keywords with their names.
             pub const ALL: &[(Self, &str)] = &[$((Self::$name, $text)),+];
         }
     };
@@ -68,7 +68,7 @@ macro_rules! keywords {
 keywords! {
     /// Address of the server.
     RemoteIp "remote_ip";
-    /// The server as it was typed.
+    /// The server as typed.
     RemoteHost "remote_host";
     /// Port of the server.
     RemotePort "remote_port";
@@ -80,7 +80,7 @@ keywords! {
     LocalIpType "local_ip_type";
     /// Port of the tester.
     LocalPort "local_port";
-    /// The address that the last message came to.
+    /// The address at which the last message arrived.
     ServerIp "server_ip";
     /// Address for media.
     MediaIp "media_ip";
@@ -90,9 +90,9 @@ keywords! {
     MediaPort "media_port";
     /// Port for media of this call.
     AutoMediaPort "auto_media_port";
-    /// Payload types of the load's codec and of telephone events, as they stand in a media line.
+    /// Payload types of the load's codec and of telephone events, as in a media line.
     MediaFormats "media_formats";
-    /// The attributes of these.
+    /// The attributes of these payload types.
     MediaAttributes "media_attributes";
     /// Port of a media stream.
     RtpStreamAudioPort "rtpstream_audio_port";
@@ -100,7 +100,7 @@ keywords! {
     RtpStreamVideoPort "rtpstream_video_port";
     /// Number of the call, from 1.
     CallNumber "call_number";
-    /// A number that is counted up.
+    /// A number that is incremented.
     DynamicId "dynamic_id";
     /// Call-ID of the call.
     CallId "call_id";
@@ -108,7 +108,7 @@ keywords! {
     CseqNumber "cseq";
     /// A number of this run.
     Pid "pid";
-    /// User part of whom is called.
+    /// User part of the callee.
     Service "service";
     /// Branch of the message's transaction.
     BranchOfStep "branch";
@@ -136,44 +136,44 @@ keywords! {
     UserId "userid";
     /// Date and time of day.
     Timestamp "timestamp";
-    /// The same in the form of the Date header field.
+    /// Date and time of day as in the Date header field.
     DateValue "date";
     /// Version of the tester.
     TesterVersion "sipp_version";
 }
 
-/// A keyword that cannot be read.
+/// Why a keyword cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptTemplateError {
-    /// A bracket is open.
-    #[error("[{0} does not end: expected ]; an [ that is no keyword is written \\x5B")]
+    /// A bracket is not closed.
+    #[error("[{0} does not end: expected ]; write \\x5B for a [ that starts no keyword")]
     Open(String),
     /// There is no such keyword.
-    #[error("there is no keyword [{0}]; a word of one's own is set with --key {0} VALUE")]
+    #[error("there is no keyword [{0}]; --key {0} VALUE defines one")]
     Unknown(String),
-    /// It is known, and not supported.
+    /// The keyword is known but not supported.
     #[error("the keyword [{0}] is not supported")]
     Unsupported(String),
     /// A field has no number.
-    #[error("expected a number in [{0}], as in [field0]")]
+    #[error("expected a number in [{0}], such as [field0]")]
     FieldNumber(String),
     /// `file` has no name.
     #[error("expected name= in [{0}]")]
     FileName(String),
 }
 
-/// What keywords may refer to.
+/// The names that keywords may refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptWords<'a> {
-    /// Words of the user's own, from `--key`.
+    /// Additional keywords of the user, from `--key`.
     pub keys: &'a [(String, String)],
 }
 
 impl ScriptTemplate {
-    /// Reads a text with keywords. `\xHH` is the character of that code. Variables are added to the table.
+    /// Reads a text with keywords. `\xHH` is the character with that code. Variables are added to the table.
     ///
     /// # Errors
-    /// A keyword is unknown or not written rightly.
+    /// If a keyword is unknown or malformed.
     pub fn parse(
         text: &str,
         words: ScriptWords<'_>,
@@ -196,7 +196,7 @@ impl ScriptTemplate {
                 continue;
             }
             let inside = &rest[1..];
-            // A bracket that another follows before it ends is no keyword.
+            // A bracket that is followed by another before it is closed is literal.
             let (end, another) = (unquoted(inside, ']'), unquoted(inside, '['));
             match (end, another) {
                 (Some(end), Some(another)) if another < end => {
@@ -226,11 +226,11 @@ impl ScriptTemplate {
         }
     }
 
-    /// The text of it, in which variables have these names: read again, it is the same template.
+    /// The text of the template, with these names of variables. Reading it gives the same template.
     pub fn to_text(&self, name_of: &dyn Fn(VariableId) -> String) -> String {
         let inner = |template: &Self| template.to_text(name_of);
         let of = |piece: &ScriptPiece| match piece {
-            // A bracket or backslash of a text is no keyword's.
+            // Brackets and backslashes of literals are escaped.
             ScriptPiece::Literal(text) => text.replace('\\', "\\x5C").replace('[', "\\x5B"),
             ScriptPiece::Keyword(keyword, offset) => {
                 let name =
@@ -279,7 +279,7 @@ impl ScriptTemplate {
     }
 }
 
-/// The character of `\xHH`, and its length in the text.
+/// The character of `\xHH`, and the length of the escape.
 fn hexadecimal(text: &str) -> Option<(char, usize)> {
     let digits = text.strip_prefix("\\x")?;
     let count = digits.chars().take(2).take_while(char::is_ascii_hexdigit).count();
@@ -287,7 +287,7 @@ fn hexadecimal(text: &str) -> Option<(char, usize)> {
     Some((char::from(code), 2 + count))
 }
 
-/// The place of a character that stands in no quotation.
+/// The position of a character outside quotation marks.
 fn unquoted(text: &str, wanted: char) -> Option<usize> {
     let mut is_quoted = false;
     text.char_indices().find_map(|(place, letter)| {
@@ -347,7 +347,7 @@ fn piece(
     Err(ScriptTemplateError::Unknown(keyword.to_owned()))
 }
 
-/// A keyword and the number behind its sign: `cseq+1`.
+/// A keyword and the signed number after it: `cseq+1`.
 fn with_offset(keyword: &str) -> (&str, i64) {
     let Some(place) = keyword.find(['+', '-']) else { return (keyword, 0) };
     let digits = &keyword[place + 1..];
@@ -356,7 +356,7 @@ fn with_offset(keyword: &str) -> (&str, i64) {
     number.map_or((keyword, 0), |offset| (&keyword[..place], offset))
 }
 
-/// The value behind a word such as `file=`, in quotation marks or up to the next space.
+/// The value after a word such as `file=`, in quotation marks or up to the next space.
 fn parameter(text: &str, name: &str) -> Option<String> {
     let is_word = |place: &usize| {
         let before = &text[..*place];
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(parse("a [call_id"), Err(ScriptTemplateError::Open("call_id".to_owned())));
         assert_eq!(parse("[fieldx]"), Err(ScriptTemplateError::FieldNumber("fieldx".to_owned())));
         assert_eq!(parse("[tdmmap]"), Err(ScriptTemplateError::Unsupported("tdmmap".to_owned())));
-        // A bracket within another is text.
+        // A bracket inside another is literal.
         assert_eq!(parse("[a [pid]").unwrap().len(), 2);
     }
 }

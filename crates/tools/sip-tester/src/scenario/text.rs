@@ -56,7 +56,7 @@ impl ScenarioDocument {
             line(&mut text, &format!("  invalid: {fault}"), width, 4);
         }
         if self.interrupted {
-            text.push_str("  interrupted: what had been measured until then\n");
+            text.push_str("  interrupted: the results so far\n");
         }
         if self.open > 0 {
             let open = counted(self.open, "call was", "calls were");
@@ -235,7 +235,7 @@ impl CallScript {
         let mut text = format!("{:?}: {steps}\n", self.name);
         for (step, number) in self.steps.iter().zip(1..) {
             let line = format!("{number:>4}  line {:<5} {}", step.line, step.words());
-            // Writing to a text does not fail.
+            // Writing to a string does not fail.
             let _ = writeln!(text, "{}", wrapped(&line, width, 18));
         }
         for ScenarioWarning { line, what } in warnings {

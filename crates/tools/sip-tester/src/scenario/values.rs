@@ -2,10 +2,10 @@
 
 use super::variables::{ScriptVariable, VariableId, VariableScope};
 
-/// What a variable holds.
+/// The value of a variable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ScriptValue {
-    /// Nothing yet.
+    /// Not set.
     #[default]
     Unset,
     /// A number.
@@ -17,18 +17,18 @@ pub enum ScriptValue {
 }
 
 impl ScriptValue {
-    /// Whether it counts as set: a test that is false does not.
+    /// Whether it counts as set: a false result of a test does not.
     pub const fn is_set(&self) -> bool {
         match self {
             Self::Unset => false,
-            // To SIPp the number 0 is no value.
+            // For SIPp, the number 0 is no value.
             Self::Number(number) => *number != 0.0,
             Self::Text(_) => true,
             Self::Truth(truth) => *truth,
         }
     }
 
-    /// As it stands in messages.
+    /// The value as written in messages.
     pub fn to_text(&self) -> String {
         match self {
             Self::Unset => String::new(),
@@ -39,7 +39,7 @@ impl ScriptValue {
         }
     }
 
-    /// As a number; 0 if it is none.
+    /// The value as a number; 0 if it is not one.
     pub fn to_number(&self) -> f64 {
         match self {
             Self::Unset => 0.0,
@@ -50,12 +50,12 @@ impl ScriptValue {
     }
 }
 
-/// The values that one call sees: those of its own, of its user and of the run, each at the place of its variable.
+/// The values that a call sees: its own, those of its user and those of the run, by the index of the variable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScriptValues(Vec<ScriptValue>);
 
 impl ScriptValues {
-    /// With room for all variables.
+    /// Room for all variables.
     pub fn new(variables: usize) -> Self {
         Self(vec![ScriptValue::Unset; variables])
     }
@@ -65,14 +65,14 @@ impl ScriptValues {
         self.0.get(variable.0).unwrap_or(&ScriptValue::Unset)
     }
 
-    /// Sets it.
+    /// Sets a variable.
     pub fn set(&mut self, variable: VariableId, value: ScriptValue) {
         if let Some(place) = self.0.get_mut(variable.0) {
             *place = value;
         }
     }
 
-    /// Takes over the values of one scope from others.
+    /// Copies the values of one scope from another set.
     pub fn take_scope<'a>(
         &mut self,
         others: &Self,

@@ -1,6 +1,6 @@
 //! Variables of a scenario.
 
-/// Place of a variable in its table.
+/// Index of a variable in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VariableId(pub usize);
 
@@ -23,7 +23,7 @@ pub struct ScriptVariable {
     pub name: String,
     /// How long it keeps its value.
     pub scope: VariableScope,
-    /// How often the scenario names it.
+    /// Number of uses in the scenario.
     pub uses: usize,
 }
 
@@ -32,14 +32,14 @@ pub struct ScriptVariable {
 pub struct VariableTable(Vec<ScriptVariable>);
 
 impl VariableTable {
-    /// The variable with this name. It is added if it is not known, and counted as used.
+    /// The variable with this name, counted as used. It is added if unknown.
     pub fn used(&mut self, name: &str) -> VariableId {
         let id = self.declared(name, VariableScope::Call);
         self.0[id.0].uses += 1;
         id
     }
 
-    /// The same without a use. A variable that is known keeps its scope.
+    /// The same without counting a use. A known variable keeps its scope.
     pub fn declared(&mut self, name: &str, scope: VariableScope) -> VariableId {
         let name = name.trim();
         let place = self.0.iter().position(|variable| variable.name == name).unwrap_or_else(|| {
@@ -49,12 +49,12 @@ impl VariableTable {
         VariableId(place)
     }
 
-    /// The variable with this name, if it is known.
+    /// The variable with this name, if known.
     pub fn find(&self, name: &str) -> Option<VariableId> {
         self.0.iter().position(|variable| variable.name == name.trim()).map(VariableId)
     }
 
-    /// All of them.
+    /// All variables.
     pub fn iter(&self) -> impl Iterator<Item = &ScriptVariable> {
         self.0.iter()
     }

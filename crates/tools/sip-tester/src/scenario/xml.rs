@@ -1,9 +1,9 @@
-//! XML as SIPp 3.6 reads it. It takes more than XML allows; each such place is a warning.
+//! XML as SIPp 3.6 reads it. It accepts more than XML allows; each such place is a warning.
 
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Elements within each other at most.
+/// Deepest nesting of elements.
 const DEEPEST: usize = 64;
 
 /// An element.
@@ -13,9 +13,9 @@ pub struct LaxElement {
     pub name: String,
     /// The line of its start tag, from 1.
     pub line: usize,
-    /// In their order; of two with one name the first counts.
+    /// Its attributes in order; of two with one name, the first counts.
     pub attributes: Vec<LaxAttribute>,
-    /// Elements within it.
+    /// Its child elements.
     pub children: Vec<LaxElement>,
     /// Its first CDATA section.
     pub data: Option<LaxData>,
@@ -26,7 +26,7 @@ pub struct LaxElement {
 pub struct LaxAttribute {
     /// Its name.
     pub name: String,
-    /// Its value, without backslashes before quotation marks, and with entities as the characters they stand for.
+    /// Its value, with backslash escapes and entities decoded.
     pub value: String,
     /// Its line, from 1.
     pub line: usize,
@@ -35,28 +35,28 @@ pub struct LaxAttribute {
 /// A CDATA section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaxData {
-    /// What stands in it.
+    /// Its contents.
     pub text: String,
-    /// The line that it begins in, from 1.
+    /// Its first line, from 1.
     pub line: usize,
 }
 
-/// Something that is taken, although it should not be, or that means less than it seems to.
+/// A place that is accepted although it is wrong, or that has less effect than it seems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioWarning {
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// In words.
+    /// The warning, in words.
     pub what: String,
 }
 
-/// A file that cannot be read even so.
+/// Why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct LaxXmlError {
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// In words.
+    /// The error, in words.
     pub what: String,
 }
 
@@ -67,10 +67,10 @@ impl LaxElement {
     }
 }
 
-/// Reads a file: its outermost element, and the warnings in the order of their lines.
+/// Reads a file: its root element, and the warnings ordered by line.
 ///
 /// # Errors
-/// It does not begin as XML does, has no element, or a comment, tag or CDATA section does not end.
+/// If it does not begin with an XML declaration, has no element, or a comment, tag or CDATA section does not end.
 pub fn read_lax_xml(text: &str) -> Result<(LaxElement, Vec<ScenarioWarning>), LaxXmlError> {
     let mut reader = LaxReader { text, at: 0, known: Cell::new((0, 1)), warnings: Vec::new() };
     reader.prolog()?;
@@ -81,7 +81,7 @@ pub fn read_lax_xml(text: &str) -> Result<(LaxElement, Vec<ScenarioWarning>), La
                 root = Some(if is_empty { element } else { reader.inside(element, 0)? });
             }
             LaxMarkup::Start { element, .. } => {
-                let what = format!("<{}> stands behind the end of the scenario", element.name);
+                let what = format!("<{}> follows the end of the scenario", element.name);
                 return Err(LaxXmlError { line: element.line, what });
             }
             LaxMarkup::End { name, line } => reader.warn(line, format!("</{name}> ends nothing")),
@@ -104,7 +104,7 @@ struct LaxReader<'a> {
     text: &'a str,
     /// Byte offset.
     at: usize,
-    /// An offset, and its line.
+    /// An offset and its line.
     known: Cell<(usize, usize)>,
     warnings: Vec<ScenarioWarning>,
 }
@@ -119,7 +119,7 @@ impl<'a> LaxReader<'a> {
     }
 
     fn line_of(&self, at: usize) -> usize {
-        // Lines are counted on from the last place that was asked for.
+        // Lines are counted from the last known position.
         let (from, line) = if self.known.get().0 <= at { self.known.get() } else { (0, 1) };
         let line = line + self.text[from..at].matches('\n').count();
         self.known.set((at, line));
@@ -134,7 +134,7 @@ impl<'a> LaxReader<'a> {
         Err(LaxXmlError { line: self.line_of(at), what: what.into() })
     }
 
-    /// What follows up to `end`, which is passed.
+    /// The text up to `end`, which is skipped.
     fn until(&mut self, end: &str, what: &str) -> Result<&'a str, LaxXmlError> {
         let rest = self.rest();
         match rest.find(end) {
@@ -157,7 +157,7 @@ impl<'a> LaxReader<'a> {
         self.until("?>", "the XML declaration").map(drop)
     }
 
-    /// The next tag or CDATA section. Text between tags, comments, declarations and processing instructions are passed.
+    /// The next tag or CDATA section. Text between tags, comments, declarations and processing instructions are skipped.
     fn next_markup(&mut self) -> Result<Option<LaxMarkup>, LaxXmlError> {
         loop {
             let Some(place) = self.rest().find('<') else { return Ok(None) };
@@ -183,10 +183,10 @@ impl<'a> LaxReader<'a> {
         }
     }
 
-    /// What stands within an element, up to its end tag.
+    /// The contents of an element, up to its end tag.
     fn inside(&mut self, mut element: LaxElement, depth: usize) -> Result<LaxElement, LaxXmlError> {
         if depth > DEEPEST {
-            return self.error(self.at, format!("more than {DEEPEST} elements stand within each other"));
+            return self.error(self.at, format!("more than {DEEPEST} elements are nested"));
         }
         loop {
             match self.next_markup()? {
@@ -232,7 +232,7 @@ impl<'a> LaxReader<'a> {
         skipped > 0
     }
 
-    /// Nothing if another tag begins within it: the file is read up to there.
+    /// `None` if another tag begins within it: then the file is read up to there.
     fn start_tag(&mut self) -> Result<Option<LaxMarkup>, LaxXmlError> {
         let began = self.at;
         let mut element = LaxElement { line: self.line(), ..LaxElement::default() };
@@ -280,22 +280,22 @@ impl<'a> LaxReader<'a> {
         self.skip_white_space();
         let quote = match self.rest().chars().next() {
             Some(quote @ ('"' | '\'')) => quote,
-            _ => return self.error(self.at, format!("expected a value in quotation marks behind {name}=")),
+            _ => return self.error(self.at, format!("expected a value in quotation marks after {name}=")),
         };
         self.at += 1;
         let raw = self.raw_value(quote, &name)?;
         let value = self.unescaped(raw, &name);
         if element.attribute(&name).is_some() {
-            self.warn(line, format!("{name} stands in <{}> twice: the first counts", element.name));
+            self.warn(line, format!("<{}> has {name} twice: the first counts", element.name));
         } else if !has_space {
-            self.warn(line, format!("white space lacks before {name}, which SIPp therefore does not see"));
+            self.warn(line, format!("white space is missing before {name}, so SIPp ignores it"));
         } else {
             element.attributes.push(LaxAttribute { name, value, line });
         }
         Ok(())
     }
 
-    /// Where the value stands, up to the quotation mark that no backslash is before.
+    /// The position of the value, up to the quotation mark without a backslash.
     fn raw_value(&mut self, quote: char, name: &str) -> Result<Range<usize>, LaxXmlError> {
         let began = self.at;
         let mut letters = self.rest().char_indices();
@@ -332,7 +332,7 @@ impl<'a> LaxReader<'a> {
         value
     }
 
-    /// A backslash as SIPp reads it, and how many bytes that takes.
+    /// A backslash as SIPp reads it, and the number of bytes.
     fn escape(&mut self, rest: &str, line: usize, name: &str) -> (Option<char>, usize) {
         let taken = match rest[1..].chars().next() {
             Some('"') => '"',
@@ -434,6 +434,6 @@ mod tests {
             assert_eq!(read_lax_xml(text).unwrap_err().line, line, "{text:?}");
         }
         let deep = format!("<?xml?>{}", "<a>".repeat(1000));
-        assert!(read_lax_xml(&deep).unwrap_err().what.contains("within each other"));
+        assert!(read_lax_xml(&deep).unwrap_err().what.contains("nested"));
     }
 }

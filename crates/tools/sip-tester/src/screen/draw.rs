@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
 use super::state::ScreenState;
 use crate::load_text::{with_flag, words};
 
-/// Draws all of it. Nothing is said by its colour alone.
+/// Draws the whole screen. No information is in a colour alone.
 pub fn draw(frame: &mut Frame<'_>, state: &ScreenState) {
     let delays = u16::try_from(state.delays.len()).unwrap_or(u16::MAX).clamp(1, 8) + 3;
     let [head, rates, delayed, rest, tester, foot] = Layout::vertical([
@@ -37,10 +37,10 @@ pub fn draw(frame: &mut Frame<'_>, state: &ScreenState) {
     frame.render_widget(Paragraph::new(keys(state)).style(Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
-/// What the keys of a load do, in a line.
+/// The keys of a load, in a line.
 fn keys(state: &ScreenState) -> String {
     if state.is_search {
-        return "q: end the search with what is known".to_owned();
+        return "q: end the search with the results so far".to_owned();
     }
     let most = SPEEDS.1;
     format!(
@@ -49,11 +49,11 @@ fn keys(state: &ScreenState) -> String {
     )
 }
 
-/// What is tested, how far it is, and what was done to it.
+/// The target, the progress, and the interventions.
 fn heading(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let over = state.seconds.back().map_or(0, |second| second.second + 1);
     let state_of = match (state.is_ending, state.is_paused) {
-        (true, _) => "ENDING: open calls are waited for",
+        (true, _) => "ENDING: waiting for open calls",
         (_, true) => "PAUSED",
         _ if state.seconds.is_empty() => "starting",
         _ => "running",
@@ -69,7 +69,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     frame.render_widget(Line::from(spans), area);
 }
 
-/// Per second: a curve each, over one scale.
+/// Values per second: a curve each, on one scale.
 fn curves(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     type Value = fn(&SecondRow) -> f64;
     let all: [(&str, Value, Color); 4] = [
@@ -93,17 +93,17 @@ fn curves(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
         let [label, curve] = Layout::horizontal([Constraint::Length(LABEL), Constraint::Min(1)]).areas(*row);
         let now = seconds.last().map_or(0.0, |second| of(second));
         frame.render_widget(Paragraph::new(format!("{name:<10}{:>9}/s", plain(round(now)))), label);
-        // In hundredths, for a rate may be below one.
+        // In hundredths, since a rate may be below one.
         let data = seconds.iter().map(|second| (of(second) * 100.0).round() as u64);
         let sparkline = Sparkline::default().data(data).max((most * 100.0).ceil() as u64);
         frame.render_widget(sparkline.style(Style::new().fg(*color)), curve);
     }
 }
 
-/// The width of the names and values before the curves.
+/// Width of the names and values before the curves.
 const LABEL: u16 = 23;
 
-/// To a tenth.
+/// Rounds to a tenth.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
@@ -147,7 +147,7 @@ fn threshold(row: &ThresholdRow) -> String {
     format!("{statistic}{}, bound {}: {verdict}", words(row.was), words(row.bound))
 }
 
-/// What is not as it should be stands out.
+/// The style that highlights a fault.
 fn lit(is_well: bool) -> Style {
     if is_well { Style::new() } else { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) }
 }
@@ -169,7 +169,7 @@ fn search_steps(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// The tester's own health.
+/// The state of the tester itself.
 fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let last = state.seconds.back();
     let cpu = last.map_or(0.0, |second| second.tester_cpu) / f64::from(state.threads.max(1));
@@ -185,8 +185,8 @@ fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let health = match &state.fault {
         None => Line::from("the tester is not the limit"),
         Some((second, why)) => {
-            let said = format!("INVALID in {} seconds; in second {second}: {why}", state.faulty);
-            Line::styled(said, lit(false))
+            let fault = format!("INVALID in {} seconds; in second {second}: {why}", state.faulty);
+            Line::styled(fault, lit(false))
         }
     };
     let text = Paragraph::new(vec![Line::from(own), health]).wrap(Wrap { trim: true });
@@ -301,7 +301,7 @@ mod tests {
         insta::assert_snapshot!(drawn(&state, (150, 34)));
     }
 
-    /// Whatever the terminal's size: nothing of it panics.
+    /// No size of the terminal causes a panic.
     #[test]
     fn any_size_will_do() {
         let states = [state(), ScreenState::default(), ScreenState { is_search: true, ..state() }];

@@ -1,4 +1,4 @@
-//! The live screen of a load or a search: what it shows is a state, drawn by a pure function; keys change both.
+//! The live screen of a load or a search: a state that a pure function draws and keys change.
 
 mod draw;
 mod state;
@@ -15,10 +15,10 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 pub use state::{KeyAction, ScreenState};
 
-/// How long a key, or a second that is over, waits at most until it is seen.
+/// The longest delay of a key, or of a finished second.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A screen while something goes on. It is closed when it is dropped.
+/// A screen during a load or a search. It is closed when dropped.
 pub struct Screen {
     shared: Arc<SharedScreen>,
     thread: Option<JoinHandle<()>>,
@@ -27,28 +27,28 @@ pub struct Screen {
 /// State that is shared between the screen's thread and its users.
 struct SharedScreen {
     state: Mutex<ScreenState>,
-    /// There is something to draw.
+    /// Whether something needs to be drawn.
     is_changed: AtomicBool,
     is_over: AtomicBool,
 }
 
-/// What keys may do.
+/// The effects of keys.
 #[derive(Clone)]
-pub struct Hand {
-    /// Ends what goes on at once.
+pub struct KeyEffects {
+    /// Ends the load or the search at once.
     pub stop: Arc<AtomicBool>,
-    /// Changes it; without it a key that asks for the end ends it at once.
+    /// Changes the load; without it, the key for the end stops it at once.
     pub control: Option<Arc<Control>>,
-    /// Ends the program. Called if the end is asked for twice; the terminal is restored before.
+    /// Ends the program. Called if the end is requested twice; the terminal is restored before.
     pub abort: fn() -> !,
 }
 
 impl Screen {
-    /// Opens the screen; `None` if stderr is no terminal that can be one.
+    /// Opens the screen; `None` if stderr is not a suitable terminal.
     ///
     /// # Errors
-    /// If the terminal refuses, or the system starts no thread.
-    pub fn open(state: ScreenState, hand: Hand) -> io::Result<Option<Self>> {
+    /// If the terminal refuses, or the system cannot start a thread.
+    pub fn open(state: ScreenState, effects: KeyEffects) -> io::Result<Option<Self>> {
         if !terminal::can_be_screen() {
             return Ok(None);
         }
@@ -63,17 +63,17 @@ impl Screen {
             while !own.is_over.load(Ordering::Relaxed) && terminal::is_screen() {
                 if own.is_changed.swap(false, Ordering::Relaxed) {
                     let state = own.state().clone();
-                    // A terminal that is gone shows nothing.
+                    // If the terminal is gone, nothing can be shown.
                     let _ = screen.terminal.draw(|frame| draw::draw(frame, &state));
                 }
-                own.take_keys(&hand);
+                own.take_keys(&effects);
             }
         };
         let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(work)?;
         Ok(Some(Self { shared, thread: Some(thread) }))
     }
 
-    /// Changes what it shows.
+    /// Changes the state.
     pub fn show(&self, change: impl FnOnce(&mut ScreenState)) {
         change(&mut self.shared.state());
         self.shared.is_changed.store(true, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // If it panicked, the terminal was restored and the panic told of.
+            // If it panicked, the terminal was restored and the panic printed.
             let _ = thread.join();
         }
     }
@@ -95,12 +95,12 @@ impl SharedScreen {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a key for a while, and does what it asks for.
-    fn take_keys(&self, hand: &Hand) {
+    /// Waits for a key for a while, and carries out its action.
+    fn take_keys(&self, effects: &KeyEffects) {
         match event::poll(LOOK) {
             Ok(true) => {}
             Ok(false) => return,
-            // Nothing can be read there any more: signals are left.
+            // No more keys can be read; signals still work.
             Err(_) => return std::thread::sleep(LOOK),
         }
         let Ok(event) = event::read() else { return };
@@ -111,19 +111,19 @@ impl SharedScreen {
         }
         let action = self.state().key(key);
         if let Some(action) = action {
-            hand.do_it(action);
+            effects.do_it(action);
         }
     }
 }
 
-impl Hand {
+impl KeyEffects {
     fn do_it(&self, action: KeyAction) {
         match (action, &self.control) {
             (KeyAction::Speed(factor), Some(control)) => control.speed(factor),
             (KeyAction::Enough, Some(control)) => control.enough(),
             (KeyAction::Speed(_), None) => {}
             (KeyAction::Enough | KeyAction::Interrupt, _) => {
-                // As with signals: who asks twice waits for nothing.
+                // As with signals: the second request takes effect at once.
                 if self.stop.swap(true, Ordering::Relaxed) {
                     terminal::restore();
                     (self.abort)();

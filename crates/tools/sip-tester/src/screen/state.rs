@@ -1,4 +1,4 @@
-//! What the screen shows, and what keys do to it.
+//! The state of the screen, and the effects of keys on it.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use netrig_sip::load::Pace;
 use netrig_sip_net::load::{DelayRow, FailureRow, LoadOrder, SPEEDS, SecondRow, SoFar, ThresholdRow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Seconds that are kept for the curves: more than any terminal is wide.
+/// Seconds kept for the curves: more than the width of any terminal.
 const KEPT: usize = 600;
 
-/// Steps of a search that are kept.
+/// Kept steps of a search.
 const STEPS: usize = 100;
 
 /// Factor of the rate for one press of `+` or `-`.
@@ -37,15 +37,15 @@ pub struct ScreenState {
     pub is_ending: bool,
     /// The last seconds.
     pub seconds: VecDeque<SecondRow>,
-    /// Delays in all.
+    /// Delays since the start.
     pub delays: Vec<DelayRow>,
-    /// The thresholds, as they are kept so far.
+    /// The thresholds, with the results so far.
     pub thresholds: Vec<ThresholdRow>,
-    /// Failures in all, the most frequent first.
+    /// Failures since the start, the most frequent first.
     pub failures: Vec<FailureRow>,
-    /// 99th percentile of the lateness of starts, in all.
+    /// 99th percentile of the lateness of starts, since the start.
     pub late: Duration,
-    /// Datagrams for which the tester had no room, in all.
+    /// Datagrams for which the tester had no room, since the start.
     pub dropped: u64,
     /// The last fault of the tester, with its second.
     pub fault: Option<(u64, String)>,
@@ -67,7 +67,7 @@ pub enum KeyAction {
 }
 
 impl ScreenState {
-    /// Before the first second of a load.
+    /// The state before the first second of a load.
     pub fn of(title: String, order: &LoadOrder) -> Self {
         Self {
             title,
@@ -79,14 +79,14 @@ impl ScreenState {
         }
     }
 
-    /// A step of a search begins.
+    /// A step of a search starts.
     pub fn begin_step(&mut self, title: String, order: &LoadOrder) {
         let steps = std::mem::take(&mut self.steps);
         let is_ending = self.is_ending;
         *self = Self { is_search: true, is_ending, steps, ..Self::of(title, order) };
     }
 
-    /// A step of a search is over.
+    /// A step of a search has ended.
     pub fn end_step(&mut self, line: String) {
         self.steps.push_front(line);
         self.steps.truncate(STEPS);
@@ -110,7 +110,7 @@ impl ScreenState {
         }
     }
 
-    /// What a key asks for, with what the screen shows of it at once.
+    /// The action that a key requests. The state changes at once.
     pub fn key(&mut self, key: KeyEvent) -> Option<KeyAction> {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -119,7 +119,7 @@ impl ScreenState {
                 let is_first = !std::mem::replace(&mut self.is_ending, true);
                 is_first.then_some(KeyAction::Enough)
             }
-            // The rates of a search are decided by what was seen.
+            // A search selects its rates itself.
             _ if self.is_search || self.is_ending => None,
             KeyCode::Char('p' | ' ') => {
                 self.is_paused = !self.is_paused;
@@ -133,10 +133,10 @@ impl ScreenState {
         }
     }
 
-    /// A pause lasts until it is ended: what is changed in it holds then.
+    /// A pause continues; a changed rate takes effect after it.
     fn change(&mut self, by: f64) -> Option<KeyAction> {
         let (least, most) = SPEEDS;
-        // To a hundredth, so that as many steps down lead back where as many led up.
+        // Rounded to a hundredth, so that steps down reverse steps up.
         let wanted = (self.factor * by * 100.0).round() / 100.0;
         self.factor = wanted.clamp(least, most);
         (!self.is_paused).then(|| self.speed())
@@ -166,12 +166,12 @@ mod tests {
             press(&mut state, &[Up, Char('+'), Down, Char('-'), PageUp]),
             speeds(&[1.1, 1.21, 1.1, 1.0, 2.0])
         );
-        // In a pause the pace is chosen for afterwards.
+        // A rate that is changed during a pause takes effect after it.
         assert_eq!(
             press(&mut state, &[Char(' '), Char('+'), Char('p')]),
             [Some(KeyAction::Speed(0.0)), None, Some(KeyAction::Speed(2.2))]
         );
-        // Open calls are waited for once.
+        // The first press waits for open calls.
         assert_eq!(
             press(&mut state, &[Char('q'), Esc, Up, Char('x')]),
             [Some(KeyAction::Enough), None, None, None]

@@ -1,4 +1,4 @@
-//! The terminal as a screen of its own, and as it was before.
+//! Switches the terminal to a screen, and back.
 
 use std::io::{IsTerminal, Stderr, stderr, stdin};
 use std::sync::Once;
@@ -15,7 +15,7 @@ use ratatui::crossterm::terminal::{
 /// Whether the terminal is a screen now.
 static IS_SCREEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether stderr is a terminal that can be a screen, with somebody at its keys.
+/// Whether stderr is a suitable terminal and stdin can deliver keys.
 pub fn can_be_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
     stderr().is_terminal() && stdin().is_terminal() && !is_dumb
@@ -23,17 +23,17 @@ pub fn can_be_screen() -> bool {
 
 /// The terminal as a screen, until it is dropped, the program panics, or [`restore`] is called.
 pub struct Screen {
-    /// What is drawn on.
+    /// The terminal.
     pub terminal: Terminal<CrosstermBackend<Stderr>>,
 }
 
 impl Screen {
-    /// Takes the terminal of stderr.
+    /// Takes over the terminal of stderr.
     pub fn open() -> std::io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
-            // What a panic says is to be read.
+            // The message of a panic must be readable.
             std::panic::set_hook(Box::new(move |panic| {
                 restore();
                 before(panic);
@@ -53,15 +53,15 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the terminal is still a screen: somebody may have restored it.
+/// Whether the terminal is still a screen: it may have been restored.
 pub fn is_screen() -> bool {
     IS_SCREEN.load(Ordering::Relaxed)
 }
 
-/// Makes the terminal what it was before, if it is a screen. Whoever ends the program at once calls it first.
+/// Restores the terminal if it is a screen. Code that ends the program at once calls it first.
 pub fn restore() {
     if IS_SCREEN.swap(false, Ordering::Relaxed) {
-        // A terminal that is gone needs nothing.
+        // If the terminal is gone, nothing can be restored.
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
     }

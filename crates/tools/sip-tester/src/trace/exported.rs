@@ -1,5 +1,5 @@
-//! Messages that Wireshark has exported: options with the protocol and both ends, then the message (Wireshark's `exported_pdu.h`). A
-//! message of a connection stands so in a capture of which the segments, or the keys of TLS, are not known.
+//! Exported PDUs of Wireshark: options with the protocol and both ends, then the message (Wireshark's `exported_pdu.h`). A
+//! capture contains them for connections whose segments, or TLS keys, are not known.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,10 +14,10 @@ const PORTS: [u16; 2] = [25, 26];
 const TCP: u32 = 2;
 const UDP: u32 = 3;
 
-/// Bytes in front of the message at most.
+/// The most bytes before the message.
 const HEADING: usize = 96;
 
-/// A message with its sender and its receiver. Over TLS it stands as one of TCP: only the text within is known.
+/// A message with its sender and its receiver. Over TLS it is exported as TCP, since only the decrypted text is known.
 pub fn export([from, to]: [SocketAddr; 2], message: &[u8]) -> Vec<u8> {
     let mut packet = Vec::with_capacity(HEADING + message.len());
     let mut option = |tag: u16, value: &[u8]| {
@@ -42,7 +42,7 @@ pub fn export([from, to]: [SocketAddr; 2], message: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The sender, the receiver, what carried it, and the message. `None` if one is missing.
+/// The sender, the receiver, the transport and the message. `None` if one is missing.
 pub fn exported(packet: &[u8]) -> Option<([SocketAddr; 2], Transport, &[u8])> {
     let (mut addresses, mut ports, mut transport) = ([None; 2], [None; 2], Transport::Tcp);
     let mut rest = packet;

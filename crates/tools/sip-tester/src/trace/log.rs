@@ -16,38 +16,38 @@ pub const LOG_HEADING: &str = "# netrig SIP message log, version 1\n";
 /// A SIP message on its way from one address to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedMessage {
-    /// When it was seen, ns since 1970.
+    /// Capture time, ns since 1970.
     pub at_ns: u64,
     /// The sender.
     pub from: SocketAddr,
     /// The receiver.
     pub to: SocketAddr,
-    /// What carried it.
+    /// Its transport.
     pub transport: Transport,
-    /// The whole message as it was on the wire.
+    /// The whole message as on the wire.
     pub bytes: Bytes,
 }
 
 /// Why a log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// An entry does not begin as it should.
+    /// An entry does not begin as expected.
     #[error(
         "line {line}: expected a time in seconds, \"sent\" or \"received\", a transport, two addresses with \"->\" between them, and a \
          length such as \"412 B\""
     )]
     Heading {
-        /// In the file, from 1.
+        /// Line in the file, from 1.
         line: usize,
     },
     /// The file ends within a message.
     #[error("line {line}: the message has {found} of its {length} bytes")]
     Short {
-        /// Of the entry's first line.
+        /// Line of the entry's heading.
         line: usize,
-        /// Bytes that are there.
+        /// Available bytes.
         found: usize,
-        /// Bytes that the entry announces.
+        /// Announced bytes.
         length: usize,
     },
 }
@@ -73,13 +73,13 @@ impl LogDirection {
 /// Writes one entry.
 ///
 /// # Errors
-/// As `out` does.
+/// Those of `out`.
 pub fn write_entry(out: &mut impl Write, direction: LogDirection, message: &TracedMessage) -> io::Result<()> {
     let TracedMessage { at_ns, from, to, transport, bytes } = message;
     let mut heading = String::new();
     let (seconds, nanos) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
     let name = transport.name();
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let _ = writeln!(
         heading,
         "{seconds}.{nanos:09} {} {name} {from} -> {to} {} B",
@@ -91,10 +91,10 @@ pub fn write_entry(out: &mut impl Write, direction: LogDirection, message: &Trac
     out.write_all(b"\n\n")
 }
 
-/// All entries of a log, and where it breaks off, as it does when the disk was full.
+/// All entries of a log, and where it breaks off, for example because the disk was full.
 ///
 /// # Errors
-/// An entry within the file does not begin as it should.
+/// If an entry within the file does not begin as expected.
 pub(super) fn read(file: &[u8]) -> Result<(Vec<TracedMessage>, Option<LogError>), LogError> {
     let mut messages = Vec::new();
     let mut at = LOG_HEADING.len();

@@ -1,4 +1,4 @@
-//! SIP messages that were seen on the wire: read from captures (pcap, pcapng) and from message logs.
+//! SIP messages on the wire: read from captures (pcap, pcapng) and from message logs.
 
 mod exported;
 mod log;
@@ -23,9 +23,9 @@ use self::stream::{CapturedStream, Completed, is_start_line};
 /// All messages of a file, in the order of their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SipTrace {
-    /// In the order of their times.
+    /// The messages, ordered by time.
     pub messages: Vec<TracedMessage>,
-    /// Bytes of TCP streams with SIP in them that belong to no message: the capture lacks what was before them.
+    /// Bytes of TCP streams with SIP that belong to no message, because the capture lacks earlier bytes.
     pub skipped_bytes: u64,
     /// Why the file was not read to its end.
     pub broken_off: Option<TraceDamage>,
@@ -42,7 +42,7 @@ pub enum SipTraceError {
     Log(#[from] LogError),
 }
 
-/// Why a file of messages ends before its end.
+/// Why a trace ends early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceDamage {
     /// The capture is damaged.
@@ -69,10 +69,10 @@ impl SipTrace {
         broken.into_iter().chain(skipped).collect()
     }
 
-    /// Reads a capture or a message log. One that is broken off gives the messages before the damage.
+    /// Reads a capture or a message log. If it breaks off, the messages before the damage are returned.
     ///
     /// # Errors
-    /// The file is neither, or the log is damaged.
+    /// If the file is neither, or the log is damaged.
     pub fn read(file: &[u8]) -> Result<Self, SipTraceError> {
         let mut trace = if file.starts_with(LOG_HEADING.as_bytes()) {
             let (messages, broken_off) = log::read(file)?;
@@ -93,7 +93,7 @@ impl SipTrace {
 #[derive(Default)]
 struct CaptureReader {
     reassembly: Reassembly,
-    /// By sender and receiver.
+    /// Streams by sender and receiver.
     streams: BTreeMap<(SocketAddr, SocketAddr), CapturedStream>,
     messages: Vec<TracedMessage>,
 }
@@ -139,7 +139,7 @@ impl CaptureReader {
     }
 }
 
-/// The payload of the UDP datagram in an IP packet that is no fragment.
+/// The payload of the UDP datagram in an unfragmented IP packet.
 pub(crate) fn datagram_payload(ip: &[u8]) -> Option<Vec<u8>> {
     match Reassembly::default().push(ip)?.carried {
         CapturedPayload::Datagram(bytes) => Some(bytes),
@@ -151,8 +151,8 @@ fn over_tcp((from, to): (SocketAddr, SocketAddr), (at_ns, bytes): Completed) -> 
     TracedMessage { at_ns, from, to, transport: Transport::Tcp, bytes }
 }
 
-/// The messages of a captured datagram. On the host that has sent them with `UDP_SEGMENT` several are captured as one datagram: a message
-/// begins behind the body of the one before.
+/// The messages of a captured datagram. On the sending host, `UDP_SEGMENT` makes several messages one captured datagram: a
+/// message begins after the body of the previous one.
 fn segments(mut datagram: Bytes) -> Vec<Bytes> {
     let mut messages = Vec::new();
     while is_message(&datagram) {
@@ -255,7 +255,7 @@ mod tests {
         let [first, second] = [request(1, "body"), request(2, "")];
         let whole = [&first[..], &second, &first].concat();
         assert_eq!(segments(whole.into()), [first.clone(), second.clone(), first.clone()]);
-        // What follows a body otherwise is discarded by a receiver (RFC 3261 section 18.3), and shown with the message.
+        // A receiver discards other bytes after a body (RFC 3261 section 18.3); they are shown with the message.
         let padded = [&first[..], b"\r\n"].concat();
         assert_eq!(segments(padded.clone().into()), [padded]);
         assert_eq!(segments(Bytes::from_static(b"no SIP")), [] as [Bytes; 0]);
@@ -303,17 +303,17 @@ mod tests {
         let trace = read(&[syn.clone(), of(30, 60), of(0, 30), of(20, 60), of(60, end), of(60, end)]);
         assert_eq!((texts(&trace), trace.skipped_bytes), (vec![first.clone(), second.clone()], 0));
         assert!(trace.messages.iter().all(|message| message.transport == Transport::Tcp));
-        // A capture that begins within a message has those behind it.
+        // A capture that begins within a message contains the later ones.
         let trace = read(&[of(30, 60), of(60, end)]);
         assert_eq!((texts(&trace), trace.skipped_bytes), (vec![second.clone()], first.len() as u64 - 30));
-        // One that lacks bytes goes on behind them once the connection or the capture has ended.
+        // If bytes are missing, reading resumes after them once the connection or the capture has ended.
         let fin =
             ip(TCP, ends(), &tcp(ends(), 0xFFFF_FFF0_u32.wrapping_add(end as u32), ACK | 1, b""), (0, false));
         let lacking = [syn, of(0, 30), of(first.len(), end), fin];
         for packets in [&lacking[..], &lacking[..3]] {
             let trace = read(packets);
             assert_eq!((texts(&trace), trace.skipped_bytes), (vec![second.clone()], first.len() as u64));
-            assert_eq!(trace.messages[0].at_ns, 2_000_000, "when its segment was seen");
+            assert_eq!(trace.messages[0].at_ns, 2_000_000, "when its segment was captured");
         }
     }
 
@@ -351,7 +351,7 @@ mod tests {
             write_entry(&mut file, LogDirection::Sent, message).unwrap();
         }
         assert_eq!(SipTrace::read(&file).unwrap().messages, messages);
-        // A message that is not whole, and a heading that is not.
+        // An incomplete message, and an incomplete heading.
         for (bytes, words) in
             [(10, "line 13: the message has "), (file.len() - heading_ends, "line 13: expected a time")]
         {

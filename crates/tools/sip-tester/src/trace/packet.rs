@@ -1,4 +1,4 @@
-//! IP packets and their transport payload, as far as a SIP trace needs them.
+//! IP packets and their transport payload, as a SIP trace needs them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
 
-/// Incomplete datagrams that are kept. If one more begins, the oldest is dropped.
+/// The most incomplete datagrams. If another one starts, the oldest is dropped.
 const MOST_INCOMPLETE: usize = 64;
 
 /// The payload of one datagram or segment.
@@ -24,7 +24,7 @@ pub struct Payload {
     pub carried: CapturedPayload,
 }
 
-/// What carries a payload.
+/// A payload by its transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CapturedPayload {
     /// UDP.
@@ -36,7 +36,7 @@ pub enum CapturedPayload {
 /// A TCP segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedSegment {
-    /// Sequence number of the first byte of `data`; of the SYN, if it is one.
+    /// Sequence number of the first byte of `data`, or of the SYN.
     pub sequence: u32,
     pub is_syn: bool,
     /// FIN or RST.
@@ -44,11 +44,11 @@ pub struct CapturedSegment {
     pub data: Vec<u8>,
 }
 
-/// Reads IP packets, and reassembles those that were fragmented.
+/// Reads IP packets, and reassembles fragments.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     incomplete: BTreeMap<FragmentKey, Incomplete>,
-    /// Counts the datagrams that began, so that the oldest is known.
+    /// Number of started datagrams, to find the oldest.
     begun: u64,
 }
 
@@ -60,11 +60,11 @@ struct FragmentKey {
     protocol: u8,
 }
 
-/// A datagram of which fragments are missing.
+/// A datagram with missing fragments.
 #[derive(Debug, Default)]
 struct Incomplete {
     number: u64,
-    /// By their offset, bytes.
+    /// Fragments by offset, bytes.
     pieces: BTreeMap<usize, Vec<u8>>,
     /// Known once the last fragment was captured.
     length: Option<usize>,
@@ -114,7 +114,7 @@ impl Reassembly {
             if *offset > whole.len() {
                 return None;
             }
-            // Fragments may overlap (RFC 791 section 3.2): what came first stays.
+            // Fragments may overlap (RFC 791 section 3.2): the earlier bytes stay.
             let new = piece.get(whole.len() - offset..).unwrap_or_default();
             whole.extend_from_slice(new);
         }

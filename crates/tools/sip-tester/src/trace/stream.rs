@@ -7,25 +7,25 @@ use netrig_sip::{Framed, Framer};
 
 use super::packet::CapturedSegment;
 
-/// Longest message that is read from a stream, bytes.
+/// Longest message in a stream, bytes.
 const LONGEST: usize = 16 << 20;
 
-/// Bytes behind a gap that are kept for one stream. If there are more, the missing ones are given up.
+/// Most bytes after a gap that are kept for one stream. If there are more, the missing ones count as lost.
 const MOST_AHEAD: usize = 1 << 20;
 
 /// One direction of a TCP connection.
 #[derive(Debug)]
 pub struct CapturedStream {
-    /// Sequence number of the next byte, once the first segment was seen.
+    /// Sequence number of the next byte, once the first segment was captured.
     next: Option<u32>,
-    /// Segments beyond a gap, by their distance from the first sequence number of the stream, with the time at which they were seen.
+    /// Segments after a gap, by their distance from the stream's first sequence number, with their capture times.
     ahead: BTreeMap<u64, (u64, Vec<u8>)>,
     /// Distance of `next` from the first sequence number.
     read: u64,
     framer: Framer,
-    /// The beginning of a message is looked for: the capture began within one, or bytes are missing.
+    /// Whether the start of a message is searched, because the capture began within one or bytes are missing.
     is_lost: bool,
-    /// Bytes that the capture lacks or that are no SIP.
+    /// Bytes that the capture lacks or that are not SIP.
     pub skipped: u64,
 }
 
@@ -42,7 +42,7 @@ impl Default for CapturedStream {
     }
 }
 
-/// A message, and when the segment that completes it was seen, ns since 1970.
+/// A message, and the capture time of the segment that completes it, ns since 1970.
 pub type Completed = (u64, Bytes);
 
 impl CapturedStream {
@@ -58,7 +58,7 @@ impl CapturedStream {
             return Vec::new();
         }
         let next = *self.next.get_or_insert(segment.sequence);
-        // Within half of the sequence space: before it is old, behind it is new (RFC 9293 section 3.4).
+        // Within half of the sequence space: earlier is old, later is new (RFC 9293 section 3.4).
         let apart = i64::from(segment.sequence.wrapping_sub(next).cast_signed());
         let Some(place) = self.read.checked_add_signed(apart) else { return Vec::new() };
         if !segment.data.is_empty() {
@@ -71,12 +71,12 @@ impl CapturedStream {
         self.take(segment.ends || waiting > MOST_AHEAD)
     }
 
-    /// The messages behind gaps: nothing more will come.
+    /// The messages after gaps, at the end of the stream.
     pub fn finish(&mut self) -> Vec<Completed> {
         self.take(true)
     }
 
-    /// The messages that are complete, also those behind gaps if the missing bytes are given up.
+    /// The complete messages; those after gaps if the missing bytes count as lost.
     fn take(&mut self, gives_up: bool) -> Vec<Completed> {
         let mut found = Vec::new();
         while let Some(entry) = self.ahead.first_entry() {
@@ -88,7 +88,7 @@ impl CapturedStream {
             if gap > 0 {
                 self.lose(gap);
             }
-            // What was read before is repeated here.
+            // The bytes before this were already read.
             let known = usize::try_from(self.read - place).unwrap_or(usize::MAX);
             let new = data.get(known..).unwrap_or_default();
             self.advance(new.len() as u64);
@@ -101,11 +101,11 @@ impl CapturedStream {
 
     fn advance(&mut self, by: u64) {
         self.read += by;
-        // Truncation is what sequence numbers do.
+        // Sequence numbers wrap around.
         self.next = self.next.map(|next| next.wrapping_add(by as u32));
     }
 
-    /// The capture lacks so many bytes.
+    /// The capture lacks this number of bytes.
     fn lose(&mut self, bytes: u64) {
         self.skipped += bytes + self.framer.waiting() as u64;
         self.advance(bytes);
@@ -140,7 +140,7 @@ impl CapturedStream {
     }
 }
 
-/// Where a message begins: at a start line (RFC 3261 section 7). A body before it need not end with a line's end.
+/// Where a message begins: at a start line (RFC 3261 section 7). A preceding body need not end with a line end.
 fn beginning(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -164,7 +164,7 @@ fn start_within(line: &[u8]) -> Option<usize> {
     Some(word - method).filter(|at| is_start_line(&line[*at..]))
 }
 
-/// Whether a line is a start line by its form.
+/// Whether a line has the form of a start line.
 pub(super) fn is_start_line(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     let method = line.split(|byte| *byte == b' ').next().unwrap_or_default();

@@ -47,12 +47,12 @@ fn run_of(text: &str, local: &str, remote: &str) -> ScriptRun {
     ScriptRun::new(script, settings(local, remote), Seeds::new(1).stream("scenario"))
 }
 
-/// A call and what it shares.
+/// A call and its shared data.
 struct CallSide {
     run: ScriptRun,
     call: ScriptCall,
     local: SocketAddr,
-    /// What it did beside sending.
+    /// Its actions beside sending.
     did: Vec<ScriptOutput>,
 }
 
@@ -78,7 +78,7 @@ impl CallSide {
     }
 }
 
-/// Both sides until nothing more happens, over a line that takes 10 ms; the messages in their order.
+/// Both sides until nothing more happens, over a line with a delay of 10 ms; the messages in their order.
 fn exchange(caller: &mut CallSide, callee: &mut CallSide) -> Vec<String> {
     let mut now = Instant::ZERO;
     let mut wire: Vec<(Instant, bool, Bytes)> = Vec::new();
@@ -211,7 +211,7 @@ fn both_sides_of_a_call_succeed() {
     );
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Succeeded));
     assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded));
-    // The body is counted, the route set is turned round, and a line whose header field is absent is left out.
+    // The body is counted, the route set is reversed, and a line with an absent header field is left out.
     assert!(
         messages[0]
             .contains("Content-Length: 49\r\n\r\nv=0\r\nc=IN IP4 192.0.2.1\r\nm=audio 6000 RTP/AVP 0\r\n"),
@@ -236,7 +236,7 @@ fn both_sides_of_a_call_succeed() {
 fn a_request_is_sent_again_until_it_is_given_up() {
     let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
     let mut nobody = CallSide::new("<recv request=\"OPTIONS\"/>", CALLEE, CALLER);
-    // Nobody takes it: an ACK is what the other side never answers.
+    // No user agent processes it: the other side never answers an ACK.
     nobody.call.outcome = Some(ScriptOutcome::Succeeded);
     let messages = exchange(&mut caller, &mut nobody);
     assert_eq!(messages.len(), 7, "six times again: {:?}", first_lines(&messages));
@@ -262,7 +262,7 @@ fn a_message_that_no_step_awaits_fails_a_call() {
     );
 }
 
-/// A pause that a message breaks off goes on where it was, and ends when it would have.
+/// A pause that a message interrupts continues where it was, and ends at its original time.
 #[test]
 fn a_call_goes_back_to_the_pause_that_a_message_broke_off() {
     let answer = |line: &str| {
@@ -358,7 +358,7 @@ fn what_a_failed_call_has_begun_is_ended() {
     let routes = bye.find("two.example").zip(bye.find("one.example"));
     assert!(routes.is_some_and(|(two, one)| two < one), "{bye}");
 
-    // Who wants to see what the server makes of it leaves it.
+    // With this setting the session stays open, to observe the server.
     let mut caller = CallSide::new(&waiting, CALLER, CALLEE);
     caller.run.settings.ends_sessions = false;
     let mut callee = CallSide::new(ringing, CALLEE, CALLER);
@@ -497,14 +497,14 @@ fn response(line: &str, cseq: &str, other: &str) -> String {
 }
 
 impl CallSide {
-    /// A message comes; the first lines of what is sent.
+    /// A message arrives; returns the first lines of the sent messages.
     fn take(&mut self, milliseconds: u64, message: &str) -> Vec<String> {
         let now = Instant::ZERO + Duration::from_millis(milliseconds);
         self.call.receive(&mut self.run, (now, now), message.as_bytes(), self.local);
         self.said()
     }
 
-    /// First lines of what is sent, with CSeq.
+    /// First lines of the sent messages, with CSeq.
     fn said(&mut self) -> Vec<String> {
         let texts = self.sent().into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let line = |text: String| {
@@ -515,7 +515,7 @@ impl CallSide {
         texts.map(line).collect()
     }
 
-    /// Each moment at which it sends something by itself, ms, until it wants nothing more.
+    /// The times at which it sends a message by itself, ms, until it has nothing more to send.
     fn alone(&mut self) -> Vec<(u64, String)> {
         let mut sent = Vec::new();
         while let Some(due) = self.call.poll_timeout() {
@@ -535,7 +535,7 @@ const OPTIONAL: &str = "<recv response=\"100\" optional=\"true\"/>
 <label id=\"busy\"/>
 <nop/>";
 
-/// As SIPp does it: an optional message moves nothing, but where it has a label the call goes on there.
+/// As in SIPp: an optional message does not advance the scenario, but if it has a label the call continues there.
 #[test]
 fn optional_messages_come_in_any_order() {
     let mut side = CallSide::new(&format!("{INVITE}\n{OPTIONAL}"), CALLER, CALLEE);
@@ -548,7 +548,7 @@ fn optional_messages_come_in_any_order() {
     assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
 }
 
-/// Nothing else has to come: the message is the last.
+/// No other message has to arrive: the message is the last.
 #[test]
 fn an_optional_message_ends_a_wait_for_nothing_else() {
     let mut side = CallSide::new("<recv request=\"ACK\" optional=\"true\"/>", CALLEE, CALLER);
@@ -557,7 +557,7 @@ fn an_optional_message_ends_a_wait_for_nothing_else() {
     assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
 }
 
-/// RFC 3261 section 13.2.2.4: a 2xx that comes again is acknowledged again, whatever else stands in it.
+/// RFC 3261 section 13.2.2.4: a repeated 2xx is acknowledged again, with any other content.
 #[test]
 fn a_final_response_that_comes_again_is_acknowledged_again() {
     let mut side = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
@@ -569,7 +569,7 @@ fn a_final_response_that_comes_again_is_acknowledged_again() {
     assert_eq!(side.call.outcome, None);
 }
 
-/// What ends a failed call is sent as any request: until it is answered, or given up.
+/// The message that ends a failed call is sent as any request: until it is answered, or abandoned.
 #[test]
 fn what_ends_a_failed_call_is_repeated() {
     let busy = "<recv response=\"200\"/><pause milliseconds=\"100000\"/>";
@@ -577,7 +577,7 @@ fn what_ends_a_failed_call_is_repeated() {
     side.call.begin(&mut side.run, Instant::ZERO);
     side.said();
     side.take(10, &response("200 OK", "1 INVITE", ""));
-    // INFO is no part of it: the session stands, and is ended.
+    // INFO is no part of it: the session exists, and is ended.
     side.call.stop(&side.run, Instant::ZERO + Duration::from_millis(1000));
     assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (2 BYE)"]);
     assert_eq!(side.take(1100, &response("200 OK", "1 INVITE", "")), ["ACK (1 ACK)"]);
@@ -614,7 +614,7 @@ fn the_numbers_of_a_dialog_grow_to_its_end() {
     assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (6 BYE)"]);
 }
 
-/// Who has asked for a call gets a final response, also of one that is ended.
+/// A caller gets a final response, also for an ended call.
 #[test]
 fn a_call_that_is_ended_leaves_no_invite_without_a_response() {
     let invite = |method: &str| {
@@ -661,7 +661,7 @@ fn requests_are_given_up_after_64_first_pauses() {
     }
 }
 
-/// A label for what is not answered is gone to; one behind the last step ends a call that has failed.
+/// The call continues at a label for an unanswered message; one after the last step ends a call that has failed.
 #[test]
 fn what_takes_too_long_goes_where_the_scenario_says() {
     let start = INVITE.replace("<send ", "<send ontimeout=\"gone\" ");
@@ -685,7 +685,7 @@ fn what_takes_too_long_goes_where_the_scenario_says() {
     assert_eq!(side.call.outcome, Some(ScriptOutcome::Failed { step: 0, why: ScriptFailure::Timeout }));
 }
 
-/// What `lost` says is as if it were lost on the way, each time.
+/// `lost` drops the messages as if the network lost them, each time.
 #[test]
 fn what_is_lost_never_comes() {
     let mut side = CallSide::new("<recv request=\"INVITE\" lost=\"100\"/><nop/>", CALLEE, CALLER);
@@ -702,7 +702,7 @@ fn what_is_lost_never_comes() {
     assert_eq!(side.alone(), []);
 }
 
-/// A response time that nothing starts is from the call's beginning.
+/// A response time without a start begins with the call.
 #[test]
 fn response_times_begin_with_the_call() {
     let mut side =

@@ -28,7 +28,7 @@ fn json(document: &impl Serialize) -> serde_json::Result<String> {
 
 struct ListsInLine(PrettyFormatter<'static>);
 
-/// What is not here is written without any space.
+/// The other methods write no white space.
 impl Formatter for ListsInLine {
     fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { writer.write_all(b", ") }

@@ -11,13 +11,13 @@ use netrig_probe::{Gaps, PingOrder, ProbePlan, ping};
 use super::{CallOrder, PhaseOrder, SpeedCall, SpeedError};
 use crate::protocol::{Carrier, DataDirection};
 
-/// Echoes by which a round trip is found.
+/// Number of echoes for the round trip.
 const ECHOES: u32 = 5;
 
-/// After so long an echo or an opening has no answer.
+/// Time after which an echo or a connection attempt counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long data goes each way.
+/// How long data goes in each direction.
 const LASTS: Duration = Duration::from_secs(3);
 
 /// The results of a short test.
@@ -54,7 +54,7 @@ fn opening(server: SocketAddr) -> Result<Duration, String> {
     }
 }
 
-/// Some connections each way for a short time: the faster way is what the settings must be enough for.
+/// Loads some connections in each direction for a short time. The settings must be enough for the faster direction.
 ///
 /// # Errors
 /// If the server refuses, or the test is interrupted.
@@ -68,8 +68,8 @@ pub fn measure_quickly(order: CallOrder, cancel: &AtomicBool) -> Result<QuickMea
         if carriage.cut_short {
             return Err(SpeedError::Interrupted);
         }
-        let told = carriage.course(way).throughput();
-        fastest = told.map(|told| told.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
+        let throughput = carriage.course(way).throughput();
+        fastest = throughput.map(|found| found.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
     }
     let round_trip = call.round_trip();
     call.hang_up();

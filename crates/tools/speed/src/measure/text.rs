@@ -17,7 +17,7 @@ impl SpeedReport {
         line(&format!("speed to {}", self.server));
         if self.partial {
             let why = self.broken.as_deref().unwrap_or("interrupted");
-            line(&format!("  partial, of what had been measured until it ended before its time: {why}"));
+            line(&format!("  partial, the measurement ended early: {why}"));
         }
         let quiet =
             [("idle before", &self.idle, &self.idle_ways), ("idle after", &self.after, &self.after_ways)];
@@ -31,7 +31,7 @@ impl SpeedReport {
             line(&format!("  one way     unknown: {why}"));
         }
         if let Some(most) = self.held_to {
-            line(&format!("  server      lets a session have {} of payload each way", rate(most)));
+            line(&format!("  server      allows a session {} of payload each way", rate(most)));
         }
         for phase in &self.phases {
             line("");
@@ -53,7 +53,7 @@ impl SpeedReport {
     }
 }
 
-/// What carried a phase.
+/// What carried the load of a phase.
 fn by(phase: &PhaseReport) -> String {
     let both = if phase.carrier.way() == Some(DataDirection::Both) { " that carry both ways" } else { "" };
     let what = match &phase.carrier {
@@ -63,7 +63,7 @@ fn by(phase: &PhaseReport) -> String {
             format!("{} of SCTP over UDP", counted((*streams).into(), "association", "associations"))
         }
         Carrier::Udp { size, load: DatagramLoad::Told, .. } => {
-            return format!("what the line carries of datagrams of {size} B");
+            return format!("capacity of the line for datagrams of {size} B");
         }
         Carrier::Udp { size, .. } => format!("datagrams of {size} B"),
     };
@@ -74,7 +74,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     let mut lines = match (&phase.capacity, &phase.throughput) {
         (Some(capacity), _) => capacity_lines(capacity),
         (None, Some(throughput)) => throughput_lines(phase, throughput),
-        (None, None) => vec!["next to nothing arrived".to_owned()],
+        (None, None) => vec!["almost nothing arrived".to_owned()],
     };
     if let Some(measured) = &phase.connections {
         lines.extend(measured.sent_again.map(|share| format!("sent again  {}", measured_share(share))));
@@ -102,7 +102,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     let set = phase.receiver.datagrams.and_then(|received| received.clock_set_s);
     lines.extend(set.map(|set| {
         format!(
-            "clock       the receiver's was set, by up to {set:.3} s: the delays of that moment are left out"
+            "clock       the receiver's clock was set, by up to {set:.3} s: the delays of that moment are left out"
         )
     }));
     lines.extend(phase.added_delay.map(|measured| {
@@ -111,7 +111,7 @@ fn lines(phase: &PhaseReport) -> Vec<String> {
     }));
     lines.extend(phase.loaded.map(|measured| {
         let [p50, p95, p99] = [measured.p50_s, measured.p95_s, measured.p99_s].map(time);
-        format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of what carried")
+        format!("loaded      {p50} (p50), {p95} (p95), {p99} (p99): smoothed round trips of the loaded connections")
     }));
     lines.extend(phase.delays.as_ref().map(|measured| format!("round trip  {}", delays(measured))));
     lines.extend(one_way(phase.ways.as_ref()));
@@ -159,10 +159,10 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
         "capacity    unknown: too little arrived".to_owned()
     }];
     if capacity.by_hosts {
-        lines.push("hosts       one of them was the limit, and not the line".to_owned());
+        lines.push("hosts       one of them was the limit, not the line".to_owned());
     }
     if !capacity.complete {
-        lines.push("partial     the search did not come to its end".to_owned());
+        lines.push("partial     the search did not finish".to_owned());
     }
     if let (true, Some(beneath)) = (found.saturated, found.loss_beneath) {
         lines.push(format!(
@@ -218,7 +218,7 @@ fn responsiveness(measured: &Responsiveness) -> Vec<String> {
     )];
     let loaded = measured.loaded.as_ref().map_or_else(|| "undefined".to_owned(), median);
     lines.push(format!(
-        "            medians: TCP {}, TLS {}, answer {}; loaded {loaded}; {} of {} probes without end",
+        "            medians: TCP {}, TLS {}, answer {}; loaded {loaded}; {} of {} probes lost",
         median(&measured.connect),
         median(&measured.secure),
         median(&measured.answer),
@@ -234,7 +234,7 @@ fn too_short(measured: &TooShort) -> String {
         (0, Some(round_trip_s)) => {
             format!("a round trip under load took up to {}", time(round_trip_s))
         }
-        (some, _) => format!("no data was acknowledged of {some} of {} connections", measured.connections),
+        (some, _) => format!("no data was acknowledged on {some} of {} connections", measured.connections),
     };
     format!(
         "too short   in {} {why}: the result shows how connections begin, and not how they behave under load; take --time {}s",

@@ -167,17 +167,17 @@ impl ServerTally {
             }
         }
         if text.is_empty() {
-            text += "no measurement was made\n";
+            text += "no sessions\n";
         }
         for ((protocol, reason), count) in self.refusals() {
-            text += &format!("refused of {}: {count}; {reason}\n", protocol.name());
+            text += &format!("refused, {}: {count}; {reason}\n", protocol.name());
         }
         for (why, count) in self.failures() {
-            text += &format!("broken off: {count}; {why}\n");
+            text += &format!("aborted: {count}; {why}\n");
         }
         let strays = self.strays.load(Ordering::Relaxed);
         if strays > 0 {
-            text += &format!("datagrams of no session: {strays}\n");
+            text += &format!("datagrams without a session: {strays}\n");
         }
         text
     }

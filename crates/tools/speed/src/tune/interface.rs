@@ -141,8 +141,8 @@ fn discipline(read: &HostSettings, outlet: &EgressInterface) -> SettingFinding {
 }
 
 impl SettingFinding {
-    /// Another queue discipline is needed, by a command: a kernel that has none is not told to take it, and of one whose lists
-    /// nobody can read it is said that it may have none.
+    /// Another queue discipline is needed, with a command if the kernel has it. If the kernel's list cannot be read, the
+    /// finding says that the kernel may not have it.
     fn wants(self, read: &HostSettings, kind: &str, command: &dyn Fn(&str) -> String) -> Self {
         let known = read.disciplines.as_ref().map(|all| all.iter().any(|one| one == kind));
         let finding = self.needs(kind);

@@ -47,9 +47,9 @@ fn heading(tuning: &Tuning) -> String {
         || "rate not known: --rate, or --measure".to_owned(),
         |bits_per_s| {
             let source = match tuning.rate_from {
-                Some(RateFrom::Told) => "as told",
+                Some(RateFrom::Told) => "as given",
                 Some(RateFrom::Measured) => "as measured",
-                _ => "at most, which is the interface's own: --rate or --measure tells more",
+                _ => "at most, the rate of the interface; --rate or --measure gives a better value",
             };
             format!("rate {} {source}", rate(bits_per_s as f64))
         },

@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig probe transfer`, `voice` and `video`.
+//! The command line of `netrig probe transfer`, `voice` and `video`.
 
 use std::path::PathBuf;
 
@@ -22,22 +22,22 @@ const CODECS: &[Choice<VoiceCodec>] = &[
 pub struct Transfer {
     #[command(flatten)]
     pub target: Target,
-    /// How much: 10 MB over TCP, 952320 B by FTP if not given
+    /// Amount of data; default: 10 MB over TCP, 952320 B by FTP
     #[arg(long, value_name = "SIZE")]
     pub bytes: Option<Size>,
     /// Connections at the same time, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_CONNECTIONS)))]
     pub streams: u16,
-    /// Congestion control of the kernel: `reno`, `cubic`, `bbr`; its own choice if not given
+    /// Congestion control of the kernel: `reno`, `cubic`, `bbr`; default: the kernel's
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
     #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE)]
     pub dscp: Dscp,
-    /// What the path carries at most, in IP packets: RFC 6349's ratio of transfer times is one to that
+    /// Rate of the path in IP packets, to which RFC 6349's ratio of transfer times refers
     #[arg(long, value_name = "RATE", conflicts_with = "ftp")]
     pub bottleneck: Option<Rate>,
-    /// How often the kernel is asked about its connections
+    /// Time between two readings of the kernel's connection state
     #[arg(long, value_name = "TIME", default_value = "100ms", conflicts_with = "ftp")]
     pub sample_every: Duration,
     #[command(flatten)]
@@ -51,10 +51,10 @@ pub struct Transfer {
 /// A file by FTP.
 #[derive(Debug, Args)]
 pub struct Ftp {
-    /// A file by FTP, passive, with any server there (port 21)
+    /// Transfer a file by FTP, passive, with any server (port 21)
     #[arg(long, help_heading = "FTP (--ftp)", conflicts_with_all = ["streams", "key", "key_env"])]
     pub ftp: bool,
-    /// Whom to log in as
+    /// User to log in as
     #[arg(
         long,
         help_heading = "FTP (--ftp)",
@@ -63,13 +63,13 @@ pub struct Ftp {
         requires = "ftp"
     )]
     pub user: String,
-    /// A variable of the environment with the password
+    /// Environment variable with the password
     #[arg(long, help_heading = "FTP (--ftp)", value_name = "NAME", requires = "ftp")]
     pub password_env: Option<String>,
-    /// Fetch this file, in the place of one that is put there and deleted again
+    /// Fetch this file, instead of storing one and deleting it again
     #[arg(long, help_heading = "FTP (--ftp)", value_name = "NAME", requires = "ftp")]
     pub download: Option<String>,
-    /// The session is ended if it takes longer
+    /// Time after which the session is ended
     #[arg(long, help_heading = "FTP (--ftp)", value_name = "TIME", default_value = "300s")]
     pub patience: Duration,
 }
@@ -85,13 +85,13 @@ pub struct Voice {
     /// Speech in a packet
     #[arg(long, value_name = "TIME", default_value = "20ms")]
     pub packet: Duration,
-    /// Talk spurts and pauses of a conversation (ITU-T P.59) in the place of continuous speech
+    /// Talk spurts and pauses of a conversation (ITU-T P.59) instead of continuous speech
     #[arg(long)]
     pub spurts: bool,
-    /// How long the first packet waits in the play-out buffer; `adaptive` needs --spurts
+    /// Wait of the first packet in the play-out buffer; `adaptive` needs --spurts
     #[arg(long, value_name = "TIME|adaptive", default_value = "40ms")]
     pub playout: String,
-    /// How long the call lasts
+    /// Duration of the call
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub duration: Duration,
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
@@ -111,23 +111,22 @@ pub struct Voice {
 pub struct Video {
     #[command(flatten)]
     pub target: Target,
-    /// A clip of H.264 without pictures that are shown out of order (`ffmpeg -i IN -c:v libx264 -bf 0 -f h264 OUT`); netrig's
-    /// own if not given
+    /// An H.264 clip without reordered pictures (`ffmpeg -i IN -c:v libx264 -bf 0 -f h264 OUT`); default: netrig's own
     #[arg(long, value_name = "FILE")]
     pub clip: Option<PathBuf>,
     /// Pictures per second of that clip
     #[arg(long, value_name = "N", default_value_t = 25, requires = "clip")]
     pub frames: u32,
-    /// How long the first packet waits; what comes later beside its sending is lost
+    /// Wait of the first packet in the play-out buffer; packets that are later than this are lost
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub playout: Duration,
-    /// Code points, with commas between: the clip is sent with each of them at the same time
+    /// Code points, separated by commas: the clip is sent with each of them at the same time
     #[arg(long, value_name = "DSCP[,..]", value_delimiter = ',', default_value = "ef,be")]
     pub dscp: Vec<Dscp>,
-    /// Write a picture as it was sent and as each came, side by side (PNG)
+    /// Write one picture as sent and as each flow received it, side by side (PNG)
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
-    /// Which picture, from 0; the one that was damaged most if not given
+    /// Number of that picture, from 0; default: the most damaged one
     #[arg(long, value_name = "N", requires = "picture")]
     pub number: Option<usize>,
     #[command(flatten)]

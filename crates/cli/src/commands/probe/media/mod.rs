@@ -1,4 +1,4 @@
-//! Probes of a path by what its users do with it: `netrig probe transfer`, `voice` and `video`.
+//! Probes of a path by typical uses: `netrig probe transfer`, `voice` and `video`.
 
 pub mod arguments;
 mod transfer;
@@ -15,7 +15,7 @@ pub use transfer::transfer;
 pub use video::video;
 pub use voice::voice;
 
-/// The receiver that was named.
+/// Connects to the receiver of the target.
 fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
     Remote::connect(target.resolve(PORT)?, place.read()?.as_ref()).map_err(failure)
 }

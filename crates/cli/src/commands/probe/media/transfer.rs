@@ -15,7 +15,7 @@ use crate::interruption::until_interrupted;
 
 /// FTP's port (RFC 959).
 const FTP_PORT: u16 = 21;
-/// What TCP carries unless told.
+/// Amount of data over TCP if `--bytes` is not given.
 const TCP_BYTES: u64 = 10_000_000;
 
 pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
@@ -34,7 +34,7 @@ pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
 fn by_ftp(arguments: &Transfer, options: TcpOptions) -> Result<FtpReport, Failure> {
     let password = match &arguments.ftp.password_env {
         Some(name) => password(name)?,
-        // RFC 1635: anonymous users give an address of theirs.
+        // RFC 1635: anonymous users give their address as the password.
         None => "netrig@".to_owned(),
     };
     let (direction, file, most) = match &arguments.ftp.download {

@@ -23,7 +23,7 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     }
     let decodes = has_ffmpeg();
     if !decodes {
-        eprintln!("ffmpeg is not here, so nothing is decoded; on Debian: apt-get install ffmpeg");
+        eprintln!("ffmpeg is not installed, so nothing is decoded; on Debian: apt-get install ffmpeg");
     }
     let remotes = arguments.dscp.iter().map(|dscp| Ok((*dscp, connect(&arguments.target, &arguments.key)?)));
     let remotes = remotes.collect::<Result<_, Failure>>()?;
@@ -37,7 +37,7 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
         let (number, frame) =
             beside.ok_or_else(|| Failure::failed("the pictures do not fit beside each other"))?;
         replace(file, &png(&frame).map_err(failure)?)?;
-        eprintln!("picture {number} as it was sent and as it came: {}", file.display());
+        eprintln!("picture {number} as sent and as received: {}", file.display());
     }
     let document: Vec<Value> = viewings.iter().map(|viewing| viewing.document(&clip)).collect();
     let valid = viewings.iter().all(|viewing| viewing.fault.is_none());

@@ -26,12 +26,12 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
     };
     let mut remote = connect(&arguments.target, &arguments.key)?;
     let stream = call(&mut remote, &order, &*until_interrupted()?).map_err(failure)?;
-    let heard = stream.arrivals.iter().map(|came| MediaArrival {
-        number: came.number,
-        sent_s: came.sent_s,
-        delay_s: came.delay_s,
+    let arrivals = stream.arrivals.iter().map(|arrival| MediaArrival {
+        number: arrival.number,
+        sent_s: arrival.sent_s,
+        delay_s: arrival.delay_s,
     });
-    let quality = CallQuality::of(&voice, 0, stream.sent, heard).map_err(Failure::failed)?;
+    let quality = CallQuality::of(&voice, 0, stream.sent, arrivals).map_err(Failure::failed)?;
     let fault = stream.fault(voice.packet);
     let document = as_json(&stream, &quality, fault.as_deref());
     print_report(arguments.form.json, &document, || as_text(&stream, &quality, fault.as_deref()))?;

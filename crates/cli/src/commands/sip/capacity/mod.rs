@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicBool;
 use netrig_sip_net::load::{LoadError, LoadOrder, Offered, Steering};
 use netrig_sip_net::tap::MessageTaps;
 use netrig_sip_tester::capacity::{
-    CapacityError, CapacityOrder, JournalError, SearchDrive, SearchEnd, Verdict, table,
+    CapacityError, CapacityOrder, CapacityVerdict, JournalError, SearchDrive, SearchEnd, table,
 };
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
 use netrig_sip_tester::request::LoadRequest;
-use netrig_sip_tester::screen::{Hand, ScreenState};
+use netrig_sip_tester::screen::{KeyEffects, ScreenState};
 
 use self::arguments::{CapacitySettings, typed_name};
 use crate::commands::sip::load;
@@ -38,9 +38,9 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
         eprintln!("{known} steps are in {}: the search goes on from there", file.display());
     }
     let stop = until_interrupted()?;
-    let hand = Hand { stop: Arc::clone(&stop), control: None, abort };
+    let effects = KeyEffects { stop: Arc::clone(&stop), control: None, abort };
     let state = ScreenState { title: order.target.clone(), is_search: true, ..ScreenState::default() };
-    let watchers = typed.watching.open(state, hand)?;
+    let watchers = typed.watching.open(state, effects)?;
     let gate = if typed.conform { Some(gate(&first, &stop, &watchers)?) } else { None };
     let keeper = typed.keeping.begin()?;
     let taps = keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps);
@@ -113,16 +113,16 @@ fn gate(order: &LoadOrder, stop: &AtomicBool, watchers: &Watchers) -> Result<Gat
 }
 
 /// Whether a capacity was found, and whether that can be said.
-fn exit_code(verdict: Option<&Verdict>) -> ExitCode {
+fn exit_code(verdict: Option<&CapacityVerdict>) -> ExitCode {
     match verdict {
         None => ExitCode::from(INTERRUPTED),
-        Some(Verdict::Capacity(_) | Verdict::MoreThan { .. }) => ExitCode::SUCCESS,
-        Some(Verdict::TesterLimit { .. }) => ExitCode::from(TESTER),
+        Some(CapacityVerdict::Capacity(_) | CapacityVerdict::MoreThan { .. }) => ExitCode::SUCCESS,
+        Some(CapacityVerdict::TesterLimit { .. }) => ExitCode::from(TESTER),
         Some(
-            Verdict::Unanswered { .. }
-            | Verdict::LessThan { .. }
-            | Verdict::NotRecovered { .. }
-            | Verdict::Unsettled { .. },
+            CapacityVerdict::Unanswered { .. }
+            | CapacityVerdict::LessThan { .. }
+            | CapacityVerdict::NotRecovered { .. }
+            | CapacityVerdict::Unsettled { .. },
         ) => ExitCode::from(FAILED),
     }
 }

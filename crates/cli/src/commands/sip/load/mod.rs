@@ -16,7 +16,7 @@ use super::refusal::{flagged, refused};
 use super::scenario::load_of;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
-use netrig_sip_tester::screen::{Hand, ScreenState};
+use netrig_sip_tester::screen::{KeyEffects, ScreenState};
 
 pub use arguments::Load;
 
@@ -44,8 +44,8 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
 fn watched(arguments: &Load, title: String, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let stop = until_interrupted()?;
     let control = Arc::new(Control::default());
-    let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
-    let watchers = arguments.watching.open(ScreenState::of(title, order), hand)?;
+    let effects = KeyEffects { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
+    let watchers = arguments.watching.open(ScreenState::of(title, order), effects)?;
     // Whom nobody can steer goes its way with nobody looking for it.
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();

@@ -65,7 +65,7 @@ impl Sockets {
     ) -> Result<usize, ServeError> {
         let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
         let now = self.clock.now();
-        // Another thread may have answered the peer, and has told this thread before.
+        // Another thread may have answered the peer, and has already sent a handover to this thread.
         self.take_handovers(now, server);
         let mut taken = 0;
         // A sender with port 0 cannot be answered.

@@ -13,26 +13,26 @@ use super::TestCase;
 /// A call through a proxy.
 #[derive(Clone, Debug)]
 pub struct TestCall {
-    /// The INVITE as it was sent and as it arrived.
+    /// The INVITE as sent and as it arrived.
     pub forwarded: Forwarded,
-    /// The 2xx as it came back.
+    /// The 2xx as received by the caller.
     pub response: Response,
     /// The first user agent's side.
     pub caller: TestDialog,
     /// The second user agent's side.
     pub callee: TestDialog,
-    /// The ACK as it was sent.
+    /// The ACK as sent.
     pub ack: Request,
     /// The ACK as it arrived.
     pub arrived_ack: Request,
 }
 
 impl TestCase<'_> {
-    /// A call of the first user agent to the second through the server: answered, and acknowledged. It is ended with the case, or by
-    /// [`hang_up`](Self::hang_up). Gives the INVITE, the response, and the dialogs of both.
+    /// A call of the first user agent to the second through the server, answered and acknowledged. It ends with the case, or by
+    /// [`hang_up`](Self::hang_up).
     ///
     /// # Errors
-    /// There is no such call.
+    /// If the call is not established.
     pub fn call(&mut self) -> Result<TestCall, PurposeEnd> {
         let uri = self.address_of_record(TestAgent::Second);
         let request = self.invite_request(Uri::Sip(uri))?;
@@ -42,16 +42,12 @@ impl TestCase<'_> {
     /// The same with this INVITE.
     ///
     /// # Errors
-    /// There is no such call.
+    /// If the call is not established.
     pub fn call_with(&mut self, request: &Request) -> Result<TestCall, PurposeEnd> {
         let forwarded = self.forward(request, TestAgent::Second)?;
         self.answer(&forwarded, 200)?;
         let response = self.final_of(&forwarded)?;
-        ensure!(
-            response.status.is_success(),
-            "a call that was answered 200 came back as {}",
-            line_of(&response)
-        );
+        ensure!(response.status.is_success(), "the 200 of a call was received as {}", line_of(&response));
         let mut caller = TestDialog::of_caller(TestAgent::First, &forwarded.sent, &response)?;
         let callee = TestDialog::of_callee(TestAgent::Second, &forwarded.arrived, &response)?;
         let ack = self.acknowledge(&mut caller)?;
@@ -63,10 +59,10 @@ impl TestCase<'_> {
         Ok(TestCall { forwarded, response, caller, callee, ack, arrived_ack })
     }
 
-    /// A call of the first user agent to the server itself, for the role `uas`: answered, and acknowledged.
+    /// A call of the first user agent to the server itself, for the role `uas`, answered and acknowledged.
     ///
     /// # Errors
-    /// There is no such call.
+    /// If the call is not established.
     pub fn call_server(&mut self) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
         let uri = self.callee_uri();
         let request = self.invite_request(uri)?;
@@ -76,7 +72,7 @@ impl TestCase<'_> {
     /// The same with this INVITE.
     ///
     /// # Errors
-    /// There is no such call.
+    /// If the call is not established.
     pub fn call_server_with(
         &mut self,
         request: &Request,
@@ -89,20 +85,20 @@ impl TestCase<'_> {
         Ok((answered, dialog))
     }
 
-    /// Sends the ACK of a 2xx (RFC 3261 section 13.2.2.4), and gives it.
+    /// Sends the ACK of a 2xx (RFC 3261 section 13.2.2.4), and returns it.
     ///
     /// # Errors
-    /// There is no way to the server.
+    /// If the server cannot be reached.
     pub fn acknowledge(&mut self, dialog: &mut TestDialog) -> Result<Request, PurposeEnd> {
         let ack = self.within(dialog, Method::Ack)?;
         self.send_bytes(dialog.agent, &Message::Request(ack.clone()).to_bytes())?;
         Ok(ack)
     }
 
-    /// A request within a dialog, with its next CSeq number; an ACK has that of the INVITE.
+    /// A request within a dialog with its next CSeq number; an ACK has that of the INVITE.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn within(&mut self, dialog: &mut TestDialog, method: Method) -> Result<Request, PurposeEnd> {
         let via = self.via(dialog.agent)?;
         let contact = self.contact(dialog.agent)?;
@@ -113,30 +109,30 @@ impl TestCase<'_> {
         Ok(request)
     }
 
-    /// Ends a call: a BYE, and its final response. The case does not end it again.
+    /// Ends a call by a BYE, and returns its final response. The case does not end it again.
     ///
     /// # Errors
-    /// The BYE is not answered.
+    /// If the BYE is not answered.
     pub fn hang_up(&mut self, dialog: &mut TestDialog) -> Result<AnsweredRequest, PurposeEnd> {
         self.is_over(dialog);
         let bye = self.within(dialog, Method::Bye)?;
         self.ask_of(dialog.agent, &bye)
     }
 
-    /// A dialog that the purpose leaves open: the case ends it.
+    /// Registers a dialog that the case has to end.
     pub fn open_dialog(&mut self, dialog: &TestDialog) {
         self.open.push(dialog.clone());
     }
 
-    /// The purpose has ended this dialog itself.
+    /// Marks a dialog that the purpose has ended itself.
     pub fn is_over(&mut self, dialog: &TestDialog) {
         self.open.retain(|open| open.call_id != dialog.call_id);
     }
 
-    /// The next request of the server within a dialog that arrives at a user agent, answered with 200; an ACK is not answered.
+    /// The next request of the server within a dialog at a user agent. It is answered with 200, unless it is an ACK.
     ///
     /// # Errors
-    /// The case has more messages than it keeps.
+    /// If the case has too many messages.
     pub fn request_within(
         &mut self,
         dialog: &TestDialog,

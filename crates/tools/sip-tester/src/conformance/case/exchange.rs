@@ -10,17 +10,17 @@ use super::super::outcome::PurposeEnd;
 use super::super::target::TestAgent;
 use super::{LONGEST_POLL, TestCase};
 
-/// Challenges that one request answers at most.
+/// The most challenges that one request answers.
 pub(super) const MOST_CHALLENGES: usize = 4;
 
 /// T1 of RFC 3261.
 pub(in crate::conformance) const T1: Duration = Duration::from_millis(500);
 
 impl TestCase<'_> {
-    /// The next response to a request, by its branch and method; one that the RFC does not allow to be read as one ends the purpose.
+    /// The next response to a request, by its branch and method. A response that breaks the grammar ends the purpose.
     ///
     /// # Errors
-    /// The server sent what is no SIP message.
+    /// If the server sends bytes that are not a SIP message.
     pub fn response(
         &mut self,
         agent: TestAgent,
@@ -37,17 +37,17 @@ impl TestCase<'_> {
             None => Ok(None),
             Some(Ok(response)) => Ok(Some(response)),
             Some(Err(bytes)) => Err(PurposeEnd::Fail(format!(
-                "the server sent what is no SIP message: {}",
+                "the server sent bytes that are not a SIP message: {}",
                 first_line(&bytes)
             ))),
         }
     }
 
-    /// Sends a request, again as RFC 3261 section 17.1 says, and waits for its final response. Challenges are not answered. The ACK of a
-    /// failed INVITE is sent.
+    /// Sends a request with the retransmissions of RFC 3261 section 17.1, and waits for its final response. It answers no
+    /// challenges, and sends the ACK of a failed INVITE.
     ///
     /// # Errors
-    /// No final response came in time.
+    /// If no final response arrives in time.
     pub fn ask_plainly(
         &mut self,
         agent: TestAgent,
@@ -94,10 +94,10 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends the ACK of a failed INVITE. For other requests it does nothing.
+    /// Sends the ACK of a failed INVITE. Does nothing for other requests.
     ///
     /// # Errors
-    /// There is no way to the server.
+    /// If the server cannot be reached.
     pub fn acknowledge_failure(
         &mut self,
         agent: TestAgent,
@@ -107,7 +107,7 @@ impl TestCase<'_> {
         self.final_response(agent, request, response)
     }
 
-    /// What a client transaction does with a final response: the ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
+    /// Handles a final response as a client transaction: the ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
     pub(super) fn final_response(
         &mut self,
         agent: TestAgent,
@@ -126,11 +126,11 @@ impl TestCase<'_> {
         self.send_bytes(agent, &Message::Request(ack).to_bytes())
     }
 
-    /// [`ask_plainly`](Self::ask_plainly) for the first user agent, with credentials: a 401 or 407 is answered, and the final response to
-    /// that is given.
+    /// [`ask_plainly`](Self::ask_plainly) for the first user agent, with credentials: it answers a 401 or 407, and returns the
+    /// final response after that.
     ///
     /// # Errors
-    /// No final response came in time, or the server refuses the credentials.
+    /// If no final response arrives in time, or the server refuses the credentials.
     pub fn ask(&mut self, request: &Request) -> Result<AnsweredRequest, PurposeEnd> {
         self.ask_of(TestAgent::First, request)
     }
@@ -138,7 +138,7 @@ impl TestCase<'_> {
     /// The same for any user agent.
     ///
     /// # Errors
-    /// No final response came in time, or the server refuses the credentials.
+    /// If no final response arrives in time, or the server refuses the credentials.
     pub fn ask_of(&mut self, agent: TestAgent, request: &Request) -> Result<AnsweredRequest, PurposeEnd> {
         let mut request = request.clone();
         for _ in 0..MOST_CHALLENGES {
@@ -153,10 +153,10 @@ impl TestCase<'_> {
         )))
     }
 
-    /// The request once more with credentials, if the response is a challenge; nothing if it is none.
+    /// The request again with credentials if the response is a challenge, else `None`.
     ///
     /// # Errors
-    /// The challenge cannot be answered: there is no password, or the server refuses it.
+    /// If the challenge cannot be answered: there is no password, or the server refuses it.
     pub fn with_credentials(
         &mut self,
         agent: TestAgent,
@@ -170,7 +170,7 @@ impl TestCase<'_> {
         let user = self.agents[agent as usize].user.clone();
         let Some(password) = &user.password else {
             return Err(PurposeEnd::Inconclusive(format!(
-                "the server asks for credentials ({}), and the user {} has no password here",
+                "the server asks for credentials ({}), but the user {} has no password here",
                 line_of(response),
                 user.name
             )));
@@ -186,12 +186,12 @@ impl TestCase<'_> {
         Ok(Some(next))
     }
 
-    /// Forgets all challenges of a user agent: after credentials that were wrong on purpose the next request begins anew.
+    /// Forgets all challenges of a user agent, so that the next request after deliberately wrong credentials starts fresh.
     pub fn renew_credentials(&mut self, agent: TestAgent) {
         self.agents[agent as usize].digest = DigestClient::default();
     }
 
-    /// Puts the credentials of a user agent into a request, for all challenges so far. Those for other realms stay.
+    /// Puts the credentials of a user agent for all challenges so far into a request. Credentials for other realms stay.
     pub fn authorize(&mut self, agent: TestAgent, request: &mut Request) {
         let cnonce = self.token();
         let uri = request.uri.to_string();
@@ -230,7 +230,7 @@ impl TestCase<'_> {
     }
 }
 
-/// When a request is sent again over UDP: after T1, and then after twice the pause before (RFC 3261 sections 17.1.1.2 and 17.1.2.2).
+/// The retransmission timer over UDP: T1, then twice the previous pause each time (RFC 3261 sections 17.1.1.2 and 17.1.2.2).
 pub(super) struct RepeatTimer {
     next: Option<Instant>,
     pause: Duration,

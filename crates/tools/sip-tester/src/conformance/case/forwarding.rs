@@ -1,4 +1,4 @@
-//! Requests that the server forwards to a user agent, and the responses that go back.
+//! Requests that the server forwards to a user agent, and the responses to them.
 
 use netrig_core::Duration;
 use netrig_sip::header::NameAddr;
@@ -12,10 +12,10 @@ use super::TestCase;
 use super::exchange::{MOST_CHALLENGES, RepeatTimer};
 
 impl TestCase<'_> {
-    /// Sends a request of the first user agent, answers challenges, and gives it as it arrives at another one.
+    /// Sends a request of the first user agent, answers challenges, and returns the request as it arrives at another one.
     ///
     /// # Errors
-    /// The server answers it itself, or it does not arrive.
+    /// If the server answers it itself, or it does not arrive.
     pub fn forward(&mut self, request: &Request, at: TestAgent) -> Result<Forwarded, PurposeEnd> {
         self.forward_of(TestAgent::First, request, at)
     }
@@ -23,7 +23,7 @@ impl TestCase<'_> {
     /// The same for any user agent.
     ///
     /// # Errors
-    /// The server answers it itself, or it does not arrive.
+    /// If the server answers it itself, or it does not arrive.
     pub fn forward_of(
         &mut self,
         agent: TestAgent,
@@ -43,10 +43,10 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends a request of a user agent, answers challenges, and waits so long until it arrives at one of these or has a final response.
+    /// Sends a request of a user agent, answers challenges, and waits until it arrives at one of these or has a final response.
     ///
     /// # Errors
-    /// The server refuses the credentials.
+    /// If the server refuses the credentials.
     pub fn forward_to(
         &mut self,
         agent: TestAgent,
@@ -55,7 +55,7 @@ impl TestCase<'_> {
         within: Duration,
     ) -> Result<ForwardOutcome, PurposeEnd> {
         let mut request = request.clone();
-        // A server may look a Contact up after the first packet to it only.
+        // A server may look up a Contact only after its first packet.
         for at in at {
             self.local(*at)?;
         }
@@ -133,7 +133,7 @@ impl TestCase<'_> {
     /// The next request of this method that arrives at a user agent.
     ///
     /// # Errors
-    /// The case has more messages than it keeps.
+    /// If the case has too many messages.
     pub fn arriving(
         &mut self,
         agent: TestAgent,
@@ -146,21 +146,21 @@ impl TestCase<'_> {
         })
     }
 
-    /// A response of a user agent to what was forwarded to it: with a tag in To, and with a Contact if it makes a dialog.
+    /// A response of a user agent to a forwarded request, with a tag in To, and with a Contact if it creates a dialog.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn response_of(&mut self, forwarded: &Forwarded, code: u16) -> Result<Response, PurposeEnd> {
         let Forwarded { arrived, at, .. } = forwarded;
         let mut response = arrived.response(status(code));
         if response.reason.is_empty() {
-            // An empty reason is another rule's affair (RFC 4475 section 3.1.1.13).
+            // Another purpose tests an empty reason phrase (RFC 4475 section 3.1.1.13).
             response.reason = "Unknown Status".to_owned();
         }
         if code > 100 {
             let to = arrived.headers.to().ok().flatten();
             if let Some(to) = to.filter(|to| to.tag().is_none()) {
-                // The same for all responses of one user agent to one request.
+                // The same tag in all responses of one user agent to one request.
                 let tag = format!("{}-{}", *at as u8, call_id_tail(arrived));
                 response.headers.set(Name::To, to.with_tag(&tag));
             }
@@ -174,10 +174,10 @@ impl TestCase<'_> {
         Ok(response)
     }
 
-    /// Answers what was forwarded; a 2xx to an INVITE has a session description.
+    /// Answers a forwarded request. A 2xx to an INVITE has a session description.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn answer(&mut self, forwarded: &Forwarded, code: u16) -> Result<Response, PurposeEnd> {
         let mut response = self.response_of(forwarded, code)?;
         if forwarded.arrived.method == Method::Invite && (200..300).contains(&code) {
@@ -188,10 +188,10 @@ impl TestCase<'_> {
         Ok(response)
     }
 
-    /// Answers what was forwarded with this response.
+    /// Answers a forwarded request with this response.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn answer_with(&mut self, forwarded: &Forwarded, response: &Response) -> Result<(), PurposeEnd> {
         if response.status.is_final() {
             let branch = forwarded.arrived.headers.get(&Name::Via).map(str::to_owned);
@@ -200,10 +200,10 @@ impl TestCase<'_> {
         self.reply(forwarded.at, forwarded.path, response)
     }
 
-    /// The final response at the first user agent to what was forwarded. A failed INVITE is acknowledged.
+    /// The final response to a forwarded request at the first user agent. A failed INVITE is acknowledged.
     ///
     /// # Errors
-    /// It does not come in time.
+    /// If it does not arrive in time.
     pub fn final_of(&mut self, forwarded: &Forwarded) -> Result<Response, PurposeEnd> {
         let end = self.now() + self.target.patience;
         loop {
@@ -211,7 +211,7 @@ impl TestCase<'_> {
             match self.response(TestAgent::First, &forwarded.sent, left)? {
                 None => {
                     return Err(PurposeEnd::Fail(format!(
-                        "the response of the recipient did not come back within {}",
+                        "the recipient's response did not arrive at the caller within {}",
                         self.target.patience
                     )));
                 }
@@ -224,15 +224,15 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends a response to the server, whatever its Via says.
+    /// Sends a response to the server, regardless of its Via.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn reply_to_server(&mut self, forwarded: &Forwarded, response: &Response) -> Result<(), PurposeEnd> {
         self.answer_by(forwarded.at, forwarded.path, forwarded.path.peer(), response)
     }
 
-    /// An INVITE that arrived at another user agent, too: the case answers it if the purpose does not.
+    /// Registers an INVITE that arrived at another user agent. The case answers it unless the purpose does.
     pub fn is_to_answer(&mut self, forwarded: &Forwarded) {
         self.unanswered.push(forwarded.clone());
     }

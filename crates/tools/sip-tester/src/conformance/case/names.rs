@@ -1,4 +1,4 @@
-//! Names of the tester as DNS server, and further addresses where a user agent listens.
+//! Names of the tester's DNS server, and further addresses of a user agent.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -12,57 +12,57 @@ use super::super::outcome::PurposeEnd;
 use super::super::target::TestAgent;
 use super::TestCase;
 
-/// Why purposes with names are not carried out.
+/// Why purposes with names are not run.
 const NO_NAMES: &str =
-    "the tester answers no DNS questions: give --dns-listen ADDRESS:PORT, and let the server ask there";
+    "the tester answers no DNS questions: give --dns-listen ADDRESS:PORT, and configure the server to ask it";
 
 impl<'a> TestCase<'a> {
-    /// The domain that the tester answers for as DNS server.
+    /// The domain for which the tester answers as DNS server.
     ///
     /// # Errors
-    /// It is no DNS server.
+    /// If the tester is not a DNS server.
     pub fn names(&self) -> Result<&'a TesterNames, PurposeEnd> {
         let names = self.target.names.as_deref();
         names.ok_or_else(|| PurposeEnd::Inconclusive(NO_NAMES.to_owned()))
     }
 
-    /// A name of the tester's domain that no other case has. It exists when records are added.
+    /// A name of the tester's domain that is unique to this case. It exists once records are added.
     ///
     /// # Errors
-    /// The tester is no DNS server.
+    /// If the tester is not a DNS server.
     pub fn draw_name(&mut self) -> Result<String, PurposeEnd> {
         let domain = self.names()?.domain();
-        // A seed may be used again: a server may still know the names of the run before.
+        // A seed may be reused, and the server may have cached the names of a previous run.
         let fresh = random().map(u64::from_le_bytes).unwrap_or_else(|_| realtime_nanos());
         let name = format!("n{:012x}.{domain}", fresh >> 16);
         self.names.push(name.clone());
         Ok(name)
     }
 
-    /// Adds records in the form of a zone file, in which names are relative to `name`.
+    /// Adds records in the form of a zone file whose names are relative to `name`.
     ///
     /// # Errors
-    /// The tester is no DNS server.
+    /// If the tester is not a DNS server.
     pub fn add_records(&self, name: &str, records: &str) -> Result<(), PurposeEnd> {
         let added = self.names()?.add(name, records);
         added.map_err(|error| PurposeEnd::Inconclusive(format!("the records of {name}: {error}")))
     }
 
-    /// Questions for an address belong to the case, too.
+    /// Adds an address whose DNS questions belong to the case.
     pub fn watch_questions_for(&mut self, address: IpAddr) {
         self.names.push(address.to_string());
     }
 
-    /// The questions that the tester's DNS server got for the names of the case.
+    /// The DNS questions for names of the case.
     pub fn questions(&self) -> Vec<RecordedQuestion> {
         self.target.names.as_ref().map_or_else(Vec::new, |names| names.questions(&self.names))
     }
 
-    /// Opens another end of a user agent, at this address of the tester; port 0 is one that the system chooses. What arrives there is the
-    /// user agent's.
+    /// Opens another end of a user agent at this address of the tester; with port 0 the system chooses one. Messages to it
+    /// belong to the user agent.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn open_place(
         &mut self,
         agent: TestAgent,
@@ -79,7 +79,7 @@ impl<'a> TestCase<'a> {
         Ok(local)
     }
 
-    /// An address at which the tester can listen and, if it is reached by loopback, no other case does.
+    /// An address at which the tester can listen. On loopback, no other case uses it.
     pub fn draw_host(&mut self) -> HostAddress {
         let own = self.target.address.local;
         match own.at(0).ip() {

@@ -10,11 +10,11 @@ use super::super::target::TestAgent;
 use super::TestCase;
 
 impl TestCase<'_> {
-    /// A REGISTER of a user agent's address of record with these Contact values. Those of one user agent have one Call-ID and rising
-    /// CSeq numbers.
+    /// A REGISTER of a user agent's address of record with these Contact values. All REGISTERs of a user agent have one Call-ID
+    /// and rising CSeq numbers.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn register_request(&mut self, agent: TestAgent, contacts: &[String]) -> Result<Request, PurposeEnd> {
         let uri = self.domain_uri();
         let mut request = self.request_of(agent, Method::Register, Uri::Sip(uri))?;
@@ -34,10 +34,11 @@ impl TestCase<'_> {
         Ok(request)
     }
 
-    /// Registers the Contact of a user agent for its address of record, so that the server can reach it. It is removed when the case ends.
+    /// Registers the Contact of a user agent for its address of record, so that the server can reach it. It is removed at the
+    /// end of the case.
     ///
     /// # Errors
-    /// The server does not take the registration: the purpose cannot be tried.
+    /// If the server refuses the registration, so that the purpose cannot be tried.
     pub fn register(&mut self, agent: TestAgent) -> Result<(), PurposeEnd> {
         let contact = format!("{}", NameAddr::new(Uri::Sip(self.contact(agent)?)));
         self.register_contacts(agent, &[contact])
@@ -46,7 +47,7 @@ impl TestCase<'_> {
     /// The same with these Contact values.
     ///
     /// # Errors
-    /// The server does not take the registration: the purpose cannot be tried.
+    /// If the server refuses the registration, so that the purpose cannot be tried.
     pub fn register_contacts(&mut self, agent: TestAgent, contacts: &[String]) -> Result<(), PurposeEnd> {
         self.clear_bindings(agent)?;
         let mut request = self.register_request(agent, contacts)?;
@@ -55,16 +56,17 @@ impl TestCase<'_> {
         let status = answered.response.status;
         require!(
             status.is_success(),
-            "the registration that this needs was answered {}",
+            "a necessary registration was answered {}",
             line_of(&answered.response)
         );
         Ok(())
     }
 
-    /// Removes all bindings of a user agent's address of record (RFC 3261 section 10.2.2), with a Call-ID that no run had before.
+    /// Removes all bindings of a user agent's address of record (RFC 3261 section 10.2.2), with a Call-ID that no earlier run
+    /// has used.
     ///
     /// # Errors
-    /// The server does not answer.
+    /// If the server does not answer.
     pub fn clear_bindings(&mut self, agent: TestAgent) -> Result<(), PurposeEnd> {
         let mut request = self.register_request(agent, &["*".to_owned()])?;
         let fresh = random().map(u64::from_le_bytes).unwrap_or_else(|_| realtime_nanos());

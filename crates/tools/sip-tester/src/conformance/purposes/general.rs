@@ -1,6 +1,6 @@
-//! Rules that hold for each server that answers a request (RFC 3261 sections 7, 8.2 and 18), whatever its role.
+//! Rules for each server that answers requests (RFC 3261 sections 7, 8.2 and 18), in any role.
 //!
-//! Each takes a request that the server of this role answers with a 2xx or 3xx when it is right.
+//! Each procedure uses a request to which a server of this role responds with 2xx or 3xx if it is correct.
 
 use bytes::Bytes;
 use netrig_core::Duration;
@@ -12,12 +12,12 @@ use super::super::messages::{AnsweredRequest, ensure_code, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
 use super::super::target::TestAgent;
 
-/// A request that is right, and how the server answers it.
+/// A correct request, and how to recognise that the server accepts it.
 #[derive(Clone, Copy)]
 pub struct SubjectRequest {
     /// Makes the request.
     pub make: fn(&mut TestCase<'_>) -> Result<Request, PurposeEnd>,
-    /// Whether a final response shows that the server has understood the request. One that it has not gets 400 and the like.
+    /// Whether a final response shows that the server understood the request. Otherwise it answers 400 or similar.
     pub takes: fn(&Response) -> bool,
 }
 
@@ -26,32 +26,33 @@ impl SubjectRequest {
         (self.make)(case)
     }
 
-    /// Whether the server has taken the request.
+    /// Whether the server accepted the request.
     pub fn takes(self, response: &Response) -> bool {
         (self.takes)(response)
     }
 }
 
-/// A server that does not answer the request at all shows nothing by not answering it in another form.
+/// Ends the purpose without a verdict if the server does not answer the request at all: then silence about another form shows
+/// nothing.
 pub fn requires_an_answer(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let answered = case.ask(&request).map_err(as_inconclusive)?;
     require!(
         subject.takes(&answered.response),
-        "a request that is right was answered {}",
+        "a correct request was answered {}",
         line_of(&answered.response)
     );
     Ok(())
 }
 
-/// The request with credentials, as the server takes it: its first form is sent, and challenges are answered. `None` if the server does
-/// not ask. What follows uses the credentials that are known then.
+/// The request with credentials, as the server accepts it: sends its first form and answers challenges. `None` if the server
+/// does not ask. Later requests use the credentials known then.
 fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> Result<Request, PurposeEnd> {
     let request = subject.make(case)?;
     let answered = case.ask(&request)?;
     require!(
         subject.takes(&answered.response),
-        "a request that is right was answered {}",
+        "a correct request was answered {}",
         line_of(&answered.response)
     );
     let mut again = subject.make(case)?;
@@ -59,7 +60,8 @@ fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> Result<Reques
     Ok(again)
 }
 
-/// The bytes of a request after `change`, sent with credentials that the server has just asked for, and its final response.
+/// Sends the bytes of a request after `change`, with credentials that the server has just asked for. Returns the final
+/// response.
 pub fn ask_changed(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
@@ -71,7 +73,7 @@ pub fn ask_changed(
         let text = String::from_utf8_lossy(&text).into_owned();
         case.send_bytes(TestAgent::First, &Bytes::from(change(text)))?;
         match final_response(case, &request)? {
-            // A nonce that is good for one request only.
+            // The nonce may be valid for one request only.
             Some(response) if [401, 407].contains(&response.status.code()) => {
                 case.with_credentials(TestAgent::First, &request, &response)?;
             }
@@ -79,10 +81,10 @@ pub fn ask_changed(
             None => return Err(PurposeEnd::Fail(format!("no response within {}", case.target().patience))),
         }
     }
-    Err(PurposeEnd::Inconclusive("the server challenged the request again and again".to_owned()))
+    Err(PurposeEnd::Inconclusive("the server challenged the request repeatedly".to_owned()))
 }
 
-/// The final response to a request that was sent; `None` if it does not come in time.
+/// The final response to a sent request; `None` if it does not arrive in time.
 pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> Result<Option<Response>, PurposeEnd> {
     let patience = case.target().patience;
     while let Some(response) = case.response(TestAgent::First, request, patience)? {
@@ -93,7 +95,7 @@ pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> Result<Opti
     Ok(None)
 }
 
-/// The server takes a request that is written in another way.
+/// The server accepts a request in another notation.
 pub fn takes_changed(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
@@ -104,7 +106,7 @@ pub fn takes_changed(
     Ok(())
 }
 
-/// RFC 3261 section 7.3.1: names of header fields have no case.
+/// RFC 3261 section 7.3.1: names of header fields are case-insensitive.
 pub fn takes_names_in_any_case(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace("Call-ID:", "cALL-iD:")
@@ -124,7 +126,7 @@ pub fn takes_compact_names(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     })
 }
 
-/// RFC 3261 section 7.3.1: a header field goes on in a line that begins with white space.
+/// RFC 3261 section 7.3.1: a header field continues on a line that begins with white space.
 pub fn takes_folded_lines(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace("\r\nMax-Forwards: 70", "\r\nSubject: one\r\n two\r\n\tthree\r\nMax-Forwards:\r\n 70")
@@ -141,7 +143,7 @@ pub fn takes_white_space(case: &mut TestCase<'_>, subject: SubjectRequest) -> Pu
     })
 }
 
-/// RFC 3261 section 8.2.2: header fields that are not known are ignored.
+/// RFC 3261 section 8.2.2: unknown header fields are ignored.
 pub fn ignores_unknown_fields(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace(
@@ -156,7 +158,7 @@ pub fn skips_empty_lines(case: &mut TestCase<'_>, subject: SubjectRequest) -> Pu
     takes_changed(case, subject, |text| format!("\r\n\r\n{text}"))
 }
 
-/// RFC 3261 section 7.3.1: parameters that are not known are ignored.
+/// RFC 3261 section 7.3.1: unknown parameters are ignored.
 pub fn ignores_unknown_parameters(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| {
         text.replace(";tag=", ";netrig-unknown=\"a;b\\\"c\";flag;tag=")
@@ -164,12 +166,12 @@ pub fn ignores_unknown_parameters(case: &mut TestCase<'_>, subject: SubjectReque
     })
 }
 
-/// RFC 3261 section 18.3: what stands behind the body in a datagram is no part of the message.
+/// RFC 3261 section 18.3: bytes after the body in a datagram do not belong to the message.
 pub fn ignores_what_follows_the_body(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     takes_changed(case, subject, |text| format!("{text}INVITE sip:nobody@example.invalid SIP/2.0\r\n\r\n"))
 }
 
-/// RFC 3261 section 8.2.6.2: the Via header fields of a response are those of the request in their order.
+/// RFC 3261 section 8.2.6.2: the Via header fields of a response are those of the request, in the same order.
 pub fn copies_vias(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     let branch = case.branch();
@@ -231,17 +233,17 @@ pub fn adds_a_tag(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOu
     Ok(())
 }
 
-/// RFC 3261 sections 7 and 20: each message that the server sends keeps to the grammar.
+/// RFC 3261 sections 7 and 20: each message from the server follows the grammar.
 pub fn writes_right_messages(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let response = case.ask(&request)?.response;
     let violations = Message::Response(response).violations();
-    let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    ensure!(told.is_empty(), "the response breaks rules: {}", told.join("; "));
+    let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    ensure!(violations.is_empty(), "the response breaks rules: {}", violations.join("; "));
     Ok(())
 }
 
-/// RFC 3261 section 8.2.2.3: an extension that is required and not known is refused with 420, and named in Unsupported.
+/// RFC 3261 section 8.2.2.3: an unknown required extension is refused with 420, and listed in Unsupported.
 pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     request.headers.set(Name::Require, "netrig-unknown");
@@ -252,7 +254,7 @@ pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: SubjectReque
     Ok(())
 }
 
-/// RFC 3261 section 18.2.2: without `rport` a response goes to the port of `sent-by`, not to that of the sender.
+/// RFC 3261 section 18.2.2: without `rport`, a response goes to the port of `sent-by`, not to the source port.
 pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let port = case.local(TestAgent::Second)?.port();
     let mut request = subject.make(case)?;
@@ -267,13 +269,13 @@ pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: SubjectRequest) -> P
     acknowledged(case, &request, elsewhere.as_ref())?;
     ensure!(
         found.is_some() || elsewhere.is_none(),
-        "the response went to the port that the request came from, and not to that of Via's sent-by"
+        "the response went to the source port of the request, not to that of Via's sent-by"
     );
     ensure!(found.is_some(), "no response within {patience}");
     Ok(())
 }
 
-/// RFC 3581 section 4: with `rport` it goes to the port that the request came from.
+/// RFC 3581 section 4: with `rport`, a response goes to the source port.
 pub fn answers_to_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let port = case.local(TestAgent::Second)?.port();
     let mut request = subject.make(case)?;
@@ -288,13 +290,13 @@ pub fn answers_to_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> Pur
     acknowledged(case, &request, elsewhere.as_ref())?;
     ensure!(
         elsewhere.is_none(),
-        "the response went to the port of Via's sent-by, though the request asked by rport for the port that it came from"
+        "the response went to the port of Via's sent-by, although rport in the request asks for its source port"
     );
     ensure!(found.is_some(), "no response within {patience}");
     Ok(())
 }
 
-/// RFC 3581 section 4: `rport` gets the port that the request came from, and `received` the address.
+/// RFC 3581 section 4: `rport` gets the source port, and `received` the source address.
 pub fn fills_in_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let local = case.local(TestAgent::First)?;
@@ -302,18 +304,18 @@ pub fn fills_in_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> Purpo
     let via = top_via(&response)?;
     ensure!(
         via.rport() == Some(Some(local.port())),
-        "the response has {via}, and the request came from port {}",
+        "the response has {via}, but the source port of the request is {}",
         local.port()
     );
     ensure!(
         via.received() == Some(local.ip()),
-        "the response has {via}: received is to be {} beside rport",
+        "the response has {via}: expected received={} beside rport",
         local.ip()
     );
     Ok(())
 }
 
-/// RFC 3261 section 18.2.1: `received` tells the address that a request came from where Via names a host.
+/// RFC 3261 section 18.2.1: if the Via has a host name, `received` contains the source address.
 pub fn adds_received(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
@@ -325,13 +327,13 @@ pub fn adds_received(case: &mut TestCase<'_>, subject: SubjectRequest) -> Purpos
     let via = top_via(&response)?;
     ensure!(
         via.received() == Some(local.ip()),
-        "the response has {via}: the request came from {}, and its Via named a host",
+        "the response has {via}, but the request came from {} with a host name in its Via",
         local.ip()
     );
     Ok(())
 }
 
-/// RFC 3261 sections 8.2.7 and 17.2.2: a request that is sent again gets the same response.
+/// RFC 3261 sections 8.2.7 and 17.2.2: a retransmitted request gets the same response.
 pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = authorized(case, subject)?;
     let patience = case.target().patience;
@@ -339,26 +341,26 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     let Some(response) = final_response(case, &request)? else {
         return Err(PurposeEnd::Fail(format!("no response within {patience}")));
     };
-    // Once more before any ACK: after it an INVITE is absorbed (RFC 3261 section 17.2.1).
+    // Before any ACK: after an ACK, an INVITE is absorbed (RFC 3261 section 17.2.1).
     case.send(&request)?;
     let again = final_response(case, &request)?;
     case.acknowledge_failure(TestAgent::First, &request, &response)?;
     let Some(again) = again else {
-        return Err(PurposeEnd::Fail("a request that was sent again got no response".to_owned()));
+        return Err(PurposeEnd::Fail("a retransmitted request got no response".to_owned()));
     };
     ensure!(
         again.status == response.status,
-        "the request was answered {}, and {} when it was sent again",
+        "the request was answered {}, and its retransmission {}",
         line_of(&response),
         line_of(&again)
     );
     let tag =
         |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
-    ensure!(tag(&again) == tag(&response), "the tag in To differs when the request is sent again");
+    ensure!(tag(&again) == tag(&response), "the tag in To differs in the response to a retransmission");
     Ok(())
 }
 
-/// RFC 3261 section 18.3: a message in a stream ends where Content-Length says, and the next begins there.
+/// RFC 3261 section 18.3: in a stream, Content-Length ends a message, and the next begins there.
 pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let first = authorized(case, subject)?;
     let mut second = subject.make(case)?;
@@ -370,12 +372,12 @@ pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: SubjectReque
     case.send_bytes(TestAgent::First, &Bytes::from(both))?;
     for (name, request) in [("first", &first), ("second", &second)] {
         let response = final_response(case, request)?;
-        ensure!(response.is_some(), "of two requests in one segment the {name} got no response");
+        ensure!(response.is_some(), "of two requests in one segment, the {name} got no response");
     }
     Ok(())
 }
 
-/// RFC 3261 section 18.3: a message in a stream may come in pieces.
+/// RFC 3261 section 18.3: a message in a stream may arrive in pieces.
 pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = authorized(case, subject)?;
     let bytes = Message::Request(request.clone()).to_bytes();
@@ -384,26 +386,26 @@ pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: SubjectReques
         case.pause(Duration::from_millis(60))?;
     }
     let response = final_response(case, &request)?;
-    ensure!(response.is_some(), "a request that came in three pieces got no response");
+    ensure!(response.is_some(), "a request in three segments got no response");
     Ok(())
 }
 
-/// RFC 3261 section 18.2.2: over a connection a response comes back on it.
+/// RFC 3261 section 18.2.2: a response uses the connection of its request.
 pub fn answers_on_the_connection(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
-    // A port at which nothing listens: a response that went there would be lost.
+    // Nothing listens at this port: a response to it would be lost.
     via.port = Some(9);
     request.headers.set_all(&Name::Via, [via.to_string()]);
     case.send(&request)?;
     let patience = case.target().patience;
     let response = case.response(TestAgent::First, &request, patience)?;
     acknowledged(case, &request, response.as_ref())?;
-    ensure!(response.is_some(), "the response did not come on the connection that the request came on");
+    ensure!(response.is_some(), "the response did not arrive on the connection of the request");
     Ok(())
 }
 
-/// RFC 5626 section 4.4.1, RFC 3261 section 7.5: empty lines between messages do no harm.
+/// RFC 5626 section 4.4.1, RFC 3261 section 7.5: empty lines between messages are allowed.
 pub fn keeps_a_connection_with_empty_lines(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,

@@ -1,4 +1,4 @@
-//! Requests that break one rule: the server refuses them, and lives on.
+//! Requests that break one rule: the server refuses them and continues to work.
 
 use bytes::Bytes;
 use netrig_core::Duration;
@@ -13,7 +13,7 @@ use super::general::{SubjectRequest, ask_changed};
 /// How long a server may take to discard a message.
 const SOON: Duration = Duration::from_millis(700);
 
-/// The server does not take a request after `change`: it refuses it, or discards it. Afterwards it takes one that is right.
+/// The server refuses or discards a request after `change`. Afterwards it accepts a correct one.
 pub fn does_not_take(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
@@ -25,7 +25,7 @@ pub fn does_not_take(
             ensure!(!subject.takes(&response), "the request was answered {}", line_of(&response));
             true
         }
-        // Silence is a refusal, too.
+        // Silence is a refusal too.
         Err(PurposeEnd::Fail(_)) => false,
         Err(end) => return Err(end),
     };
@@ -51,17 +51,17 @@ pub fn refuses_with(
     lives_on(case, subject, true)
 }
 
-/// Bytes that are no message do no harm.
+/// Bytes that are not a message do no harm.
 pub fn survives(case: &mut TestCase<'_>, subject: SubjectRequest, bytes: &Bytes) -> PurposeOutcome {
     case.send_bytes(TestAgent::First, bytes)?;
     case.pause(SOON)?;
-    // A stream that cannot be read further may be closed.
+    // The server may close a stream that it cannot parse.
     case.disconnect_if_over_connections(TestAgent::First);
     case.forget(TestAgent::First);
     lives_on(case, subject, true)
 }
 
-/// Afterwards the server answers a request that is right. What got no answer over a connection may have ended it.
+/// Afterwards the server answers a correct request. An unanswered message may have ended its connection.
 pub fn lives_on(case: &mut TestCase<'_>, subject: SubjectRequest, was_answered: bool) -> PurposeOutcome {
     if !was_answered {
         case.disconnect_if_over_connections(TestAgent::First);
@@ -70,7 +70,7 @@ pub fn lives_on(case: &mut TestCase<'_>, subject: SubjectRequest, was_answered: 
     match case.ask(&request) {
         Ok(_) => Ok(()),
         Err(PurposeEnd::Fail(text)) => {
-            Err(PurposeEnd::Fail(format!("afterwards a request that is right is not answered: {text}")))
+            Err(PurposeEnd::Fail(format!("afterwards, a correct request is not answered: {text}")))
         }
         Err(end) => Err(end),
     }
@@ -92,7 +92,7 @@ pub fn refuses_without_from(case: &mut TestCase<'_>, subject: SubjectRequest) ->
     does_not_take(case, subject, |text| with_field(&text, "From", None))
 }
 
-/// RFC 3261 section 8.1.1.5: the method of CSeq is that of the request.
+/// RFC 3261 section 8.1.1.5: the method in CSeq is that of the request.
 pub fn refuses_another_method(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     does_not_take(case, subject, |text| with_field(&text, "CSeq", Some("1 NETRIG")))
 }
@@ -130,7 +130,7 @@ pub fn refuses_an_unknown_method(case: &mut TestCase<'_>, subject: SubjectReques
     })
 }
 
-/// The value of the first header field of this name is replaced. Without a value the header field is taken out.
+/// Replaces the value of the first header field with this name. Without a value, removes the header field.
 pub fn with_field(text: &str, name: &str, value: Option<&str>) -> String {
     let start = format!("{name}: ");
     let mut is_done = false;

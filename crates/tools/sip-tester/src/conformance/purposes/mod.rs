@@ -1,4 +1,4 @@
-//! All purposes, a module for each role, and rules that hold for each server.
+//! All purposes: a module for each role, and rules for each server.
 
 mod general;
 mod malformed;
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// RFC 3261 section 7.5 speaks of streams.
+    /// RFC 3261 section 7.5 is about streams.
     #[test]
     fn empty_lines_before_a_request_are_of_connections() {
         for role in ["REG", "PRX", "RED", "UAS"] {

@@ -1,4 +1,4 @@
-//! What a proxy does with requests and responses (RFC 3261 section 16).
+//! Handling of requests and responses by a proxy (RFC 3261 section 16).
 
 use netrig_core::Duration;
 use netrig_sip::header::{MAGIC_COOKIE, NameAddr};
@@ -22,55 +22,55 @@ purposes! {
     Proxy "PRX";
     "forwarding" {
         "FWD-01" Must "RFC 3261 section 16.6" "A request for a registered user goes to the user's contact." => forwards_to_the_contact, in basic;
-        "FWD-02" Must "RFC 3261 section 16.6" "The Request-URI of what is forwarded is the contact." => sets_the_request_uri, in basic;
+        "FWD-02" Must "RFC 3261 section 16.6" "The Request-URI of the forwarded request is the contact." => sets_the_request_uri, in basic;
         "FWD-03" Must "RFC 3261 section 16.6" "Max-Forwards is one less." => lowers_max_forwards, in basic;
         "FWD-04" Must "RFC 3261 section 16.6" "The proxy puts a Via of its own on top, with a branch of RFC 3261." => adds_a_via, in basic;
-        "FWD-05" Must "RFC 3261 section 16.6" "The Via values below stay as they were." => keeps_vias;
+        "FWD-05" Must "RFC 3261 section 16.6" "The Via values below stay unchanged." => keeps_vias;
         "FWD-06" Must "RFC 3581 section 4" "The Via of the sender gets received and rport." => fills_in_the_via_of_the_sender, over Datagrams;
-        "FWD-07" Must "RFC 3261 section 16.6" "From, To, Call-ID and CSeq stay as they were." => keeps_the_dialog, in basic;
-        "FWD-08" Must "RFC 3261 section 16.6" "Header fields that the proxy does not know stay as they were." => keeps_unknown_fields;
-        "FWD-09" Must "RFC 3261 section 16.6" "The body stays as it was." => keeps_the_body, in basic;
+        "FWD-07" Must "RFC 3261 section 16.6" "From, To, Call-ID and CSeq stay unchanged." => keeps_the_dialog, in basic;
+        "FWD-08" Must "RFC 3261 section 16.6" "Header fields that the proxy does not know stay unchanged." => keeps_unknown_fields;
+        "FWD-09" Must "RFC 3261 section 16.6" "The body stays unchanged." => keeps_the_body, in basic;
         "FWD-10" Must "RFC 3261 section 16.6" "A request without Max-Forwards gets one." => adds_max_forwards;
         "FWD-11" Must "RFC 3261 section 16.3" "A request with Max-Forwards: 0 is refused with 483, and not forwarded." => refuses_too_many_hops, in basic;
-        "FWD-12" Must "RFC 3261 section 16.1" "A request of a method that the proxy does not know is forwarded." => forwards_unknown_methods;
-        "FWD-13" Must "RFC 3261 section 16.3" "A request that requires an unknown extension of the proxy is refused with 420, which names it in Unsupported." => refuses_proxy_require;
-        "FWD-14" Must "RFC 3261 section 20.32" "What a request requires of its recipient is not the proxy's affair." => ignores_require;
+        "FWD-12" Must "RFC 3261 section 16.1" "A request with an unknown method is forwarded." => forwards_unknown_methods;
+        "FWD-13" Must "RFC 3261 section 16.3" "A request that requires an unknown extension from the proxy is refused with 420, which names it in Unsupported." => refuses_proxy_require;
+        "FWD-14" Must "RFC 3261 section 20.32" "The proxy ignores what a request requires from its recipient." => ignores_require;
         "FWD-15" Must "RFC 3261 section 16.5" "A request for a user without a registration is refused." => refuses_unknown_users, in basic;
-        "FWD-16" Should "RFC 3261 section 16.3" "A Request-URI of a scheme that the proxy does not know is refused with 416." => refuses_unknown_schemes;
-        "FWD-17" Must "RFC 3261 section 8.1.1.7" "Each request that is forwarded has a branch of its own." => draws_branches;
-        "FWD-18" Must "RFC 3261 section 7" "What is forwarded keeps to the grammar and to the rules of its header fields." => writes_right_requests;
-        "FWD-19" Must "RFC 3261 section 16.6" "The contact of the sender stays as it was." => keeps_the_contact;
+        "FWD-16" Should "RFC 3261 section 16.3" "A Request-URI with an unknown scheme is refused with 416." => refuses_unknown_schemes;
+        "FWD-17" Must "RFC 3261 section 8.1.1.7" "Each forwarded request has its own branch." => draws_branches;
+        "FWD-18" Must "RFC 3261 section 7" "A forwarded request follows the grammar and the rules of its header fields." => writes_right_requests;
+        "FWD-19" Must "RFC 3261 section 16.6" "The contact of the sender stays unchanged." => keeps_the_contact;
     }
     "responses" {
         "RSP-01" Must "RFC 3261 section 16.7" "A provisional response other than 100 is forwarded." => forwards_ringing, in basic;
         "RSP-02" Must "RFC 3261 section 16.7" "A 100 of the recipient is not forwarded." => keeps_trying_to_itself, needs [Transactions];
         "RSP-03" Must "RFC 3261 section 16.7" "A 200 is forwarded." => forwards_success, in basic;
         "RSP-04" Must "RFC 3261 section 16.7" "A failure is forwarded." => forwards_failures, in basic;
-        "RSP-05" Must "RFC 3261 section 16.7" "The Via of the proxy is taken off a response." => removes_its_via, in basic;
-        "RSP-06" Must "RFC 3261 section 16.7" "To, Contact and unknown header fields of a response stay as they were." => keeps_fields_of_responses;
-        "RSP-07" Must "RFC 3261 section 16.7" "The body of a response stays as it was." => keeps_the_answer, in basic;
-        "RSP-08" Must "RFC 3261 section 16.7" "A status that the proxy does not know is forwarded as it is (434)." => forwards_unknown_statuses;
+        "RSP-05" Must "RFC 3261 section 16.7" "The proxy removes its Via from a response." => removes_its_via, in basic;
+        "RSP-06" Must "RFC 3261 section 16.7" "To, Contact and unknown header fields of a response stay unchanged." => keeps_fields_of_responses;
+        "RSP-07" Must "RFC 3261 section 16.7" "The body of a response stays unchanged." => keeps_the_answer, in basic;
+        "RSP-08" Must "RFC 3261 section 16.7" "An unknown status is forwarded unchanged (434)." => forwards_unknown_statuses;
         "RSP-09" Must "RFC 3261 section 16.7" "A failure of class 6 is forwarded." => forwards_global_failures;
         "RSP-10" Should "RFC 3261 section 16.7" "A 503 is not forwarded as such." => replaces_service_unavailable;
-        "RSP-11" Must "RFC 3261 section 16.7" "A 200 to an INVITE that is sent again is forwarded again." => forwards_success_again, over Datagrams;
+        "RSP-11" Must "RFC 3261 section 16.7" "A retransmitted 200 to an INVITE is forwarded again." => forwards_success_again, over Datagrams;
         "RSP-12" Must "RFC 3261 section 18.1.2" "A response whose topmost Via is not the proxy's is discarded." => discards_foreign_responses, over Datagrams;
-        "RSP-13" Must "RFC 3261 section 16.7" "A redirection is forwarded, or followed." => forwards_redirections;
+        "RSP-13" Must "RFC 3261 section 16.7" "A redirection is forwarded or followed." => forwards_redirections;
     }
 }
 
 /// An OPTIONS for a user without a registration, which the proxy answers itself.
 pub(super) const SUBJECT: SubjectRequest = SubjectRequest {
-    make: for_nobody,
+    make: for_unknown_user,
     takes: |response| [404, 410, 480, 604].contains(&response.status.code()),
 };
 
-fn for_nobody(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+fn for_unknown_user(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     let name = format!("unregistered{}", case.token());
     let uri = case.uri_of_user(&name);
     case.request(Method::Options, Uri::Sip(uri))
 }
 
-/// The second user is registered; an INVITE of the first for the second, as it arrives.
+/// Registers the second user, and sends an INVITE of the first to the second. Returns it as it arrives.
 pub(super) fn invited(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
     case.register(SECOND)?;
     let request = invite(case)?;
@@ -82,7 +82,7 @@ pub(super) fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     case.invite_request(Uri::Sip(uri))
 }
 
-/// A request of this method, as it arrives; the second user is registered.
+/// The same for a request of this method.
 pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> Result<Forwarded, PurposeEnd> {
     case.register(SECOND)?;
     let uri = case.address_of_record(SECOND);
@@ -90,10 +90,10 @@ pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> Result<Forwarded
     case.forward(&request, SECOND)
 }
 
-/// Ends an INVITE that was only looked at.
+/// Ends an INVITE that was only inspected.
 pub(super) fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
     case.answer(forwarded, 486)?;
-    // How the failure comes back is another purpose's affair.
+    // Another purpose tests how the failure is forwarded.
     let _ = case.final_of(forwarded);
     Ok(())
 }
@@ -108,7 +108,7 @@ fn sets_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
     finish(case, &forwarded)?;
     let contact = Uri::Sip(case.contact(SECOND)?);
     let uri = &forwarded.arrived.uri;
-    ensure!(uri.is_equivalent(&contact), "the Request-URI is {uri}, and the contact is {contact}");
+    ensure!(uri.is_equivalent(&contact), "the Request-URI is {uri}, but the contact is {contact}");
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 pub(super) fn vias(request: &Request) -> Result<Vec<netrig_sip::header::Via>, PurposeEnd> {
     let vias = request.headers.vias();
-    vias.map_err(|error| PurposeEnd::Fail(format!("a Via that was forwarded breaks the grammar: {error}")))
+    vias.map_err(|error| PurposeEnd::Fail(format!("a forwarded Via breaks the grammar: {error}")))
 }
 
 fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -163,7 +163,10 @@ fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
             "the Via {sent} arrived as {came}"
         );
     }
-    ensure!(own[own.len() - 1].parameters.value("netrig") == Some("kept"), "a parameter of a Via is gone");
+    ensure!(
+        own[own.len() - 1].parameters.value("netrig") == Some("kept"),
+        "a parameter of a Via was removed"
+    );
     Ok(())
 }
 
@@ -175,7 +178,7 @@ fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
     let Some(own) = vias.last() else { return Err(PurposeEnd::Fail("the request has no Via".to_owned())) };
     ensure!(
         own.rport() == Some(Some(local.port())) && own.received() == Some(local.ip()),
-        "the Via of the sender arrived as {own}, and the request came from {local}"
+        "the Via of the sender arrived as {own}, but the request came from {local}"
     );
     Ok(())
 }
@@ -227,7 +230,7 @@ fn adds_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = case.forward(&request, SECOND)?;
     finish(case, &forwarded)?;
     let left = forwarded.arrived.headers.number(&Name::MaxForwards).ok().flatten();
-    ensure!(left.is_some(), "a request without Max-Forwards arrived without");
+    ensure!(left.is_some(), "a request without Max-Forwards arrived without one");
     Ok(())
 }
 
@@ -242,7 +245,7 @@ fn refuses_too_many_hops(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 pub(super) fn has_not_arrived(case: &mut TestCase<'_>, method: &Method) -> PurposeOutcome {
     let arrived = case.arriving(SECOND, method, SOON)?;
-    ensure!(arrived.is_none(), "the {method} was forwarded all the same");
+    ensure!(arrived.is_none(), "the {method} was forwarded nevertheless");
     Ok(())
 }
 
@@ -250,7 +253,11 @@ fn forwards_unknown_methods(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Other("NETRIG".into()))?;
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "a 200 to an unknown method came back as {}", line_of(&response));
+    ensure!(
+        response.status.is_success(),
+        "a 200 to an unknown method was received as {}",
+        line_of(&response)
+    );
     Ok(())
 }
 
@@ -262,7 +269,7 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.send(&request)?;
     let mut final_response = None;
     while final_response.is_none() {
-        // The recipient answers if it is asked, so that the purpose ends.
+        // The recipient answers a forwarded request, so that the purpose ends.
         if let Some((arrived, path)) = case.arriving(SECOND, &Method::Invite, Duration::from_millis(20))? {
             let forwarded = Forwarded { sent: request.clone(), arrived, path, at: SECOND };
             finish(case, &forwarded)?;
@@ -331,7 +338,7 @@ fn draws_branches(case: &mut TestCase<'_>) -> PurposeOutcome {
     let count = branches.len();
     branches.sort();
     branches.dedup();
-    ensure!(branches.len() == count, "of three INVITEs two were forwarded with one branch");
+    ensure!(branches.len() == count, "two of three INVITEs were forwarded with the same branch");
     Ok(())
 }
 
@@ -339,8 +346,8 @@ fn writes_right_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     finish(case, &forwarded)?;
     let violations = netrig_sip::Message::Request(forwarded.arrived).violations();
-    let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    ensure!(told.is_empty(), "what was forwarded breaks rules: {}", told.join("; "));
+    let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    ensure!(violations.is_empty(), "the forwarded request breaks rules: {}", violations.join("; "));
     Ok(())
 }
 
@@ -367,12 +374,12 @@ pub(super) fn comes_back(
             Some(response) if response.status.code() == code => return Ok(response),
             Some(response) if response.status.is_final() => {
                 case.acknowledge_failure(FIRST, &forwarded.sent, &response)?;
-                return Err(PurposeEnd::Fail(format!("a {code} came back as {}", line_of(&response))));
+                return Err(PurposeEnd::Fail(format!("a {code} was received as {}", line_of(&response))));
             }
             Some(_) => {}
             None => {
                 return Err(PurposeEnd::Fail(format!(
-                    "a {code} did not come back within {}",
+                    "a {code} was not received within {}",
                     case.target().patience
                 )));
             }
@@ -398,14 +405,14 @@ fn keeps_trying_to_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
     let ours = case.evidence().iter().filter(|message| !message.is_sent);
     let came =
         ours.filter(|message| message.bytes.windows(16).any(|part| part == b"Netrig Is Trying")).count();
-    ensure!(came == 0, "a 100 of the recipient came back");
+    ensure!(came == 0, "a 100 of the recipient was forwarded");
     Ok(())
 }
 
 fn forwards_success(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(SECOND)?;
     let mut call = case.call()?;
-    ensure!(call.response.status.code() == 200, "a 200 came back as {}", line_of(&call.response));
+    ensure!(call.response.status.code() == 200, "a 200 was received as {}", line_of(&call.response));
     end_call(case, &mut call)
 }
 
@@ -429,7 +436,7 @@ fn status_comes_back(case: &mut TestCase<'_>, code: u16) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, code)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status == status(code), "a {code} came back as {}", line_of(&response));
+    ensure!(response.status == status(code), "a {code} was received as {}", line_of(&response));
     Ok(())
 }
 
@@ -439,7 +446,7 @@ fn removes_its_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.final_of(&forwarded)?;
     let (sent, came) =
         (vias(&forwarded.sent)?.len(), response.headers.vias().map(|vias| vias.len()).unwrap_or(0));
-    ensure!(came == sent, "a request with {sent} Via got a response with {came}");
+    ensure!(came == sent, "a request with {sent} Via values got a response with {came}");
     Ok(())
 }
 
@@ -452,12 +459,12 @@ fn keeps_fields_of_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer_with(&forwarded, &response)?;
     let came = comes_back(case, &forwarded, 180)?;
     finish(case, &forwarded)?;
-    ensure!(came.headers.get(&name) == Some("one"), "an unknown header field of a response is gone");
+    ensure!(came.headers.get(&name) == Some("one"), "an unknown header field of a response was removed");
     for name in [Name::To, Name::Contact] {
         let [sent, came] = [&response, &came]
             .map(|response| response.headers.addresses(&name).ok().and_then(|mut found| found.pop()));
         let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
-        ensure!(same, "{name} of a response came back as {came:?}");
+        ensure!(same, "{name} of a response was received as {came:?}");
     }
     Ok(())
 }
@@ -467,7 +474,7 @@ fn keeps_the_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.answer(&forwarded, 200)?;
     let came = case.final_of(&forwarded)?;
     acknowledge(case, &forwarded, &came)?;
-    ensure!(came.body == response.body, "the body of a 200 came back changed");
+    ensure!(came.body == response.body, "the body of a 200 was received changed");
     Ok(())
 }
 
@@ -495,7 +502,7 @@ fn replaces_service_unavailable(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 503)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.code() != 503, "a 503 came back as it was");
+    ensure!(response.status.code() != 503, "a 503 was forwarded unchanged");
     Ok(())
 }
 
@@ -506,7 +513,7 @@ fn forwards_success_again(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer_with(&forwarded, &response)?;
     let again = case.response(FIRST, &forwarded.sent, case.patience())?;
     acknowledge(case, &forwarded, &came)?;
-    ensure!(again.is_some(), "a 200 that the callee sent again did not come back");
+    ensure!(again.is_some(), "a retransmitted 200 of the callee was not received");
     Ok(())
 }
 
@@ -525,7 +532,7 @@ fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
         !message.is_sent && message.bytes.starts_with(b"SIP/2.0 183")
     };
     let came = case.evidence().iter().filter(is_foreign).count();
-    ensure!(came == 0, "a response whose topmost Via names another host came back");
+    ensure!(came == 0, "a response whose topmost Via names another host was forwarded");
     Ok(())
 }
 
@@ -542,8 +549,8 @@ fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {
         {
             case.acknowledge_failure(FIRST, &forwarded.sent, &response)?;
             let has_contact = response.headers.get(&Name::Contact).is_some();
-            ensure!(response.status.code() == 302, "a 302 came back as {}", line_of(&response));
-            ensure!(has_contact, "a 302 came back without its Contact");
+            ensure!(response.status.code() == 302, "a 302 was received as {}", line_of(&response));
+            ensure!(has_contact, "a 302 was received without its Contact");
             return Ok(());
         }
         if let Some((arrived, path)) = case.arriving(THIRD, &Method::Invite, Duration::from_millis(20))? {
@@ -551,5 +558,5 @@ fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {
             return finish(case, &followed);
         }
     }
-    Err(PurposeEnd::Fail("a 302 neither came back nor was followed".to_owned()))
+    Err(PurposeEnd::Fail("a 302 was neither forwarded nor followed".to_owned()))
 }

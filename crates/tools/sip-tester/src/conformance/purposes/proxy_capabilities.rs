@@ -1,4 +1,4 @@
-//! How a proxy treats OPTIONS: whether it is asked itself, or a user behind it (RFC 3261 section 11).
+//! Handling of OPTIONS by a proxy: for the proxy itself, and for a user behind it (RFC 3261 section 11).
 
 use netrig_sip::{Method, Name, Uri};
 
@@ -15,16 +15,16 @@ purposes! {
     Proxy "PRX";
     "capabilities" {
         "OPT-01" Must "RFC 3261 section 16.6" "An OPTIONS for a user is forwarded." => forwards_options, in basic;
-        "OPT-02" Must "RFC 3261 section 11.2" "What the recipient tells comes back: Allow, Accept, Accept-Encoding, Accept-Language, Supported." => keeps_what_is_told;
+        "OPT-02" Must "RFC 3261 section 11.2" "The header fields of the recipient's response are forwarded: Allow, Accept, Accept-Encoding, Accept-Language, Supported." => keeps_what_is_told;
         "OPT-03" Must "RFC 3261 section 11" "An OPTIONS without a user is answered by the proxy." => answers_itself;
         "OPT-04" Should "RFC 3261 section 11.2" "That response has Accept, Accept-Encoding, Accept-Language and Supported." => tells_its_own;
-        "OPT-05" Must "RFC 3261 section 16.3" "An OPTIONS with Max-Forwards: 0 is not forwarded. The proxy answers it, or refuses it with 483." => answers_the_last_hop;
+        "OPT-05" Must "RFC 3261 section 16.3" "An OPTIONS with Max-Forwards: 0 is not forwarded. The proxy answers it or refuses it with 483." => answers_the_last_hop;
         "OPT-06" Must "RFC 3261 section 11.1" "An OPTIONS without a Contact is forwarded." => forwards_without_contact;
     }
 }
 
-/// What a response to OPTIONS tells.
-const TOLD: [(&str, &str); 5] = [
+/// Header fields of a response to OPTIONS.
+const FIELDS: [(&str, &str); 5] = [
     ("Allow", "INVITE, ACK, BYE, CANCEL, OPTIONS, NETRIG"),
     ("Accept", "application/sdp, text/netrig"),
     ("Accept-Encoding", "netrig"),
@@ -36,22 +36,22 @@ fn forwards_options(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Options)?;
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "a 200 to OPTIONS came back as {}", line_of(&response));
+    ensure!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response));
     Ok(())
 }
 
 fn keeps_what_is_told(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Options)?;
     let mut response = case.response_of(&forwarded, 200)?;
-    for (name, value) in TOLD {
+    for (name, value) in FIELDS {
         response.headers.set(Name::new(name), value);
     }
     case.answer_with(&forwarded, &response)?;
     let came = case.final_of(&forwarded)?;
-    for (name, value) in TOLD {
+    for (name, value) in FIELDS {
         let words = |text: &str| text.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
         let found: Vec<String> = came.headers.all(&Name::new(name)).flat_map(words).collect();
-        ensure!(found == words(value), "{name}: {value} came back as {found:?}");
+        ensure!(found == words(value), "{name}: {value} was received as {found:?}");
     }
     Ok(())
 }
@@ -68,8 +68,8 @@ fn tells_its_own(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = case.request(Method::Options, Uri::Sip(uri))?;
     let response = case.ask(&request)?.response;
     let is_absent = |(name, _): &&(&'static str, &str)| response.headers.get(&Name::new(name)).is_none();
-    // Of a proxy Allow means nothing: it passes all methods on.
-    let absent: Vec<&str> = TOLD.iter().skip(1).filter(is_absent).map(|(name, _)| *name).collect();
+    // A proxy forwards all methods, so its Allow is meaningless.
+    let absent: Vec<&str> = FIELDS.iter().skip(1).filter(is_absent).map(|(name, _)| *name).collect();
     ensure!(absent.is_empty(), "the response to OPTIONS has no {}", absent.join(", no "));
     Ok(())
 }
@@ -96,6 +96,6 @@ fn forwards_without_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = case.forward(&request, SECOND)?;
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "a 200 to OPTIONS came back as {}", line_of(&response));
+    ensure!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response));
     Ok(())
 }

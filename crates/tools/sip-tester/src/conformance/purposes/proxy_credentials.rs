@@ -1,4 +1,4 @@
-//! How a proxy asks for credentials, and passes those of others on (RFC 3261 section 22).
+//! Challenges of a proxy, and forwarding of other servers' credentials (RFC 3261 section 22).
 
 use netrig_sip::{Method, Name, Request, Response};
 
@@ -20,9 +20,9 @@ purposes! {
         "AUTH-01" Must "RFC 3261 section 22.3" "An INVITE without credentials is answered 407 with a Proxy-Authenticate." => challenges, needs [ProxyDigest], in basic;
         "AUTH-02" Must "RFC 3261 section 22.3" "An INVITE with a wrong response is not forwarded." => refuses_wrong_responses, needs [ProxyDigest];
         "AUTH-03" Must "RFC 3261 section 22.4" "The challenge offers qop." => offers_qop, needs [ProxyDigest];
-        "AUTH-04" Must "RFC 3261 section 22.1" "A CANCEL without credentials is taken." => takes_cancel_without_credentials, needs [ProxyDigest];
-        "AUTH-05" Must "RFC 3261 section 22.3" "Authorization, and Proxy-Authorization of other realms, stay as they were." => keeps_credentials_of_others;
-        "AUTH-06" Must "RFC 3261 section 16.7" "The WWW-Authenticate of a 401 stays as it was." => keeps_challenges_of_others;
+        "AUTH-04" Must "RFC 3261 section 22.1" "A CANCEL without credentials is accepted." => takes_cancel_without_credentials, needs [ProxyDigest];
+        "AUTH-05" Must "RFC 3261 section 22.3" "Authorization, and Proxy-Authorization of other realms, stay unchanged." => keeps_credentials_of_others;
+        "AUTH-06" Must "RFC 3261 section 16.7" "The WWW-Authenticate of a 401 stays unchanged." => keeps_challenges_of_others;
     }
 }
 
@@ -110,7 +110,7 @@ fn keeps_challenges_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
         .any(|value| value.contains("callee.example.invalid") && value.contains("kept"));
     ensure!(
         kept,
-        "a 401 came back as {} with WWW-Authenticate {:?}",
+        "a 401 was received as {} with WWW-Authenticate {:?}",
         line_of(&came),
         came.headers.get(&Name::WwwAuthenticate)
     );

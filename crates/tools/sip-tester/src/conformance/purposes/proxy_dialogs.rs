@@ -19,13 +19,13 @@ purposes! {
     "dialogs" {
         "DLG-01" Must "RFC 3261 section 13.2.2.4" "The ACK of a 200 reaches the callee." => passes_the_ack, in basic;
         "DLG-02" Must "RFC 3261 section 16.6" "The URI that the proxy puts into Record-Route has the parameter lr." => records_a_loose_route, needs [RecordRoute], in basic;
-        "DLG-03" Must "RFC 3261 section 16.12" "A BYE of the caller comes along the route set, and reaches the callee." => passes_a_bye, needs [RecordRoute], in basic;
-        "DLG-04" Must "RFC 3261 section 16.4" "The proxy takes its own Route off, and leaves the Request-URI." => removes_its_route, needs [RecordRoute];
-        "DLG-05" Must "RFC 3261 section 16.12" "A BYE of the callee comes along the route set, and reaches the caller." => passes_a_bye_back, needs [RecordRoute], in basic;
-        "DLG-06" Must "RFC 3261 section 16.12" "An INVITE within a call comes along the route set." => passes_a_reinvite, needs [RecordRoute];
+        "DLG-03" Must "RFC 3261 section 16.12" "A BYE of the caller follows the route set and reaches the callee." => passes_a_bye, needs [RecordRoute], in basic;
+        "DLG-04" Must "RFC 3261 section 16.4" "The proxy removes its own Route and leaves the Request-URI." => removes_its_route, needs [RecordRoute];
+        "DLG-05" Must "RFC 3261 section 16.12" "A BYE of the callee follows the route set and reaches the caller." => passes_a_bye_back, needs [RecordRoute], in basic;
+        "DLG-06" Must "RFC 3261 section 16.12" "An INVITE within a call follows the route set." => passes_a_reinvite, needs [RecordRoute];
         "DLG-07" Must "RFC 3261 section 16.6" "A request with another Route below the proxy's goes there, with its Request-URI unchanged." => follows_the_route, needs [RecordRoute];
         "DLG-08" Must "RFC 3261 section 16.6" "If that Route is strict, its URI becomes the Request-URI, and the old one the last Route." => serves_strict_routers, needs [RecordRoute];
-        "DLG-09" Must "RFC 3261 section 16.6" "A Record-Route that was there before stays, below the proxy's." => keeps_record_routes, needs [RecordRoute];
+        "DLG-09" Must "RFC 3261 section 16.6" "An existing Record-Route stays, below that of the proxy." => keeps_record_routes, needs [RecordRoute];
     }
 }
 
@@ -60,7 +60,7 @@ fn hung_up(case: &mut TestCase<'_>) -> Result<(Request, Request), PurposeEnd> {
     let forwarded = case.forward(&bye, SECOND)?;
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "the 200 of a BYE came back as {}", line_of(&response));
+    ensure!(response.status.is_success(), "the 200 of a BYE was received as {}", line_of(&response));
     Ok((bye, forwarded.arrived))
 }
 
@@ -90,7 +90,7 @@ fn passes_a_bye_back(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.response(SECOND, &forwarded.sent, case.patience())?;
     ensure!(
         response.is_some_and(|response| response.status.is_success()),
-        "the 200 of a BYE did not come back"
+        "the 200 of a BYE was not received"
     );
     Ok(())
 }
@@ -107,7 +107,7 @@ fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
     let ack = case.arriving(SECOND, &Method::Ack, case.patience())?;
     ensure!(
         response.status.is_success(),
-        "the 200 of an INVITE within a call came back as {}",
+        "the 200 of an INVITE within a call was received as {}",
         line_of(&response)
     );
     ensure!(ack.is_some(), "the ACK of an INVITE within a call did not arrive");
@@ -176,7 +176,7 @@ fn keeps_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
     };
     ensure!(
         routes.len() >= 2 && routes.last().is_some_and(kept) && !kept(&routes[0]),
-        "with a Record-Route before, the INVITE arrived with {:?}",
+        "after a first Record-Route, the INVITE arrived with {:?}",
         forwarded.arrived.headers.all(&Name::RecordRoute).collect::<Vec<_>>()
     );
     Ok(())

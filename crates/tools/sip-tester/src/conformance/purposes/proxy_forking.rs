@@ -20,10 +20,10 @@ purposes! {
     "forking" {
         "FORK-01" Must "RFC 3261 section 16.6" "An INVITE goes to all contacts, with a branch for each." => forks, needs [Forking];
         "FORK-02" Must "RFC 3261 section 16.7" "A 200 is forwarded at once, and the other branches are cancelled." => cancels_the_others, needs [Forking];
-        "FORK-03" Must "RFC 3261 section 16.7" "A failure is not forwarded as long as another branch has no final response." => waits_for_all, needs [Forking];
-        "FORK-04" Must "RFC 3261 section 16.7" "Of failures one of class 6 is forwarded, if there is one." => prefers_global_failures, needs [Forking];
-        "FORK-05" Should "RFC 3261 section 16.7" "Of other failures one of the lowest class is forwarded." => prefers_the_lowest_class, needs [Forking];
-        "FORK-06" Must "RFC 3261 section 16.7" "The 200 of a second branch is forwarded, too." => forwards_both, needs [Forking];
+        "FORK-03" Must "RFC 3261 section 16.7" "A failure is not forwarded while another branch has no final response." => waits_for_all, needs [Forking];
+        "FORK-04" Must "RFC 3261 section 16.7" "If a failure has class 6, one of that class is forwarded." => prefers_global_failures, needs [Forking];
+        "FORK-05" Should "RFC 3261 section 16.7" "Otherwise, a failure of the lowest class is forwarded." => prefers_the_lowest_class, needs [Forking];
+        "FORK-06" Must "RFC 3261 section 16.7" "The 200 of a second branch is also forwarded." => forwards_both, needs [Forking];
         "FORK-07" Must "RFC 3261 section 16.10" "A CANCEL reaches all branches." => cancels_all, needs [Forking];
         "FORK-08" Must "RFC 3261 section 16.7" "Provisional responses of all branches are forwarded." => forwards_all_ringing, needs [Forking];
     }
@@ -40,7 +40,7 @@ fn forked(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd> {
     let Some((arrived, path)) = case.arriving(THIRD, &Method::Invite, patience)? else {
         finish(case, &first)?;
         return Err(PurposeEnd::Fail(
-            "an INVITE for a user with two contacts arrived at one of them only".to_owned(),
+            "an INVITE for a user with two contacts arrived at only one of them".to_owned(),
         ));
     };
     let second = Forwarded { sent: first.sent.clone(), arrived, path, at: THIRD };
@@ -65,7 +65,7 @@ fn cancels_the_others(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&first, 200)?;
     let response = case.final_of(&first)?;
     acknowledge(case, &first, &response)?;
-    ensure!(response.status.is_success(), "the 200 of one branch came back as {}", line_of(&response));
+    ensure!(response.status.is_success(), "the 200 of one branch was received as {}", line_of(&response));
     cancel_arrives(case, &second).map(drop)
 }
 
@@ -78,7 +78,7 @@ fn waits_for_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&second, 486)?;
     if let Some(early) = early.filter(|early| early.status.is_final()) {
         case.acknowledge_failure(FIRST, &first.sent, &early)?;
-        return Err(PurposeEnd::Fail(format!("{} came back while another branch rang", line_of(&early))));
+        return Err(PurposeEnd::Fail(format!("{} was received while another branch rang", line_of(&early))));
     }
     case.final_of(&first).map(drop)
 }
@@ -94,13 +94,13 @@ fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> Result<Response, Purpose
 
 fn prefers_global_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = best_of(case, [404, 603])?;
-    ensure!(response.status.code() == 603, "of 404 and 603 came back {}", line_of(&response));
+    ensure!(response.status.code() == 603, "of 404 and 603, the caller received {}", line_of(&response));
     Ok(())
 }
 
 fn prefers_the_lowest_class(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = best_of(case, [500, 486])?;
-    ensure!(response.status.code() == 486, "of 500 and 486 came back {}", line_of(&response));
+    ensure!(response.status.code() == 486, "of 500 and 486, the caller received {}", line_of(&response));
     Ok(())
 }
 
@@ -109,18 +109,18 @@ fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&first, 200)?;
     let one = case.final_of(&first)?;
     acknowledge(case, &first, &one)?;
-    // Before the CANCEL, or in spite of it.
+    // Before the CANCEL, or despite it.
     case.answer(&second, 200)?;
     let two = case.response(FIRST, &first.sent, case.target().patience)?;
     let Some(two) = two else {
-        return Err(PurposeEnd::Fail("the 200 of a second branch did not come back".to_owned()));
+        return Err(PurposeEnd::Fail("the 200 of a second branch was not received".to_owned()));
     };
     acknowledge(case, &first, &two)?;
     let tag =
         |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
     ensure!(
         tag(&one) != tag(&two),
-        "the 200 of the first branch came back twice, and not that of the second"
+        "the 200 of the first branch was received twice, and that of the second was not received"
     );
     Ok(())
 }
@@ -152,6 +152,6 @@ fn forwards_all_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&second, 486)?;
     let _ = case.final_of(&first);
     let tags: Vec<_> = tags.into_iter().collect::<Result<_, _>>()?;
-    ensure!(tags[0] != tags[1], "the 180s of two branches came back with one tag");
+    ensure!(tags[0] != tags[1], "the 180s of two branches were received with one tag");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Where a proxy sends a request whose Request-URI has a host name (RFC 3263). The names lead to user agents of the tester, which is the
-//! DNS server that the proxy asks.
+//! The next hop of a request whose Request-URI has a host name (RFC 3263). The names lead to user agents of the tester, which
+//! is the DNS server of the proxy.
 
 use std::net::SocketAddr;
 
@@ -21,13 +21,13 @@ const THIRD: TestAgent = TestAgent::Third;
 /// Both user agents that names lead to.
 const BOTH: [TestAgent; 2] = [SECOND, THIRD];
 
-/// How long a client transaction waits for a response at most: timers B and F of RFC 3261.
+/// The longest wait of a client transaction for a response: timers B and F of RFC 3261.
 const TRANSACTION: Duration = T1.saturating_mul(64);
 
-/// How often the caller repeats a request, after a little more than T1 each time. It is a little less than four times T1 in all.
+/// Retransmissions of the caller, after slightly more than T1 each. In all slightly less than four times T1.
 const REPETITIONS: u64 = 3;
 
-/// How often a choice is watched that a server which draws would make right by chance.
+/// Repetitions of a choice that a server with a random choice could make correctly by chance.
 const DRAWS: usize = 4;
 
 purposes! {
@@ -35,23 +35,23 @@ purposes! {
     "location" {
         "DNS-01" Must "RFC 3263 section 4.2" "A request for a host name without a port goes to the target and the port of the SRV record." => uses_the_srv_record, needs [Dns];
         "DNS-02" Must "RFC 3263 section 4.1" "If a host name has no NAPTR record, its SRV records are used." => uses_srv_without_naptr, needs [Dns];
-        "DNS-03" Must "RFC 3263 section 4.2" "A request for a host name with a port goes to that port of the name's own address, whatever SRV records it has." => uses_the_port, needs [Dns];
-        "DNS-04" Must "RFC 3263 section 4.2" "The DNS is not asked for a numeric address." => asks_nothing_for_an_address, needs [Dns];
+        "DNS-03" Must "RFC 3263 section 4.2" "A request for a host name with a port goes to that port of the name's own address, regardless of its SRV records." => uses_the_port, needs [Dns];
+        "DNS-04" Must "RFC 3263 section 4.2" "A numeric address causes no DNS question." => asks_nothing_for_an_address, needs [Dns];
         "DNS-05" Must "RFC 3263 section 4.2" "If a host name has no SRV record, the request goes to its own address at the default port, 5060." => uses_the_default_port, needs [Dns];
-        "DNS-06" Should "RFC 3263 section 4.1" "With transport=tcp the request goes over TCP, as the SRV record of _sip._tcp says." => uses_the_transport, needs [Dns];
-        "DNS-07" Should "RFC 3263 section 4.1" "Without a transport and a port the NAPTR records of the host name are asked for." => asks_for_naptr, needs [Dns];
-        "DNS-08" Must "RFC 3263 section 4.1" "Of two NAPTR records for one transport the one of the lower order is used." => keeps_the_naptr_order, needs [Dns];
-        "DNS-09" Must "RFC 3263 section 4.1" "Of NAPTR records for TCP and UDP the one of the lower order decides the transport." => keeps_the_naptr_order_of_transports, needs [Dns];
-        "DNS-10" Must "RFC 3263 section 4.1" "A NAPTR record for a transport that the proxy does not know is discarded." => discards_unknown_services, needs [Dns];
-        "DNS-11" Must "RFC 3263 section 4.2, RFC 2782" "Of two SRV records the one of the lower priority value is tried first." => keeps_the_priority, needs [Dns];
+        "DNS-06" Should "RFC 3263 section 4.1" "With transport=tcp, the request goes over TCP, as the SRV record of _sip._tcp says." => uses_the_transport, needs [Dns];
+        "DNS-07" Should "RFC 3263 section 4.1" "Without a transport and a port, the proxy asks for the NAPTR records of the host name." => asks_for_naptr, needs [Dns];
+        "DNS-08" Must "RFC 3263 section 4.1" "Of two NAPTR records for one transport, the one with the lower order is used." => keeps_the_naptr_order, needs [Dns];
+        "DNS-09" Must "RFC 3263 section 4.1" "Of NAPTR records for TCP and UDP, the one with the lower order decides the transport." => keeps_the_naptr_order_of_transports, needs [Dns];
+        "DNS-10" Must "RFC 3263 section 4.1" "A NAPTR record for an unknown transport is discarded." => discards_unknown_services, needs [Dns];
+        "DNS-11" Must "RFC 3263 section 4.2, RFC 2782" "Of two SRV records, the one with the lower priority value is tried first." => keeps_the_priority, needs [Dns];
         "DNS-12" Must "RFC 3261 section 16.6" "If the first target does not answer, the request goes to the next one." => goes_on_after_a_timeout, needs [Dns];
-        "DNS-13" Must "RFC 3261 section 16.6" "The request to the next target has a branch of its own." => draws_a_branch_for_each_target, needs [Dns];
+        "DNS-13" Must "RFC 3261 section 16.6" "The request to the next target has its own branch." => draws_a_branch_for_each_target, needs [Dns];
         "DNS-14" Must "RFC 3261 section 16.6" "If the first target refuses the connection, the request goes to the next one." => goes_on_after_a_refusal, needs [Dns];
         "DNS-15" Should "RFC 3263 section 4.3" "If the first target answers 503, the request goes to the next one." => goes_on_after_503, needs [Dns];
-        "DNS-16" Must "RFC 3263 section 4" "A request that is sent again goes to the same target." => repeats_to_the_same_target, needs [Dns];
+        "DNS-16" Must "RFC 3263 section 4" "A retransmission goes to the same target." => repeats_to_the_same_target, needs [Dns];
         "DNS-17" Must "RFC 3263 section 4" "The ACK of a failure goes to the target that sent the failure." => acknowledges_to_the_same_target, needs [Dns];
         "DNS-18" Must "RFC 3263 section 4" "A CANCEL goes to the target that has the INVITE." => cancels_at_the_same_target, needs [Dns];
-        "DNS-19" Must "RFC 3263 section 4.2, RFC 2782" "If the target of the only SRV record is the root, the request is refused and sent nowhere." => takes_the_root_for_no_service, needs [Dns];
+        "DNS-19" Must "RFC 3263 section 4.2, RFC 2782" "If the target of the only SRV record is the root, the request is refused and not sent." => takes_the_root_for_no_service, needs [Dns];
         "DNS-20" Must "RFC 3261 section 16.6" "An INVITE for a host name that does not exist gets a final response." => refuses_unknown_names, needs [Dns];
     }
 }
@@ -75,28 +75,28 @@ pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> Purpos
     match outcome {
         ForwardOutcome::Arrived(forwarded) => finish(case, &forwarded),
         other => Err(PurposeEnd::Inconclusive(format!(
-            "an INVITE for a user at a host of the tester {}, though the address was asked for",
-            other.told()
+            "an INVITE for a user at a host of the tester {}, although the proxy asked for the address",
+            other.words()
         ))),
     }
 }
 
 impl ForwardOutcome {
-    /// What the proxy did, as the end of a sentence.
-    fn told(&self) -> String {
+    /// The behaviour of the proxy, as the end of a sentence.
+    fn words(&self) -> String {
         match self {
             Self::Arrived(forwarded) => format!("arrived over {}", transport_of(forwarded)),
             Self::Answered(response) => format!("was answered {} and not forwarded", line_of(response)),
-            Self::Silence => "arrived nowhere and had no final response in time".to_owned(),
+            Self::Silence => "neither arrived nor had a final response in time".to_owned(),
         }
     }
 
-    /// As it arrived at this user agent. Anything else breaks the rule.
+    /// The INVITE as it arrived at this user agent. Any other outcome breaks the rule.
     fn at(self, wanted: TestAgent, elsewhere: &str) -> Result<Forwarded, PurposeEnd> {
         match self {
             Self::Arrived(forwarded) if forwarded.at == wanted => Ok(*forwarded),
             Self::Arrived(_) => Err(PurposeEnd::Fail(format!("the INVITE went {elsewhere}"))),
-            other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.told()))),
+            other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.words()))),
         }
     }
 }
@@ -121,13 +121,13 @@ fn named(name: &str) -> SipUri {
     SipUri::new(Host::Name(name.to_owned()))
 }
 
-/// The line of a zone file that says where a name is.
+/// The zone file line with the address of a name.
 fn address_record(name: &str, place: SocketAddr) -> String {
     let kind = if place.is_ipv4() { "A" } else { "AAAA" };
     format!("{name} {kind} {}\n", place.ip())
 }
 
-/// SRV records of a service, and the address of the target of each. Of each target the priority and where it is.
+/// SRV records of a service, and the addresses of their targets. Each target has a priority and an address.
 fn srv_records(service: &str, targets: &[(u16, SocketAddr)]) -> String {
     let record = |(number, (priority, place)): (usize, &(u16, SocketAddr))| {
         let target = format!("host{number}.{service}");
@@ -136,7 +136,7 @@ fn srv_records(service: &str, targets: &[(u16, SocketAddr)]) -> String {
     targets.iter().enumerate().map(record).collect()
 }
 
-/// Registers the second user at a host name, and sends an INVITE for that user: what becomes of it at these user agents.
+/// Registers the second user at a host name, and sends an INVITE for that user. Returns the outcome at these user agents.
 fn invite(
     case: &mut TestCase<'_>,
     mut contact: SipUri,
@@ -160,7 +160,7 @@ fn invite_again(
     case.forward_to(FIRST, &request, at, within)
 }
 
-/// The same, where a question of the proxy has to come first: without one nothing is shown about the records.
+/// The same, but requires a DNS question of the proxy first: without one, nothing is shown about the records.
 fn invite_by_name(
     case: &mut TestCase<'_>,
     name: &str,
@@ -173,7 +173,7 @@ fn invite_by_name(
     Ok(outcome)
 }
 
-/// Without a question for a name of the case its records decide nothing.
+/// Without a question for a name of the case, its records decide nothing.
 fn is_asked(case: &TestCase<'_>) -> PurposeOutcome {
     let names = case.names()?;
     require!(
@@ -186,15 +186,15 @@ fn is_asked(case: &TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// Whether records of this kind were asked for.
+/// Whether the proxy asked for records of this type.
 fn has_asked_for(case: &TestCase<'_>, kind: Kind) -> bool {
     case.questions().iter().any(|asked| asked.question.kind == kind)
 }
 
-/// Refuses an INVITE that was only looked at.
+/// Refuses an INVITE that was only inspected.
 fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
     case.answer(forwarded, 486)?;
-    // How the failure comes back is another purpose's affair.
+    // Another purpose tests how the failure is forwarded.
     let _ = case.final_of(forwarded);
     Ok(())
 }
@@ -236,7 +236,7 @@ fn uses_the_port(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn asks_nothing_for_an_address(case: &mut TestCase<'_>) -> PurposeOutcome {
-    // Of a proxy that asks another DNS server no question would be seen.
+    // If the proxy used another DNS server, its questions would not be seen.
     asks_the_tester(case)?;
     let host = case.draw_host();
     let place = case.open_place(SECOND, Transport::Udp, host, 0)?;
@@ -266,7 +266,8 @@ fn uses_the_transport(case: &mut TestCase<'_>) -> PurposeOutcome {
     finish(case, &forwarded)
 }
 
-/// An INVITE for a user at a host name with `transport=tcp`: over TCP it arrives at the second user agent, over UDP at the third.
+/// Sends an INVITE for a user at a host name with `transport=tcp`. It arrives at the second user agent over TCP, or at the
+/// third over UDP.
 fn over_tcp(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
     let [tcp, udp] = open_both(case, Transport::Tcp, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -275,7 +276,7 @@ fn over_tcp(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
     invite_by_name(case, &name, contact, &records)
 }
 
-/// A purpose whose rule is about TCP shows nothing of a proxy that has none.
+/// Rules about TCP show nothing about a proxy without TCP.
 fn sends_over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome {
     match over_tcp(case)? {
         ForwardOutcome::Arrived(forwarded) => {
@@ -285,7 +286,7 @@ fn sends_over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
         other => Err(PurposeEnd::Inconclusive(format!(
             "an INVITE for a contact with transport=tcp {}",
-            other.told()
+            other.words()
         ))),
     }
 }
@@ -301,12 +302,13 @@ fn asks_for_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// The line of a zone file with a NAPTR record of the name itself.
+/// The zone file line with a NAPTR record of the name itself.
 fn naptr_record(order: u16, service: &str, replacement: &str) -> String {
     format!("@ NAPTR {order} 10 \"s\" \"{service}\" \"\" {replacement}\n")
 }
 
-/// An INVITE for a user at a host name with these records arrives at the second user agent. Nothing is shown if no NAPTR record is asked for.
+/// An INVITE for a user at a host name with these records arrives at the second user agent. Without a question for a NAPTR
+/// record, nothing is shown.
 fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere: &str) -> PurposeOutcome {
     let outcome = invite_by_name(case, name, named(name), records)?;
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
@@ -314,7 +316,7 @@ fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere
     }
     require!(
         has_asked_for(case, Kind::Naptr),
-        "the proxy asks for no NAPTR record, which is recommended only (SHOULD)"
+        "the proxy asks for no NAPTR record, which is only recommended (SHOULD)"
     );
     outcome.at(SECOND, elsewhere).map(drop)
 }
@@ -330,7 +332,7 @@ fn keeps_the_naptr_order(case: &mut TestCase<'_>) -> PurposeOutcome {
         case,
         &name,
         &records,
-        "where the NAPTR record of order 20 leads, and there is one of order 10",
+        "to the target of the NAPTR record of order 20, although one has order 10",
     )
 }
 
@@ -346,19 +348,19 @@ fn keeps_the_naptr_order_of_transports(case: &mut TestCase<'_>) -> PurposeOutcom
         case,
         &name,
         &records,
-        "over UDP, whose NAPTR record has order 20, and the record for TCP has order 10",
+        "over UDP, whose NAPTR record has order 20, although that for TCP has order 10",
     )
 }
 
 fn discards_unknown_services(case: &mut TestCase<'_>) -> PurposeOutcome {
     let [known, unknown] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
-    // D2Q is no transport.
+    // D2Q is not a transport.
     let records = naptr_record(10, "SIP+D2Q", "_sip._udp.other")
         + &naptr_record(20, "SIP+D2U", "_sip._udp")
         + &srv_records("_sip._udp.other", &[(0, unknown)])
         + &srv_records("_sip._udp", &[(0, known)]);
-    is_led_by_naptr(case, &name, &records, "where the NAPTR record of SIP+D2Q leads")
+    is_led_by_naptr(case, &name, &records, "to the target of the NAPTR record of SIP+D2Q")
 }
 
 fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -371,12 +373,12 @@ fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
         if let ForwardOutcome::Arrived(forwarded) = &outcome {
             finish(case, forwarded)?;
         }
-        outcome.at(SECOND, "to the target of priority 20, and there is one of priority 10")?;
+        outcome.at(SECOND, "to the target of priority 20, although one has priority 10")?;
     }
     Ok(())
 }
 
-/// An INVITE for a user at a host name with two targets, as it arrives at the first of them: the third user agent.
+/// An INVITE for a user at a host name with two targets, as it arrives at the first: the third user agent.
 fn at_the_first_of_two(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
     let [next, first] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -387,10 +389,10 @@ fn at_the_first_of_two(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd>
         ForwardOutcome::Arrived(forwarded) => {
             finish(case, &forwarded)?;
             Err(PurposeEnd::Inconclusive(
-                "the INVITE did not go to the target of the lowest priority".to_owned(),
+                "the INVITE did not go to the target with the lowest priority value".to_owned(),
             ))
         }
-        other => Err(PurposeEnd::Inconclusive(format!("the INVITE {}", other.told()))),
+        other => Err(PurposeEnd::Inconclusive(format!("the INVITE {}", other.words()))),
     }
 }
 
@@ -416,7 +418,7 @@ fn after_a_timeout(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd
     let next = at_the_next(case, &first, within)?;
     let next = next.ok_or_else(|| {
         PurposeEnd::Fail(format!(
-            "the first target did not answer, and the next got no INVITE within {within}"
+            "the first target did not answer, but the next got no INVITE within {within}"
         ))
     })?;
     Ok([first, next])
@@ -428,7 +430,7 @@ fn goes_on_after_a_timeout(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let both = after_a_timeout(case);
-    // That it goes on is another purpose's affair.
+    // Another purpose tests that the proxy tries the next target.
     let [first, next] = both.map_err(as_inconclusive)?;
     let [first, next] = [&first, &next].map(|forwarded| branch(&forwarded.arrived));
     ensure!(first != next, "the INVITE went to both targets with the branch {}", first.unwrap_or_default());
@@ -438,7 +440,7 @@ fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
     sends_over_tcp(case)?;
     let place = open(case, SECOND, Transport::Tcp)?;
-    // The port was free a moment ago: its socket is closed before the name leads there.
+    // The port was free a moment ago: its socket is closed before the name leads to it.
     let closed = open(case, THIRD, Transport::Tcp)?;
     open(case, THIRD, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -457,12 +459,12 @@ fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
     if next.is_none() {
         let _ = case.final_of(&first);
     }
-    ensure!(next.is_some(), "the first target answered 503, and the next got no INVITE");
+    ensure!(next.is_some(), "the first target answered 503, but the next got no INVITE");
     Ok(())
 }
 
-/// Registers the second user at a host name whose two targets have the same priority and weight: a proxy that looks for its target again
-/// finds the other one in half of all cases.
+/// Registers the second user at a host name with two targets of equal priority and weight. A proxy that selects its target
+/// again finds the other one in half of the cases.
 fn register_at_equal_targets(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
     let [second, third] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -470,7 +472,7 @@ fn register_at_equal_targets(case: &mut TestCase<'_>) -> Result<ForwardOutcome, 
     invite_by_name(case, &name, contact, &srv_records("_sip._udp", &[(10, second), (10, third)]))
 }
 
-/// Carries out a step for several INVITEs, each at one of two targets that are equal. The other one is given, too.
+/// Carries out a step for several INVITEs, each at one of two equal targets. The step also gets the other target.
 fn for_equal_targets(
     case: &mut TestCase<'_>,
     step: impl Fn(&mut TestCase<'_>, &Forwarded, TestAgent) -> PurposeOutcome,
@@ -478,7 +480,7 @@ fn for_equal_targets(
     let mut outcome = register_at_equal_targets(case)?;
     for draw in 1.. {
         let ForwardOutcome::Arrived(forwarded) = outcome else {
-            return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.told())));
+            return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.words())));
         };
         let other = if forwarded.at == SECOND { THIRD } else { SECOND };
         step(case, &forwarded, other)?;
@@ -491,7 +493,7 @@ fn for_equal_targets(
     Ok(())
 }
 
-/// Whether a request of this method and of the transaction of an INVITE has arrived at a user agent.
+/// Whether a request of this method in the transaction of an INVITE has arrived at a user agent.
 fn has_arrived(case: &TestCase<'_>, agent: TestAgent, method: &Method, of: &Forwarded) -> bool {
     let transaction = branch(&of.arrived);
     let is_it = |request: &Request| request.method == *method && branch(request) == transaction;
@@ -501,20 +503,20 @@ fn has_arrived(case: &TestCase<'_>, agent: TestAgent, method: &Method, of: &Forw
 fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let outcome = register_at_equal_targets(case)?;
     let ForwardOutcome::Arrived(forwarded) = outcome else {
-        return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.told())));
+        return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.words())));
     };
     let other = if forwarded.at == SECOND { THIRD } else { SECOND };
     for _ in 0..REPETITIONS {
         case.pause(T1 + Duration::from_millis(100))?;
-        // A proxy with transactions repeats it by itself, and ignores this.
+        // A proxy with transactions retransmits by itself, and ignores this one.
         case.send(&forwarded.sent)?;
     }
     case.pause(Duration::from_millis(50))?;
     let [at_same, at_other] =
         [forwarded.at, other].map(|agent| has_arrived(case, agent, &Method::Invite, &forwarded));
     finish(case, &forwarded)?;
-    ensure!(!at_other, "an INVITE that was not answered was sent again to another target");
-    require!(at_same, "an INVITE that was not answered was not sent again");
+    ensure!(!at_other, "an unanswered INVITE was retransmitted to another target");
+    require!(at_same, "an unanswered INVITE was not retransmitted");
     Ok(())
 }
 
@@ -542,7 +544,7 @@ fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     for_equal_targets(case, |case, forwarded, other| {
         case.answer(forwarded, 180)?;
         let rings = case.response(FIRST, &forwarded.sent, case.patience())?;
-        require!(rings.is_some(), "a 180 did not come back");
+        require!(rings.is_some(), "a 180 was not received");
         let cancel = case.cancel_of(&forwarded.sent);
         case.send(&cancel)?;
         let end = case.now() + case.patience();
@@ -560,7 +562,7 @@ fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
         case.answer(forwarded, 487)?;
         let _ = case.final_of(forwarded);
-        require!(at.is_some(), "the CANCEL arrived nowhere within {}", case.patience());
+        require!(at.is_some(), "the CANCEL did not arrive within {}", case.patience());
         ensure!(at == Some(forwarded.at), "the CANCEL went to another target than its INVITE");
         Ok(())
     })
@@ -568,7 +570,7 @@ fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn takes_the_root_for_no_service(case: &mut TestCase<'_>) -> PurposeOutcome {
     let host = case.draw_host();
-    // Where the request would go if there were no SRV record.
+    // The destination of the request if there were no SRV record.
     let place = case.open_place(SECOND, Transport::Udp, host, Transport::Udp.default_port())?;
     let name = case.draw_name()?;
     case.add_records(&name, &format!("_sip._udp SRV 0 0 0 .\n{}", address_record("@", place)))?;
@@ -585,13 +587,13 @@ fn refuses_unknown_names(case: &mut TestCase<'_>) -> PurposeOutcome {
     is_refused(case, outcome)
 }
 
-/// An INVITE that can go nowhere gets a failure.
+/// An INVITE without a destination gets a failure.
 fn is_refused(case: &mut TestCase<'_>, outcome: ForwardOutcome) -> PurposeOutcome {
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
         finish(case, forwarded)?;
     }
     match outcome {
         ForwardOutcome::Answered(response) if response.status.code() >= 400 => Ok(()),
-        other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.told()))),
+        other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.words()))),
     }
 }

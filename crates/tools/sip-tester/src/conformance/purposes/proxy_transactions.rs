@@ -18,19 +18,19 @@ purposes! {
     Proxy "PRX";
     "transactions" {
         "TRANS-01" Must "RFC 3261 section 17.2.1" "An INVITE gets a 100 within 200 ms if its recipient is silent." => says_trying, needs [Transactions], in basic;
-        "TRANS-02" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again is not forwarded as another one." => absorbs_invites, needs [Transactions], over Datagrams;
-        "TRANS-03" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again gets the last provisional response again." => repeats_provisional_responses, needs [Transactions], over Datagrams;
-        "TRANS-04" Must "RFC 3261 section 17.1.1.2" "The proxy sends an INVITE again that its recipient does not answer." => repeats_invites, needs [Transactions], over Datagrams;
+        "TRANS-02" Must "RFC 3261 section 17.2.1" "A retransmitted INVITE is not forwarded as a new one." => absorbs_invites, needs [Transactions], over Datagrams;
+        "TRANS-03" Must "RFC 3261 section 17.2.1" "A retransmitted INVITE gets the last provisional response again." => repeats_provisional_responses, needs [Transactions], over Datagrams;
+        "TRANS-04" Must "RFC 3261 section 17.1.1.2" "The proxy retransmits an unanswered INVITE." => repeats_invites, needs [Transactions], over Datagrams;
         "TRANS-05" Must "RFC 3261 section 17.1.1.3" "The proxy acknowledges a failure itself, in the transaction of the INVITE." => acknowledges_failures, needs [Transactions], in basic;
-        "TRANS-06" Must "RFC 3261 section 17.2.1" "A failure is sent again until its ACK has come." => repeats_failures, needs [Transactions], over Datagrams;
-        "TRANS-07" Must "RFC 3261 section 17.2.1" "The ACK of a failure ends that, and is not forwarded." => ends_with_the_ack, needs [Transactions];
-        "TRANS-08" Must "RFC 3261 section 17.2.2" "A request that is sent again after its final response gets that again, and is not forwarded." => answers_repeated_requests, needs [Transactions], over Datagrams;
+        "TRANS-06" Must "RFC 3261 section 17.2.1" "A failure is retransmitted until its ACK arrives." => repeats_failures, needs [Transactions], over Datagrams;
+        "TRANS-07" Must "RFC 3261 section 17.2.1" "The ACK of a failure ends its retransmission and is not forwarded." => ends_with_the_ack, needs [Transactions];
+        "TRANS-08" Must "RFC 3261 section 17.2.2" "A request that is retransmitted after its final response gets that response again and is not forwarded." => answers_repeated_requests, needs [Transactions], over Datagrams;
         "TRANS-09" Must "RFC 3261 section 16.10" "A CANCEL is answered 200 by the proxy." => answers_cancel, needs [Transactions], in basic;
-        "TRANS-10" Must "RFC 3261 section 16.10" "A CANCEL of an INVITE that rings reaches its recipient." => cancels, needs [Transactions], in basic;
-        "TRANS-11" Must "RFC 3261 section 9.1" "The CANCEL that is sent has the Request-URI, Call-ID, To, From, CSeq number and topmost Via of the INVITE." => cancels_as_it_invited, needs [Transactions];
-        "TRANS-12" Must "RFC 3261 section 16.7" "The 487 of an INVITE that was cancelled comes back." => forwards_request_terminated, needs [Transactions], in basic;
-        "TRANS-13" Must "RFC 4320 section 4.1" "A request that is no INVITE gets no provisional response but 100, and over UDP no 100 at once." => keeps_non_invites_quiet;
-        "TRANS-14" Must "RFC 3261 section 17.1.2.2" "The proxy sends a request that is no INVITE again if its recipient does not answer." => repeats_requests, needs [Transactions], over Datagrams;
+        "TRANS-10" Must "RFC 3261 section 16.10" "A CANCEL of a ringing INVITE reaches its recipient." => cancels, needs [Transactions], in basic;
+        "TRANS-11" Must "RFC 3261 section 9.1" "The forwarded CANCEL has the Request-URI, Call-ID, To, From, CSeq number and topmost Via of the INVITE." => cancels_as_it_invited, needs [Transactions];
+        "TRANS-12" Must "RFC 3261 section 16.7" "The 487 of a cancelled INVITE is forwarded." => forwards_request_terminated, needs [Transactions], in basic;
+        "TRANS-13" Must "RFC 4320 section 4.1" "A request other than INVITE gets no provisional response except 100, and over UDP no immediate 100." => keeps_non_invites_quiet;
+        "TRANS-14" Must "RFC 3261 section 17.1.2.2" "The proxy retransmits an unanswered request other than INVITE." => repeats_requests, needs [Transactions], over Datagrams;
     }
 }
 
@@ -41,7 +41,7 @@ fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
     let code = trying.as_ref().map(|response| response.status.code());
     ensure!(
         code == Some(100),
-        "300 ms after an INVITE that its recipient has not answered it got {}",
+        "300 ms after an INVITE that its recipient has not answered, the caller got {}",
         line_or_silence(trying.as_ref())
     );
     Ok(())
@@ -57,11 +57,8 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     let Some((again, _)) = again else { return Ok(()) };
     let [first, second] =
         [&forwarded.arrived, &again].map(|request| vias(request).map(|mut vias| vias.remove(0)));
-    ensure!(
-        first?.branch() == second?.branch(),
-        "an INVITE that was sent again was forwarded as another one"
-    );
-    Err(PurposeEnd::Fail("an INVITE that was sent again was forwarded again".to_owned()))
+    ensure!(first?.branch() == second?.branch(), "a retransmitted INVITE was forwarded as a new one");
+    Err(PurposeEnd::Fail("a retransmitted INVITE was forwarded again".to_owned()))
 }
 
 fn repeats_provisional_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -74,7 +71,7 @@ fn repeats_provisional_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     match again {
         Ok(_) => Ok(()),
         Err(_) => Err(PurposeEnd::Fail(
-            "an INVITE that was sent again did not get the last provisional response again".to_owned(),
+            "a retransmitted INVITE did not get the last provisional response again".to_owned(),
         )),
     }
 }
@@ -83,7 +80,7 @@ fn repeats_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     let again = case.arriving(SECOND, &Method::Invite, Duration::from_millis(1200))?;
     finish(case, &forwarded)?;
-    ensure!(again.is_some(), "an INVITE that its recipient does not answer was not sent again within 1.2 s");
+    ensure!(again.is_some(), "an unanswered INVITE was not retransmitted within 1.2 s");
     Ok(())
 }
 
@@ -98,7 +95,7 @@ fn acknowledges_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (invite, own) = (invite?, own?);
     ensure!(
         invite.branch() == own.branch(),
-        "the ACK of a 486 has the branch {:?}, and the INVITE {:?}",
+        "the ACK of a 486 has the branch {:?}, but the INVITE has {:?}",
         own.branch(),
         invite.branch()
     );
@@ -111,7 +108,7 @@ fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let first = comes_back(case, &forwarded, 486)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
     case.acknowledge_failure(FIRST, &forwarded.sent, &first)?;
-    ensure!(again.is_some(), "a 486 without an ACK was not sent again within 1.2 s");
+    ensure!(again.is_some(), "a 486 without an ACK was not retransmitted within 1.2 s");
     Ok(())
 }
 
@@ -122,7 +119,7 @@ fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     // The ACK of the proxy itself.
     case.arriving(SECOND, &Method::Ack, SOON)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
-    ensure!(again.is_none(), "a 486 was sent again though its ACK was sent");
+    ensure!(again.is_none(), "a 486 was retransmitted after its ACK");
     let branch =
         forwarded.arrived.headers.top_via().ok().flatten().and_then(|via| via.branch().map(str::to_owned));
     if let Some((ack, _)) = case.arriving(SECOND, &Method::Ack, Duration::ZERO)? {
@@ -140,14 +137,14 @@ fn answers_repeated_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let again = case.response(FIRST, &forwarded.sent, case.patience())?;
     ensure!(
         again.as_ref().is_some_and(|again| again.status == first.status),
-        "a request that was sent again after its {} got {}",
+        "a request that was retransmitted after its {} got {}",
         line_of(&first),
         line_or_silence(again.as_ref())
     );
     has_not_arrived(case, &Method::Options)
 }
 
-/// An INVITE that rings, and that the caller has cancelled, with the CANCEL.
+/// An INVITE that rings and that the caller has cancelled, with the CANCEL.
 pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<(Forwarded, Request), PurposeEnd> {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 180)?;
@@ -157,7 +154,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<(Forwarded, Request),
     Ok((forwarded, cancel))
 }
 
-/// The CANCEL as it arrives, answered.
+/// The CANCEL as it arrives; it is answered.
 pub(super) fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> Result<Request, PurposeEnd> {
     let patience = case.target().patience;
     let Some((arrived, path)) = case.arriving(forwarded.at, &Method::Cancel, patience)? else {
@@ -196,13 +193,13 @@ fn cancels_as_it_invited(case: &mut TestCase<'_>) -> PurposeOutcome {
     let invite = &forwarded.arrived;
     ensure!(
         cancel.uri == invite.uri,
-        "the CANCEL is for {}, and the INVITE was for {}",
+        "the CANCEL is for {}, but the INVITE was for {}",
         cancel.uri,
         invite.uri
     );
     for name in [Name::CallId, Name::From, Name::To] {
         let [own, of_invite] = [&cancel, invite].map(|request| request.headers.get(&name));
-        ensure!(own == of_invite, "{name} of the CANCEL is {own:?}, and of the INVITE {of_invite:?}");
+        ensure!(own == of_invite, "{name} of the CANCEL is {own:?}, that of the INVITE is {of_invite:?}");
     }
     let number = |request: &Request| request.headers.cseq().ok().flatten().map(|CSeq { number, .. }| number);
     ensure!(number(&cancel) == number(invite), "the CSeq number of the CANCEL is not that of the INVITE");
@@ -216,7 +213,7 @@ fn forwards_request_terminated(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (forwarded, _) = cancelled(case)?;
     cancel_arrives(case, &forwarded)?;
     let response = case.final_of(&forwarded)?;
-    ensure_code(&response, 487, "an INVITE that was cancelled")
+    ensure_code(&response, 487, "a cancelled INVITE")
 }
 
 fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -224,7 +221,7 @@ fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {
     let until = case.now() + Duration::from_secs(1);
     let mut early = None;
     while let Some(response) = case.response(FIRST, &forwarded.sent, until.since(case.now()))? {
-        // Over a reliable transport a 100 may be sent at any time.
+        // Over a reliable transport, a 100 is allowed at any time.
         if response.status.code() != 100 || case.is_over_datagrams() {
             early = Some(response);
             break;
@@ -241,6 +238,6 @@ fn repeats_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let again = case.arriving(SECOND, &Method::Options, Duration::from_millis(1200))?;
     case.answer(&forwarded, 200)?;
     let _ = case.final_of(&forwarded);
-    ensure!(again.is_some(), "an OPTIONS that its recipient does not answer was not sent again within 1.2 s");
+    ensure!(again.is_some(), "an unanswered OPTIONS was not retransmitted within 1.2 s");
     Ok(())
 }

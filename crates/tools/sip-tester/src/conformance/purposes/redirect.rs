@@ -1,4 +1,4 @@
-//! What a redirect server answers (RFC 3261 section 8.3).
+//! Responses of a redirect server (RFC 3261 section 8.3).
 
 use netrig_core::Duration;
 use netrig_sip::header::NameAddr;
@@ -23,33 +23,33 @@ purposes! {
     Redirect "RED";
     "redirection" {
         "RED-01" Must "RFC 3261 section 8.3" "An INVITE for a registered user is answered with a status of class 3." => redirects, in basic;
-        "RED-02" Must "RFC 3261 section 8.3" "The response names the contact of the user." => names_the_contact, in basic;
-        "RED-03" Must "RFC 3261 section 8.3" "The response names all contacts of the user." => names_all_contacts, needs [SeveralContacts];
-        "RED-04" Must "RFC 3261 section 8.3" "The response does not name the Request-URI." => does_not_name_the_request_uri;
+        "RED-02" Must "RFC 3261 section 8.3" "The response contains the contact of the user." => names_the_contact, in basic;
+        "RED-03" Must "RFC 3261 section 8.3" "The response contains all contacts of the user." => names_all_contacts, needs [SeveralContacts];
+        "RED-04" Must "RFC 3261 section 8.3" "The response does not contain the Request-URI." => does_not_name_the_request_uri;
         "RED-05" Must "RFC 3261 section 8.3" "The request is not forwarded." => does_not_forward, in basic;
-        "RED-06" Must "RFC 3261 section 21.3.4" "The redirection is no 305, which only user agents send." => says_moved, in basic;
-        "RED-07" Must "RFC 3261 section 8.3" "A request that is no INVITE is redirected, or refused." => redirects_other_requests;
-        "RED-08" Must "RFC 3261 section 21.4.5" "A user without a registration is refused." => refuses_unknown_users, in basic;
-        "RED-09" Must "RFC 3261 section 8.3" "A user whose contact was removed is not redirected." => forgets_removed_contacts;
-        "RED-10" Must "RFC 3261 section 8.3" "The contact that was registered last is named." => names_the_last_contact;
+        "RED-06" Must "RFC 3261 section 21.3.4" "The redirection is not a 305, which only user agents send." => says_moved, in basic;
+        "RED-07" Must "RFC 3261 section 8.3" "A request other than INVITE is redirected or refused." => redirects_other_requests;
+        "RED-08" Must "RFC 3261 section 21.4.5" "A request for a user without a registration is refused." => refuses_unknown_users, in basic;
+        "RED-09" Must "RFC 3261 section 8.3" "An INVITE for a user whose contact was removed is not redirected." => forgets_removed_contacts;
+        "RED-10" Must "RFC 3261 section 8.3" "The response contains the contact that was registered last." => names_the_last_contact;
         "RED-11" Must "RFC 3261 section 17.2.1" "The ACK of a redirection gets no response." => takes_the_ack, in basic;
-        "RED-12" Should "RFC 3261 section 8.3" "A CANCEL is answered with a 2xx, or with 481." => answers_cancel;
-        "RED-13" Must "RFC 3261 section 20.10" "Parameters of the contact's URI are named as they were registered." => keeps_parameters_of_uris;
+        "RED-12" Should "RFC 3261 section 8.3" "A CANCEL is answered with a 2xx or with 481." => answers_cancel;
+        "RED-13" Must "RFC 3261 section 20.10" "Parameters of the contact's URI stay unchanged." => keeps_parameters_of_uris;
     }
 }
 
-/// An INVITE for the second user, which is answered with a redirection.
+/// An INVITE for the second user, which is redirected.
 pub(super) const SUBJECT: SubjectRequest =
-    SubjectRequest { make: invite_somebody, takes: |response| (300..400).contains(&response.status.code()) };
+    SubjectRequest { make: invite_callee, takes: |response| (300..400).contains(&response.status.code()) };
 
-fn invite_somebody(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+fn invite_callee(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     case.register(SECOND)?;
     invite(case)
 }
 
 /// The redirection of an INVITE for the second user, whose contact is the second user agent.
 fn redirected(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
-    let request = invite_somebody(case)?;
+    let request = invite_callee(case)?;
     let response = case.ask(&request)?.response;
     ensure_status(&response, 300..400, "an INVITE for a registered user")?;
     Ok(response)
@@ -102,7 +102,7 @@ fn does_not_name_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn does_not_forward(case: &mut TestCase<'_>) -> PurposeOutcome {
     redirected(case)?;
     let arrived = case.arriving(SECOND, &Method::Invite, SOON)?;
-    ensure!(arrived.is_none(), "the INVITE was forwarded, too");
+    ensure!(arrived.is_none(), "the INVITE was also forwarded");
     Ok(())
 }
 
@@ -141,30 +141,30 @@ fn names_the_last_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register_contacts(SECOND, &[NameAddr::new(third.clone()).to_string()])?;
     let request = invite(case)?;
     let response = case.ask(&request)?.response;
-    ensure!(
-        names(&response, &third)?,
-        "a user that moved to {third} is redirected with {}",
-        shown(&response)
-    );
+    ensure!(names(&response, &third)?, "a user who moved to {third} is redirected with {}", shown(&response));
     Ok(())
 }
 
 fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite_somebody(case)?;
+    let request = invite_callee(case)?;
     let answered = case.ask(&request)?;
     require!(
         answered.response.status.code() >= 300,
         "the INVITE was answered {}",
         line_of(&answered.response)
     );
-    // The ACK has been sent: nothing is to follow, neither a response to it nor the redirection again.
+    // The ACK was sent: neither a response to it nor the redirection may follow.
     let again = case.response(FIRST, &answered.request, Duration::from_millis(1200))?;
-    ensure!(again.is_none(), "after its ACK the redirection {} came", line_or_silence(again.as_ref()));
+    ensure!(
+        again.is_none(),
+        "after its ACK, the redirection {} was received",
+        line_or_silence(again.as_ref())
+    );
     Ok(())
 }
 
 fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite_somebody(case)?;
+    let request = invite_callee(case)?;
     let answered = case.ask(&request)?;
     let cancel = case.cancel_of(&answered.request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
@@ -183,7 +183,7 @@ fn keeps_parameters_of_uris(case: &mut TestCase<'_>) -> PurposeOutcome {
     };
     ensure!(
         contacts(&response)?.iter().any(kept),
-        "a parameter of the contact's URI is gone: {}",
+        "a parameter of the contact's URI was removed: {}",
         shown(&response)
     );
     Ok(())

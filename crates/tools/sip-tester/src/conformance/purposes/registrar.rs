@@ -1,4 +1,4 @@
-//! Bindings (RFC 3261 section 10.3), and what holds for the messages of each server.
+//! Bindings (RFC 3261 section 10.3), and the rules for messages of each server.
 
 use netrig_core::Duration;
 use netrig_sip::header::{CSeq, NameAddr};
@@ -17,18 +17,18 @@ const FIRST: TestAgent = TestAgent::First;
 purposes! {
     Registrar "REG";
     "bindings" {
-        "BIND-01" Must "RFC 3261 section 10.3" "A registration that is right is answered 200." => takes_a_registration, in basic;
-        "BIND-02" Must "RFC 3261 section 10.3" "The 200 names the binding that was made in Contact." => lists_the_binding, in basic;
+        "BIND-01" Must "RFC 3261 section 10.3" "A correct registration is answered 200." => takes_a_registration, in basic;
+        "BIND-02" Must "RFC 3261 section 10.3" "The 200 lists the new binding in Contact." => lists_the_binding, in basic;
         "BIND-03" Must "RFC 3261 section 10.3" "Each Contact of the 200 has an expires parameter." => tells_expirations, in basic;
-        "BIND-04" Must "RFC 3261 section 10.3" "A second contact is added, and the 200 names both." => adds_a_contact, needs [SeveralContacts];
+        "BIND-04" Must "RFC 3261 section 10.3" "A second contact is added, and the 200 lists both." => adds_a_contact, needs [SeveralContacts];
         "BIND-05" Must "RFC 3261 section 10.3" "Several contacts of one REGISTER are all bound." => binds_several, needs [SeveralContacts];
-        "BIND-06" Must "RFC 3261 section 10.3" "A contact that is registered again is refreshed, and not bound twice." => refreshes, in basic;
-        "BIND-07" Must "RFC 3261 section 19.1.4" "A contact that differs in the case of its host and scheme and in escapes is the same." => compares_contacts;
-        "BIND-08" Must "RFC 3261 section 19.1.4" "A contact that differs in its user's case is another one." => tells_users_apart, needs [SeveralContacts];
-        "BIND-09" Must "RFC 3261 section 19.1.4" "A contact with another transport parameter is another one." => tells_transports_apart, needs [SeveralContacts];
-        "BIND-10" Must "RFC 3261 section 10.3" "A REGISTER without Contact changes nothing, and its 200 names the bindings." => answers_a_query, in basic;
+        "BIND-06" Must "RFC 3261 section 10.3" "A contact that is registered again is refreshed, not bound twice." => refreshes, in basic;
+        "BIND-07" Must "RFC 3261 section 19.1.4" "Contacts that differ only in escapes and in the case of host and scheme are the same." => compares_contacts;
+        "BIND-08" Must "RFC 3261 section 19.1.4" "Contacts that differ in the case of the user are different." => tells_users_apart, needs [SeveralContacts];
+        "BIND-09" Must "RFC 3261 section 19.1.4" "Contacts that differ in the transport parameter are different." => tells_transports_apart, needs [SeveralContacts];
+        "BIND-10" Must "RFC 3261 section 10.3" "A REGISTER without Contact changes nothing, and its 200 lists the bindings." => answers_a_query, in basic;
         "BIND-11" Must "RFC 3261 section 10.3" "Bindings of one address of record are not those of another." => keeps_users_apart;
-        "BIND-12" Must "RFC 3261 section 10.3" "An address of record of another domain than the Request-URI's is refused with 404, or 403." => refuses_foreign_domains;
+        "BIND-12" Must "RFC 3261 section 10.3" "An address of record in another domain than the Request-URI is refused with 404 or 403." => refuses_foreign_domains;
         "BIND-13" Should "RFC 3261 section 10.3" "The 200 has a Date." => tells_the_date;
     }
     "removal" {
@@ -38,34 +38,34 @@ purposes! {
         "REMOVE-04" Must "RFC 3261 section 10.2.2" "Contact: * with Expires: 0 removes all bindings." => removes_all;
         "REMOVE-05" Must "RFC 3261 section 10.3" "Contact: * with an expiration above zero is refused with 400." => refuses_star_with_time;
         "REMOVE-06" Must "RFC 3261 section 10.3" "Contact: * beside another contact is refused with 400." => refuses_star_with_others;
-        "REMOVE-07" Must "RFC 3261 section 10.3" "A Contact: * that was refused removes nothing." => keeps_after_star;
+        "REMOVE-07" Must "RFC 3261 section 10.3" "A refused Contact: * removes nothing." => keeps_after_star;
         "REMOVE-08" Must "RFC 3261 section 10.2.2" "Removing a contact that is not bound is no error." => removes_nothing;
     }
     "expiration" {
-        "EXPIRE-01" Must "RFC 3261 section 10.3" "The expires parameter of a contact counts before the Expires header field." => parameter_before_field;
-        "EXPIRE-02" Must "RFC 3261 section 10.3" "A contact without an expires parameter lasts as Expires says." => takes_expires;
-        "EXPIRE-03" Must "RFC 3261 section 10.3" "Without any expiration the registrar chooses one." => chooses_an_expiration;
+        "EXPIRE-01" Must "RFC 3261 section 10.3" "The expires parameter of a contact takes precedence over the Expires header field." => parameter_before_field;
+        "EXPIRE-02" Must "RFC 3261 section 10.3" "A contact without an expires parameter expires after the time in Expires." => takes_expires;
+        "EXPIRE-03" Must "RFC 3261 section 10.3" "Without any expiration, the registrar chooses one." => chooses_an_expiration;
         "EXPIRE-04" Should "RFC 3261 section 10.3" "An expiration that breaks the grammar counts as 3600." => takes_garbled_expirations;
-        "EXPIRE-05" Must "RFC 3261 section 10.3" "A 423 tells the least expiration in Min-Expires." => tells_the_least, needs [MinExpires];
+        "EXPIRE-05" Must "RFC 3261 section 10.3" "A 423 contains the least expiration in Min-Expires." => tells_the_least, needs [MinExpires];
         "EXPIRE-06" Must "RFC 3261 section 10.3" "An expiration of one hour is not refused as too short." => takes_an_hour;
-        "EXPIRE-07" Must "RFC 3261 section 10.3" "A binding ends when its time is over." => ends_bindings;
-        "EXPIRE-08" Must "RFC 3261 section 10.3" "The expiration in the 200 of a query is the time that is left." => counts_down;
+        "EXPIRE-07" Must "RFC 3261 section 10.3" "A binding ends when it expires." => ends_bindings;
+        "EXPIRE-08" Must "RFC 3261 section 10.3" "The expiration in the 200 of a query is the remaining time." => counts_down;
         "EXPIRE-09" Must "RFC 3261 section 20.19" "The largest expiration, 2**32-1 s, is no error." => takes_the_largest;
     }
     "order" {
-        "ORDER-01" Must "RFC 3261 section 10.3" "A REGISTER of the same Call-ID with a lower CSeq fails." => refuses_old_requests;
-        "ORDER-02" Must "RFC 3261 section 10.3" "It changes no binding." => keeps_after_old_requests;
-        "ORDER-03" Must "RFC 3261 section 10.3" "A REGISTER of another Call-ID changes a binding whatever its CSeq." => takes_other_call_ids;
-        "ORDER-04" Must "RFC 3261 section 10.3" "Of contacts of which one cannot be bound none is bound." => binds_all_or_none, needs [SeveralContacts];
+        "ORDER-01" Must "RFC 3261 section 10.3" "A REGISTER with the same Call-ID and a lower CSeq fails." => refuses_old_requests;
+        "ORDER-02" Must "RFC 3261 section 10.3" "A REGISTER with the same Call-ID and a lower CSeq changes no binding." => keeps_after_old_requests;
+        "ORDER-03" Must "RFC 3261 section 10.3" "A REGISTER with another Call-ID changes a binding regardless of its CSeq." => takes_other_call_ids;
+        "ORDER-04" Must "RFC 3261 section 10.3" "If one of several contacts cannot be bound, none is bound." => binds_all_or_none, needs [SeveralContacts];
     }
     "contacts" {
-        "CONTACT-01" Must "RFC 3261 section 7.3.1" "Contacts in one header field with commas are read as several." => reads_lists, needs [SeveralContacts];
+        "CONTACT-01" Must "RFC 3261 section 7.3.1" "Contacts in one header field, separated by commas, are read as several." => reads_lists, needs [SeveralContacts];
         "CONTACT-02" Must "RFC 3261 section 20.10" "A display name with a comma and escapes is read." => reads_display_names;
-        "CONTACT-03" Should "RFC 3261 section 21.4.1" "A Contact that breaks the grammar is not taken." => with_a_garbled_contact;
+        "CONTACT-03" Should "RFC 3261 section 21.4.1" "A Contact that breaks the grammar is not accepted." => with_a_garbled_contact;
     }
 }
 
-/// A REGISTER, which the registrar answers with a 2xx.
+/// A REGISTER, to which the registrar responds with a 2xx.
 pub(super) const SUBJECT: SubjectRequest =
     SubjectRequest { make: plain, takes: |response| response.status.is_success() };
 
@@ -77,7 +77,7 @@ fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     Ok(request)
 }
 
-/// A contact of the first user at its own address, at a port that the number chooses. Nothing listens there.
+/// A contact of the first user at its own address, with a port derived from the number. Nothing listens there.
 pub(super) fn contact(case: &mut TestCase<'_>, number: u16) -> Result<SipUri, PurposeEnd> {
     Ok(case.contact(FIRST)?.with_port(40_100 + number))
 }
@@ -86,7 +86,7 @@ fn text(uri: SipUri) -> String {
     NameAddr::new(Uri::Sip(uri)).to_string()
 }
 
-/// The 200 to a REGISTER with these Contact values, for 600 s, after all bindings were removed.
+/// The 200 to a REGISTER with these Contact values for 600 s, after all bindings were removed.
 fn first_registration(case: &mut TestCase<'_>, contacts: &[String]) -> Result<Response, PurposeEnd> {
     case.clear_bindings(FIRST)?;
     registered(case, contacts, Some("600")).map_err(as_inconclusive)
@@ -115,7 +115,7 @@ fn answered(
     Ok(case.ask(&request)?.response)
 }
 
-/// The bindings now, by a REGISTER without Contact.
+/// The current bindings, by a REGISTER without Contact.
 pub(super) fn bindings(case: &mut TestCase<'_>) -> Result<Vec<NameAddr>, PurposeEnd> {
     let response = registered(case, &[], None)?;
     listed(&response)
@@ -163,7 +163,7 @@ fn tells_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
     for binding in &bindings {
         ensure!(
             expiration(binding).is_some_and(|left| left > 0),
-            "Contact {binding} of the 200 tells no expiration"
+            "Contact {binding} of the 200 has no expiration"
         );
     }
     Ok(())
@@ -174,10 +174,10 @@ fn adds_a_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     first_registration(case, &[text(first.clone())])?;
     let response = registered(case, &[text(second.clone())], Some("600"))?;
     let bindings = listed(&response)?;
-    ensure!(has(&bindings, &second), "the 200 does not name the second contact, but {}", shown(&bindings));
+    ensure!(has(&bindings, &second), "the 200 does not list the second contact, but {}", shown(&bindings));
     ensure!(
         has(&bindings, &first),
-        "the 200 to a second contact no longer names the first, but {}",
+        "the 200 to a second contact no longer lists the first, but {}",
         shown(&bindings)
     );
     Ok(())
@@ -190,7 +190,7 @@ fn binds_several(case: &mut TestCase<'_>) -> PurposeOutcome {
     let bindings = bindings(case)?;
     ensure!(
         uris.iter().all(|uri| has(&bindings, uri)) && bindings.len() == 3,
-        "after a REGISTER with three contacts the bindings are {}",
+        "after a REGISTER with three contacts, the bindings are {}",
         shown(&bindings)
     );
     Ok(())
@@ -203,7 +203,7 @@ fn refreshes(case: &mut TestCase<'_>) -> PurposeOutcome {
     let bindings = listed(&response)?;
     ensure!(
         bindings.len() == 1,
-        "after a contact was registered twice the bindings are {}",
+        "after a contact was registered twice, the bindings are {}",
         shown(&bindings)
     );
     Ok(())
@@ -218,7 +218,7 @@ fn compares_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
     let bindings = bindings(case)?;
     ensure!(
         bindings.len() == 1,
-        "after one contact was registered in two spellings the bindings are {}",
+        "after one contact was registered in two spellings, the bindings are {}",
         shown(&bindings)
     );
     Ok(())
@@ -238,7 +238,7 @@ fn two_bindings(case: &mut TestCase<'_>, first: &str, second: &str) -> PurposeOu
     let bindings = bindings(case)?;
     ensure!(
         bindings.len() == 2,
-        "after {first} and {second} were registered the bindings are {}",
+        "after {first} and {second} were registered, the bindings are {}",
         shown(&bindings)
     );
     Ok(())
@@ -265,7 +265,7 @@ fn keeps_users_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = case.register_request(TestAgent::Second, &[])?;
     let response = case.ask_of(TestAgent::Second, &request)?.response;
     let bindings = listed(&response)?;
-    ensure!(!has(&bindings, &uri), "a contact of one user is told as one of another: {}", shown(&bindings));
+    ensure!(!has(&bindings, &uri), "a contact of one user is listed for another: {}", shown(&bindings));
     Ok(())
 }
 
@@ -277,10 +277,10 @@ fn refuses_foreign_domains(case: &mut TestCase<'_>) -> PurposeOutcome {
     })?;
     request.headers.set(Name::To, NameAddr::new(foreign));
     let response = case.ask(&request)?.response;
-    // 403 if the user is not authorized, which is looked at before.
+    // 403 if the server checks first whether the user is authorized.
     ensure!(
         [403, 404].contains(&response.status.code()),
-        "a REGISTER whose To is of another domain was answered {}",
+        "a REGISTER whose To has another domain was answered {}",
         line_of(&response)
     );
     Ok(())
@@ -309,7 +309,7 @@ fn removes_by_field(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn is_gone(case: &mut TestCase<'_>, uri: &SipUri) -> PurposeOutcome {
     let bindings = bindings(case)?;
-    ensure!(!has(&bindings, uri), "a contact that was removed is still bound: {}", shown(&bindings));
+    ensure!(!has(&bindings, uri), "a removed contact is still bound: {}", shown(&bindings));
     Ok(())
 }
 
@@ -321,7 +321,7 @@ fn removes_one(case: &mut TestCase<'_>) -> PurposeOutcome {
     let bindings = bindings(case)?;
     ensure!(
         has(&bindings, &second),
-        "when one contact was removed the other went, too: {}",
+        "when one contact was removed, the other was removed too: {}",
         shown(&bindings)
     );
     Ok(())
@@ -332,7 +332,7 @@ fn removes_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     first_registration(case, &[text(uri)])?;
     registered(case, &["*".to_owned()], Some("0"))?;
     let bindings = bindings(case)?;
-    ensure!(bindings.is_empty(), "after Contact: * with Expires: 0 the bindings are {}", shown(&bindings));
+    ensure!(bindings.is_empty(), "after Contact: * with Expires: 0, the bindings are {}", shown(&bindings));
     Ok(())
 }
 
@@ -353,7 +353,7 @@ fn keeps_after_star(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = answered(case, &["*".to_owned()], Some("60"))?;
     require!(!response.status.is_success(), "Contact: * with Expires: 60 was not refused");
     let bindings = bindings(case)?;
-    ensure!(has(&bindings, &uri), "a Contact: * that was refused removed the binding");
+    ensure!(has(&bindings, &uri), "a refused Contact: * removed the binding");
     Ok(())
 }
 
@@ -375,11 +375,11 @@ fn parameter_before_field(case: &mut TestCase<'_>) -> PurposeOutcome {
     follows_the_request(case, &uri, &ask, "beside Expires: 2000 a contact with expires=")
 }
 
-/// The longest expiration that is asked for, s.
+/// The longest requested expiration, s.
 const LONGEST_ASKED: u32 = 700;
 
-/// What a registrar grants follows what is asked for: at most that, and less if less is asked for. One that grants the same each time
-/// has its own time, and does not read the request. `what` stands before the seconds that were asked for.
+/// The granted expiration follows the requested one: it is at most that, and less if less is requested. A registrar that always
+/// grants the same time has its own time, and does not read the request. `what` precedes the requested seconds.
 fn follows_the_request(
     case: &mut TestCase<'_>,
     uri: &SipUri,
@@ -395,7 +395,7 @@ fn follows_the_request(
     let is_too_brief = response.status.code() == 423;
     ensure!(response.status.is_success() || is_too_brief, "the REGISTER was answered {}", line_of(&response));
     let second = if is_too_brief { None } else { Some(granted(&response, uri)?) };
-    ensure!(second != Some(first) || first <= less, "{what}{LONGEST_ASKED} got {first} s, and so did {less}");
+    ensure!(second != Some(first) || first <= less, "{what}{LONGEST_ASKED} got {first} s, as did {less}");
     ensure!(first <= LONGEST_ASKED, "{what}{LONGEST_ASKED} got {first} s");
     require!(!is_too_brief, "{what}{less} was answered 423");
     require!(second <= Some(less), "{what}{less} got {} s, the registrar's least", second.unwrap_or(0));
@@ -408,9 +408,8 @@ fn granted(response: &Response, uri: &SipUri) -> Result<u32, PurposeEnd> {
     let uri = Uri::Sip(uri.clone());
     let binding = bindings.iter().find(|binding| binding.uri.is_equivalent(&uri));
     let granted = binding.and_then(expiration);
-    granted.ok_or_else(|| {
-        PurposeEnd::Fail(format!("the 200 tells no expiration of {uri}: {}", shown(&bindings)))
-    })
+    granted
+        .ok_or_else(|| PurposeEnd::Fail(format!("the 200 has no expiration for {uri}: {}", shown(&bindings))))
 }
 
 fn takes_expires(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -427,7 +426,7 @@ fn chooses_an_expiration(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     let response = registered(case, &[text(uri.clone())], None)?;
     let granted = granted(&response, &uri)?;
-    ensure!(granted > 0, "without an expiration the contact got {granted} s");
+    ensure!(granted > 0, "without an expiration, the contact got {granted} s");
     Ok(())
 }
 
@@ -462,7 +461,7 @@ fn takes_an_hour(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn ends_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
-    /// The longest that is waited for, s.
+    /// The longest wait, s.
     const LONGEST: u32 = 5;
     let uri = contact(case, 1)?;
     case.clear_bindings(FIRST)?;
@@ -470,10 +469,10 @@ fn ends_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
     require!(response.status.is_success(), "expires=2 was answered {}", line_of(&response));
     let granted = granted(&response, &uri)?;
     require!(granted <= LONGEST, "expires=2 got {granted} s, which is too long to wait for");
-    // Times are in whole seconds: one more for the last.
+    // Times are whole seconds, so one more for the last.
     case.pause(Duration::from_secs(u64::from(granted) + 2))?;
     let bindings = bindings(case)?;
-    ensure!(!has(&bindings, &uri), "2 s after its end a binding is told: {}", shown(&bindings));
+    ensure!(!has(&bindings, &uri), "2 s after its end, a binding is still listed: {}", shown(&bindings));
     Ok(())
 }
 
@@ -486,7 +485,7 @@ fn counts_down(case: &mut TestCase<'_>) -> PurposeOutcome {
     let after = granted(&response, &uri)?;
     ensure!(
         after < before && after + 4 >= before,
-        "2.1 s after {before} s were granted {after} s are told to be left"
+        "2.1 s after {before} s were granted, {after} s are reported as left"
     );
     Ok(())
 }
@@ -518,18 +517,18 @@ fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = old_request(case)?;
     ensure!(
         !response.status.is_success(),
-        "a REGISTER with a lower CSeq than the last of its Call-ID was answered {}",
+        "a REGISTER with a lower CSeq than the last one of its Call-ID was answered {}",
         line_of(&response)
     );
     Ok(())
 }
 
-/// The answer to a REGISTER of the same Call-ID with a lower CSeq, which would remove the binding.
+/// The response to a REGISTER with the same Call-ID and a lower CSeq, which would remove the binding.
 fn old_request(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
     let (uri, call_id) = (contact(case, 1)?, case.token());
     case.clear_bindings(FIRST)?;
     let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the REGISTER before was answered {}", line_of(&response));
+    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
     numbered(case, &call_id, 50, &[format!("{};expires=0", text(uri))])
 }
 
@@ -545,9 +544,9 @@ fn takes_other_call_ids(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (uri, first, second) = (contact(case, 1)?, case.token(), case.token());
     case.clear_bindings(FIRST)?;
     let response = numbered(case, &first, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the REGISTER before was answered {}", line_of(&response));
+    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
     let response = numbered(case, &second, 1, &[format!("{};expires=0", text(uri.clone()))])?;
-    ensure_success(&response, "a REGISTER of another Call-ID")?;
+    ensure_success(&response, "a REGISTER with another Call-ID")?;
     is_gone(case, &uri)
 }
 
@@ -555,13 +554,13 @@ fn binds_all_or_none(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (uri, other, call_id) = (contact(case, 1)?, contact(case, 2)?, case.token());
     case.clear_bindings(FIRST)?;
     let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the REGISTER before was answered {}", line_of(&response));
-    // The first of both cannot be updated by an old request, so the second must not be added.
+    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
+    // An old request cannot update the first contact, so the second must not be added.
     numbered(case, &call_id, 50, &[text(uri), text(other.clone())])?;
     let bindings = bindings(case)?;
     ensure!(
         !has(&bindings, &other),
-        "a REGISTER of which one contact could not be updated has bound another"
+        "a REGISTER with one contact that could not be updated bound the other one"
     );
     Ok(())
 }
@@ -573,7 +572,7 @@ fn reads_lists(case: &mut TestCase<'_>) -> PurposeOutcome {
     let bindings = bindings(case)?;
     ensure!(
         has(&bindings, &first) && has(&bindings, &second),
-        "of two contacts in one header field the bindings are {}",
+        "with two contacts in one header field, the bindings are {}",
         shown(&bindings)
     );
     Ok(())
@@ -586,7 +585,7 @@ fn reads_display_names(case: &mut TestCase<'_>) -> PurposeOutcome {
     let bindings = bindings(case)?;
     ensure!(
         has(&bindings, &uri) && bindings.len() == 1,
-        "of one contact with a display name the bindings are {}",
+        "with one contact with a display name, the bindings are {}",
         shown(&bindings)
     );
     Ok(())

@@ -17,16 +17,16 @@ purposes! {
     Registrar "REG";
     "credentials" {
         "AUTH-01" Must "RFC 3261 section 22.2" "A registration without credentials is answered 401." => challenges, needs [RegistrationDigest], in basic;
-        "AUTH-02" Must "RFC 3261 section 22.2" "The 401 has a WWW-Authenticate with a digest challenge that can be answered." => challenge_is_right, needs [RegistrationDigest], in basic;
+        "AUTH-02" Must "RFC 3261 section 22.2" "The 401 has a WWW-Authenticate with a usable digest challenge." => challenge_is_right, needs [RegistrationDigest], in basic;
         "AUTH-03" Must "RFC 3261 section 22.4" "The challenge offers qop." => offers_qop, needs [RegistrationDigest];
         "AUTH-04" Must "RFC 3261 section 22.2" "The challenge names a realm." => names_a_realm, needs [RegistrationDigest];
-        "AUTH-05" Must "RFC 3261 section 22.2" "A response of a wrong password is refused." => refuses_a_wrong_password, needs [RegistrationDigest], in basic;
+        "AUTH-05" Must "RFC 3261 section 22.2" "A response for a wrong password is refused." => refuses_a_wrong_password, needs [RegistrationDigest], in basic;
         "AUTH-06" Must "RFC 3261 section 22.4" "A response for another method is refused." => refuses_another_method, needs [RegistrationDigest];
         "AUTH-07" Must "RFC 7616 section 3.3" "A nonce that the server did not make is refused." => refuses_a_made_up_nonce, needs [RegistrationDigest];
-        "AUTH-08" Must "RFC 3261 section 22" "Basic credentials are not taken." => refuses_basic, needs [RegistrationDigest];
-        "AUTH-09" Should "RFC 3261 section 10.3" "A user does not change the bindings of another." => refuses_other_users, needs [RegistrationDigest];
+        "AUTH-08" Must "RFC 3261 section 22" "Basic credentials are not accepted." => refuses_basic, needs [RegistrationDigest];
+        "AUTH-09" Should "RFC 3261 section 10.3" "A user cannot change the bindings of another user." => refuses_other_users, needs [RegistrationDigest];
         "AUTH-10" Must "RFC 3261 section 10.3" "A request with wrong credentials changes no binding." => keeps_bindings, needs [RegistrationDigest];
-        "AUTH-11" Must "RFC 3261 section 22.2" "A user that does not exist is refused." => refuses_unknown_users, needs [RegistrationDigest];
+        "AUTH-11" Must "RFC 3261 section 22.2" "A user who does not exist is refused." => refuses_unknown_users, needs [RegistrationDigest];
         "AUTH-12" Must "RFC 7616 section 3.4" "Credentials whose fields break the grammar are refused." => refuses_garbled_credentials, needs [RegistrationDigest];
     }
 }
@@ -38,7 +38,7 @@ fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     Ok(request)
 }
 
-/// A REGISTER without credentials, and the 401 to it.
+/// A REGISTER without credentials, and its 401.
 fn challenged(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
     let request = plain(case)?;
     let response = case.ask_plainly(FIRST, &request)?.response;
@@ -79,7 +79,7 @@ fn names_a_realm(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// The request once more with credentials that `change` has spoilt, and its response.
+/// The request with credentials that `change` has spoilt, and its response.
 fn spoilt(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut TestCase<'_>, &mut Request, &str),
@@ -97,7 +97,7 @@ fn is_refused(response: &Response) -> PurposeOutcome {
     ensure_status(response, 400..500, "the request")
 }
 
-/// The value of a parameter of credentials replaced.
+/// Replaces the value of a parameter of credentials.
 fn replaced(credentials: &str, name: &str, value: &str) -> String {
     let start = format!("{name}=\"");
     let Some(at) = credentials.find(&start).map(|at| at + start.len()) else { return credentials.to_owned() };
@@ -105,7 +105,7 @@ fn replaced(credentials: &str, name: &str, value: &str) -> String {
     format!("{}{value}{}", &credentials[..at], &credentials[at + length..])
 }
 
-/// Credentials whose response has another first digit: it is wrong, and keeps to the grammar.
+/// Credentials whose response has another first digit: it is wrong, but follows the grammar.
 pub(super) fn with_wrong_response(credentials: &str) -> String {
     let start = "response=\"";
     let Some(at) = credentials.find(start).map(|at| at + start.len()) else { return credentials.to_owned() };
@@ -148,14 +148,14 @@ fn refuses_basic(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn refuses_other_users(case: &mut TestCase<'_>) -> PurposeOutcome {
-    // The first user with its own credentials, for the second's address of record.
+    // The first user, with its own credentials, for the second user's address of record.
     let mut request = plain(case)?;
     let other = NameAddr::new(Uri::Sip(case.address_of_record(TestAgent::Second)));
     request.headers.set(Name::To, other);
     let response = case.ask(&request);
     match response {
         Ok(answered) => is_refused(&answered.response),
-        // The credentials were refused: the user may not.
+        // The server refused the credentials, which is correct.
         Err(PurposeEnd::Inconclusive(text)) if text.contains("were refused") => Ok(()),
         Err(end) => Err(end),
     }
@@ -172,7 +172,7 @@ fn keeps_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
     require!(!response.status.is_success(), "wrong credentials were answered {}", line_of(&response));
     case.renew_credentials(FIRST);
     let bindings = bindings(case)?;
-    ensure!(!has(&bindings, &uri), "a request that was refused has made a binding");
+    ensure!(!has(&bindings, &uri), "a refused request created a binding");
     Ok(())
 }
 

@@ -16,10 +16,10 @@ use super::{proxy, redirect, registrar, uas};
 
 const FIRST: TestAgent = TestAgent::First;
 
-/// Messages whose own Via is what they are about.
+/// Messages that test their own Via.
 const WITH_OWN_VIA: [&str; 2] = ["badbranch", "inv2543"];
 
-/// The purposes of a role: for each message its place among [`MESSAGES`] and its name.
+/// The purposes of a role: for each message its index in [`MESSAGES`] and its name.
 macro_rules! torture_purposes {
     ($role:ident $prefix:literal) => {
         torture_purposes! { @ $role $prefix;
@@ -55,9 +55,9 @@ pub(super) const OF_PROXIES: &[TestPurpose] = torture_purposes!(Proxy "PRX");
 pub(super) const OF_REDIRECT_SERVERS: &[TestPurpose] = torture_purposes!(Redirect "RED");
 pub(super) const OF_USER_AGENTS: &[TestPurpose] = torture_purposes!(Uas "UAS");
 
-/// RFC 4475 tells what an element "should" do with what is broken. RFC 3261 requires that it reads what is right, is not harmed, and refuses
-/// a body and extensions that it does not understand (sections 8.2.2.3, 8.2.3 and 16.3). The message with extensions is an OPTIONS, which is
-/// not for a registrar, and a redirect server ignores them (section 8.3).
+/// RFC 4475 says how an element "should" treat broken messages. RFC 3261 requires that it accepts correct ones, is not harmed,
+/// and refuses a body and extensions that it does not understand (sections 8.2.2.3, 8.2.3 and 16.3). The message with
+/// extensions is an OPTIONS, which is not for a registrar, and a redirect server ignores extensions (section 8.3).
 const fn level_of(role: TestedRole, treatment: TortureTreatment) -> RequirementLevel {
     match treatment {
         TortureTreatment::Taken
@@ -70,7 +70,7 @@ const fn level_of(role: TestedRole, treatment: TortureTreatment) -> RequirementL
     }
 }
 
-/// RFC 3261 section 8.3: a redirect server ignores what it does not understand in Require.
+/// RFC 3261 section 8.3: a redirect server ignores unknown extensions in Require.
 const fn requirement_of(role: TestedRole, message: &TortureMessage) -> &'static str {
     match (role, message.treatment) {
         (TestedRole::Redirect, TortureTreatment::Refused(&[420])) => {
@@ -106,8 +106,8 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
         _ => {
             let Some(response) = answer_to(case, message)? else {
                 lives_on(case, subject_of(role), false)?;
-                // A proxy may have forwarded it to the domain that it names. A user agent answers.
-                require!(role == TestedRole::Uas, "the message got no response, and may have been forwarded");
+                // A proxy may have forwarded it to the domain in the message. A user agent answers.
+                require!(role == TestedRole::Uas, "the message got no response; it may have been forwarded");
                 return Err(PurposeEnd::Fail("the message got no response".to_owned()));
             };
             ensure!(response.status.code() != 400, "the message was answered {}", line_of(&response));
@@ -121,16 +121,16 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
     };
     let code = response.status.code();
     ensure!(code >= 400, "the message was answered {}", line_of(&response));
-    // A server may look at the user or the domain first.
+    // A server may check the user or the domain first.
     require!(
         codes.contains(&code),
-        "the message was refused with {}, which may be for another reason",
+        "the message was refused with {}, possibly for another reason",
         line_of(&response)
     );
     Ok(())
 }
 
-/// The final response to a message, with credentials where the server asks for them; `None` if it keeps silent.
+/// The final response to a message, with credentials if the server asks for them; `None` if there is none.
 fn answer_to(case: &mut TestCase<'_>, message: &TortureMessage) -> Result<Option<Response>, PurposeEnd> {
     let mut credentials = Vec::new();
     for _ in 0..3 {
@@ -147,11 +147,11 @@ fn answer_to(case: &mut TestCase<'_>, message: &TortureMessage) -> Result<Option
         let fields = request.headers.iter().filter(|(name, _)| known.contains(name));
         credentials = fields.map(|(name, value)| format!("{name}: {value}").into_bytes()).collect();
     }
-    Err(PurposeEnd::Inconclusive("the server challenged the message again and again".to_owned()))
+    Err(PurposeEnd::Inconclusive("the server challenged the message repeatedly".to_owned()))
 }
 
-/// A message as it is sent: below a Via of the tester, so that its response comes back, and with a Call-ID of its own, so that it is no
-/// repetition. Also the request that its response belongs to.
+/// A message as it is sent. It has a Via of the tester on top, so that the response is received, and its own Call-ID, so that
+/// it is not a retransmission. Also returns the request to which the response belongs.
 fn addressed(
     case: &mut TestCase<'_>,
     message: &TortureMessage,
@@ -196,14 +196,14 @@ fn is_field(line: &[u8], names: [&str; 2]) -> bool {
     names.iter().any(|known| name.trim_ascii().eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Ends what the message has begun: a refused INVITE by its ACK, a call by a BYE.
+/// Ends what the message has started: a refused INVITE by its ACK, a call by a BYE.
 fn finish(case: &mut TestCase<'_>, request: &mut Request, response: &Response) {
     for name in [Name::From, Name::CallId, Name::CSeq] {
         if let Some(value) = response.headers.get(&name) {
             request.headers.set(name, value);
         }
     }
-    // How the server takes the ACK and the BYE is another purpose's affair.
+    // Other purposes test how the server handles the ACK and the BYE.
     let _ = case.acknowledge_failure(FIRST, request, response);
     if request.method == Method::Invite
         && response.status.is_success()

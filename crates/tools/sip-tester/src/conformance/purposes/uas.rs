@@ -1,4 +1,4 @@
-//! What a user agent does that is called (RFC 3261 sections 8.2, 11 to 15; RFC 3262, 3264, 3311, 4028).
+//! Behaviour of a called user agent (RFC 3261 sections 8.2, 11 to 15; RFC 3262, 3264, 3311, 4028).
 
 use bytes::Bytes;
 use netrig_core::Duration;
@@ -16,10 +16,10 @@ use super::general::SubjectRequest;
 
 const FIRST: TestAgent = TestAgent::First;
 
-/// How long a 2xx is repeated without an ACK (RFC 3261 section 13.3.1.4: 64 times T1), and a little more for the BYE.
+/// How long a 2xx is retransmitted without an ACK (RFC 3261 section 13.3.1.4: 64 times T1), plus some time for the BYE.
 pub(super) const GIVEN_UP: Duration = Duration::from_millis(64 * 500 + 3000);
 
-/// Two repetitions by T1.
+/// Two retransmissions after T1.
 pub(super) const TWO_REPETITIONS: Duration = Duration::from_millis(2000);
 
 purposes! {
@@ -30,36 +30,36 @@ purposes! {
         "CALL-03" Must "RFC 3261 section 12.1.1" "The Record-Route values of the INVITE are in the 2xx, in their order." => copies_record_routes;
         "CALL-04" Must "RFC 3261 section 13.3.1.4" "The 2xx to an offer has an answer." => has_an_answer, in basic;
         "CALL-05" Must "RFC 3261 section 13.2.1" "The 2xx to an INVITE without an offer has an offer." => offers, in basic;
-        "CALL-06" Must "RFC 3261 section 13.3.1.4" "The 2xx is sent again until its ACK has come." => repeats_success;
-        "CALL-07" Must "RFC 3261 section 13.3.1.4" "The ACK ends that, and gets no response." => ends_with_the_ack, in basic;
+        "CALL-06" Must "RFC 3261 section 13.3.1.4" "The 2xx is retransmitted until its ACK arrives." => repeats_success;
+        "CALL-07" Must "RFC 3261 section 13.3.1.4" "The ACK ends the retransmission of the 2xx and gets no response." => ends_with_the_ack, in basic;
         "CALL-08" Must "RFC 3261 section 15.1.2" "A BYE is answered with a 2xx." => answers_bye, in basic;
-        "CALL-09" Should "RFC 3261 section 15.1.2" "A BYE of a dialog that is over is answered 481." => refuses_a_second_bye;
-        "CALL-10" Should "RFC 3261 section 15.1.2" "A BYE of a dialog that never was is answered 481." => refuses_an_unknown_bye;
-        "CALL-11" Must "RFC 3261 section 12.2.2" "An INVITE with a tag in To of a dialog that never was is taken, or refused with 481." => refuses_an_unknown_invite;
-        "CALL-12" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again begins no second dialog." => absorbs_invites, over Datagrams;
-        "CALL-13" Should "RFC 3261 section 8.2.2.2" "An INVITE that comes along a second way is refused with 482." => refuses_merged_requests;
+        "CALL-09" Should "RFC 3261 section 15.1.2" "A BYE of an ended dialog is answered 481." => refuses_a_second_bye;
+        "CALL-10" Should "RFC 3261 section 15.1.2" "A BYE of a dialog that never existed is answered 481." => refuses_an_unknown_bye;
+        "CALL-11" Must "RFC 3261 section 12.2.2" "An INVITE with a tag in To of a dialog that never existed is accepted or refused with 481." => refuses_an_unknown_invite;
+        "CALL-12" Must "RFC 3261 section 17.2.1" "A retransmitted INVITE creates no second dialog." => absorbs_invites, over Datagrams;
+        "CALL-13" Should "RFC 3261 section 8.2.2.2" "An INVITE that arrives on a second path is refused with 482." => refuses_merged_requests;
         "CALL-14" Should "RFC 3261 section 13.3.1.4" "The 2xx has Allow and Supported." => tells_what_it_can;
-        "CALL-15" Must "RFC 3261 section 8.2.3" "A body of a type that is not known is refused with 415, which names those that are in Accept." => refuses_unknown_bodies;
-        "CALL-16" Must "RFC 3261 section 17.2.1" "A status of class 4 that is refused with stays refused: its ACK gets no response." => takes_the_ack_of_a_failure;
-        "CALL-17" Must "RFC 3261 section 12.2.2" "A request of a dialog with a lower CSeq than the last is refused with 500." => refuses_old_requests;
-        "CALL-18" Should "RFC 3261 section 12.2.2" "A request of a dialog whose CSeq has a gap is taken." => takes_gaps;
-        "CALL-19" Must "RFC 3261 section 20.22" "A request with Max-Forwards: 0 is taken: its recipient forwards it no more." => takes_the_last_hop;
+        "CALL-15" Must "RFC 3261 section 8.2.3" "A body of an unknown type is refused with 415, which lists the known types in Accept." => refuses_unknown_bodies;
+        "CALL-16" Must "RFC 3261 section 17.2.1" "The ACK of a 4xx gets no response." => takes_the_ack_of_a_failure;
+        "CALL-17" Must "RFC 3261 section 12.2.2" "A request in a dialog with a lower CSeq than the last one is refused with 500." => refuses_old_requests;
+        "CALL-18" Should "RFC 3261 section 12.2.2" "A request in a dialog with a gap before its CSeq is accepted." => takes_gaps;
+        "CALL-19" Must "RFC 3261 section 20.22" "A request with Max-Forwards: 0 is accepted, since its recipient does not forward it." => takes_the_last_hop;
     }
     "cancelling" {
-        "CANCEL-01" Must "RFC 3261 section 9.2" "A CANCEL of a call that rings is answered 200." => answers_cancel, needs [Ringing], in basic;
-        "CANCEL-02" Should "RFC 3261 section 9.2" "The INVITE is answered 487 then." => terminates_the_invite, needs [Ringing], in basic;
-        "CANCEL-03" Should "RFC 3261 section 9.2" "The tag in To of the CANCEL's response is that of the INVITE's." => cancels_with_one_tag, needs [Ringing];
-        "CANCEL-04" Should "RFC 3261 section 9.2" "A CANCEL that fits no transaction is answered 481." => refuses_an_unknown_cancel;
+        "CANCEL-01" Must "RFC 3261 section 9.2" "A CANCEL of a ringing call is answered 200." => answers_cancel, needs [Ringing], in basic;
+        "CANCEL-02" Should "RFC 3261 section 9.2" "A cancelled INVITE is answered 487." => terminates_the_invite, needs [Ringing], in basic;
+        "CANCEL-03" Should "RFC 3261 section 9.2" "The responses to CANCEL and INVITE have the same tag in To." => cancels_with_one_tag, needs [Ringing];
+        "CANCEL-04" Should "RFC 3261 section 9.2" "A CANCEL that matches no transaction is answered 481." => refuses_an_unknown_cancel;
         "CANCEL-05" Must "RFC 3261 section 9.2" "A CANCEL after the 2xx ends no call." => keeps_answered_calls;
     }
     "ringing" {
         "RING-01" Must "RFC 3261 section 12.1.1" "A provisional response above 100 has a tag in To, and a Contact." => rings_with_a_tag, needs [Ringing], in basic;
-        "RING-02" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again gets the last provisional response again." => repeats_ringing, needs [Ringing], over Datagrams;
+        "RING-02" Must "RFC 3261 section 17.2.1" "A retransmitted INVITE gets the last provisional response again." => repeats_ringing, needs [Ringing], over Datagrams;
         "RING-03" Must "RFC 3261 section 8.2.6.2" "The 2xx has the tag of the provisional response." => answers_with_the_same_tag, needs [Ringing];
     }
 }
 
-/// OPTIONS, which is answered with a 2xx.
+/// OPTIONS, to which the server responds with a 2xx.
 pub(super) const SUBJECT: SubjectRequest =
     SubjectRequest { make: options, takes: |response| response.status.is_success() };
 
@@ -93,7 +93,7 @@ fn leave_open(case: &mut TestCase<'_>, request: &Request, response: &Response) -
     Ok(())
 }
 
-/// A call, ended after `look`.
+/// A call that is ended after `look`.
 pub(super) fn within_a_call(
     case: &mut TestCase<'_>,
     look: impl FnOnce(&mut TestCase<'_>, &AnsweredRequest, &mut TestDialog) -> PurposeOutcome,
@@ -103,13 +103,13 @@ pub(super) fn within_a_call(
     end(case, &mut dialog)
 }
 
-/// Hangs up; how the BYE is answered is another purpose's affair.
+/// Ends the call. Another purpose tests how the BYE is answered.
 pub(super) fn end(case: &mut TestCase<'_>, dialog: &mut TestDialog) -> PurposeOutcome {
     let _ = case.hang_up(dialog);
     Ok(())
 }
 
-/// The description of a message.
+/// The session description of a message.
 pub(super) fn description(body: &Bytes, what: &str) -> Result<SessionDescription, PurposeEnd> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     ensure!(!text.is_empty(), "{what} has no session description");
@@ -143,7 +143,7 @@ fn copies_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
     let answered = case.ask(&request)?;
     ensure_success(&answered.response, "an INVITE with Record-Route")?;
     let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-    // The routes lead nowhere: what follows goes to the server itself.
+    // The routes lead nowhere, so further requests go to the server itself.
     dialog.routes.clear();
     case.acknowledge(&mut dialog)?;
     end(case, &mut dialog)?;
@@ -185,14 +185,14 @@ fn repeats_success(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure_success(&answered.response, "an INVITE")?;
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
     end_opened(case, &answered.request, &answered.response)?;
-    ensure!(again.is_some(), "a 2xx without an ACK was not sent again within {TWO_REPETITIONS}");
+    ensure!(again.is_some(), "a 2xx without an ACK was not retransmitted within {TWO_REPETITIONS}");
     Ok(())
 }
 
 fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |case, answered, _| {
         let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
-        ensure!(again.is_none(), "after its ACK {} came", line_or_silence(again.as_ref()));
+        ensure!(again.is_none(), "after its ACK, {} was received", line_or_silence(again.as_ref()));
         let acks = case.count(FIRST, |arrival| {
             let cseq = arrival.response().and_then(|response| response.headers.cseq().ok().flatten());
             cseq.is_some_and(|cseq| cseq.method == Method::Ack)
@@ -213,10 +213,10 @@ fn refuses_a_second_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.hang_up(&mut dialog)?;
     let bye = case.within(&mut dialog, Method::Bye)?;
     let response = case.ask(&bye)?.response;
-    ensure_code(&response, 481, "a BYE of a dialog that is over")
+    ensure_code(&response, 481, "a BYE of an ended dialog")
 }
 
-/// A request of a dialog that never was.
+/// A request of a dialog that never existed.
 pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> Result<Response, PurposeEnd> {
     let uri = case.callee_uri();
     let mut request = case.request(method, uri.clone())?;
@@ -234,7 +234,7 @@ pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> Result<Re
 
 fn refuses_an_unknown_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = of_no_dialog(case, Method::Bye)?;
-    ensure_code(&response, 481, "a BYE of a dialog that never was")
+    ensure_code(&response, 481, "a BYE of a dialog that never existed")
 }
 
 fn refuses_an_unknown_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -242,11 +242,11 @@ fn refuses_an_unknown_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
     takes_or_refuses_with_481(&response, "an INVITE")
 }
 
-/// RFC 3261 section 12.2.2: a server may recreate a dialog that it does not know. If it does not, it answers 481.
+/// RFC 3261 section 12.2.2: a server may recreate an unknown dialog. If it does not, it answers 481.
 pub(super) fn takes_or_refuses_with_481(response: &Response, what: &str) -> PurposeOutcome {
     ensure!(
         response.status.is_success() || response.status.code() == 481,
-        "{what} of a dialog that never was was refused with {}",
+        "{what} of a dialog that never existed was refused with {}",
         line_of(response)
     );
     Ok(())
@@ -264,11 +264,11 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
         again.push(response);
     }
     end_opened(case, &answered.request, &answered.response)?;
-    require!(!again.is_empty(), "neither was the INVITE that was sent again answered, nor the 2xx repeated");
+    require!(!again.is_empty(), "the retransmitted INVITE was not answered, and the 2xx was not repeated");
     let is_of_another =
         |response: &&Response| response.status.code() > 100 && tag(response) != tag(&answered.response);
     let other = again.iter().find(is_of_another);
-    ensure!(other.is_none(), "an INVITE that was sent again got {} with another tag", line_or_silence(other));
+    ensure!(other.is_none(), "a retransmitted INVITE got {} with another tag", line_or_silence(other));
     Ok(())
 }
 
@@ -281,7 +281,7 @@ fn refuses_merged_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let second = case.ask_plainly(FIRST, &merged);
     end_opened(case, &answered.request, &answered.response)?;
     let second = second?.response;
-    ensure_code(&second, 482, "an INVITE that came along a second way")
+    ensure_code(&second, 482, "an INVITE that arrived on a second path")
 }
 
 fn tells_what_it_can(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -313,7 +313,7 @@ fn takes_the_ack_of_a_failure(case: &mut TestCase<'_>) -> PurposeOutcome {
         line_of(&answered.response)
     );
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
-    ensure!(again.is_none(), "after the ACK of a failure {} came", line_or_silence(again.as_ref()));
+    ensure!(again.is_none(), "after the ACK of a failure, {} was received", line_or_silence(again.as_ref()));
     Ok(())
 }
 
@@ -321,7 +321,7 @@ fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = invite(case)?;
     request.headers.set(Name::CSeq, CSeq { number: 10, method: Method::Invite });
     let (_, mut dialog) = case.call_server_with(&request)?;
-    // An OPTIONS is processed as outside of the dialog, where no order holds.
+    // An OPTIONS is processed as outside the dialog, where CSeq has no order.
     let mut old = case.within(&mut dialog, Method::Bye)?;
     old.headers.set(Name::CSeq, CSeq { number: 5, method: Method::Bye });
     let response = case.ask_plainly(FIRST, &old)?.response;
@@ -345,7 +345,7 @@ fn takes_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure_success(&response, "an OPTIONS with Max-Forwards: 0")
 }
 
-/// An INVITE that rings, with the provisional response.
+/// A ringing INVITE, with the provisional response.
 pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> Result<(Request, Response), PurposeEnd> {
     let mut request = request;
     for _ in 0..3 {
@@ -373,10 +373,10 @@ pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> Result<(Requ
             }
         }
     }
-    Err(PurposeEnd::Inconclusive("the server challenged the request again and again".to_owned()))
+    Err(PurposeEnd::Inconclusive("the server challenged the request repeatedly".to_owned()))
 }
 
-/// Ends an INVITE that rings: by a CANCEL, or by a BYE if it has been answered.
+/// Ends a ringing INVITE: by a CANCEL, or by a BYE if it was answered.
 pub(super) fn give_up(case: &mut TestCase<'_>, request: &Request) -> PurposeOutcome {
     let cancel = case.cancel_of(request);
     let _ = case.ask_plainly(FIRST, &cancel);
@@ -390,7 +390,8 @@ pub(super) fn give_up(case: &mut TestCase<'_>, request: &Request) -> PurposeOutc
     Ok(())
 }
 
-/// A call that rang and was cancelled: the INVITE, its provisional response, the response to the CANCEL, and the final one.
+/// A call that rang and was cancelled: the INVITE, its provisional response, the response to the CANCEL, and the final
+/// response.
 pub(super) struct Cancelled {
     pub(super) ringing: Response,
     pub(super) of_cancel: Response,
@@ -423,11 +424,7 @@ fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn terminates_the_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
     let code = cancelled.last.as_ref().map(|response| response.status.code());
-    ensure!(
-        code == Some(487),
-        "an INVITE that was cancelled got {}",
-        line_or_silence(cancelled.last.as_ref())
-    );
+    ensure!(code == Some(487), "a cancelled INVITE got {}", line_or_silence(cancelled.last.as_ref()));
     Ok(())
 }
 
@@ -445,7 +442,7 @@ fn cancels_with_one_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (own, of_invite) = (tag(&cancelled.of_cancel), tag(&cancelled.ringing));
     ensure!(
         own == of_invite,
-        "the tag of the CANCEL's response is {own:?}, and of the INVITE's {of_invite:?}"
+        "the tag of the response to CANCEL is {own:?}, that of the INVITE's response is {of_invite:?}"
     );
     Ok(())
 }
@@ -454,7 +451,7 @@ fn refuses_an_unknown_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
     let cancel = case.cancel_of(&request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
-    ensure_code(&response, 481, "a CANCEL of nothing")
+    ensure_code(&response, 481, "a CANCEL without a transaction")
 }
 
 fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -462,13 +459,13 @@ fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancel = case.cancel_of(&answered.request);
     let _ = case.ask_plainly(FIRST, &cancel)?;
     while let Some(response) = case.response(FIRST, &answered.request, T1)? {
-        ensure_success(&response, "after a CANCEL that came too late the INVITE")?;
+        ensure_success(&response, "after a late CANCEL, the INVITE")?;
     }
-    // An OPTIONS would be answered without the call, too.
+    // An OPTIONS would be answered even without the call.
     let response = case.hang_up(&mut dialog)?.response;
     ensure!(
         response.status.code() != 481,
-        "after a CANCEL that came too late the call is over: the BYE was answered {}",
+        "after a late CANCEL, the call has ended: the BYE was answered {}",
         line_of(&response)
     );
     require!(response.status.is_success(), "the BYE was answered {}", line_of(&response));
@@ -479,7 +476,7 @@ fn rings_with_a_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
     ensure!(tag(&cancelled.ringing).is_some(), "a {} has no tag in To", line_of(&cancelled.ringing));
     let has_contact = cancelled.ringing.headers.get(&Name::Contact).is_some();
-    ensure!(has_contact, "a {} has a tag in To and no Contact", line_of(&cancelled.ringing));
+    ensure!(has_contact, "a {} has a tag in To but no Contact", line_of(&cancelled.ringing));
     Ok(())
 }
 
@@ -498,7 +495,7 @@ fn repeats_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     again
 }
 
-/// The last provisional response comes again within T1: what comes later may come by itself.
+/// The last provisional response is repeated within T1. A later one may be sent for another reason.
 fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response) -> PurposeOutcome {
     let until = case.now() + T1;
     while let Some(again) = case.response(FIRST, request, until.since(case.now()))? {
@@ -509,13 +506,13 @@ fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response
             case.acknowledge_failure(FIRST, request, &again)?;
             leave_open(case, request, &again)?;
             return Err(PurposeEnd::Inconclusive(format!(
-                "the call was answered {} within {T1} after the repetition",
+                "the call was answered {} within {T1} after the retransmission",
                 line_of(&again)
             )));
         }
     }
     Err(PurposeEnd::Fail(format!(
-        "an INVITE that was sent again did not get the {} again within {T1}",
+        "a retransmitted INVITE did not get the {} again within {T1}",
         line_of(last)
     )))
 }

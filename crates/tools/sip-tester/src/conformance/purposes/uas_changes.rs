@@ -22,12 +22,12 @@ const FIRST: TestAgent = TestAgent::First;
 purposes! {
     Uas "UAS";
     "changes" {
-        "MOD-01" Must "RFC 3261 section 14.2" "An INVITE within a call is answered with a 2xx, which has an answer." => takes_a_reinvite, needs [Reinvite];
-        "MOD-02" Must "RFC 3264 section 8" "The version of the description rises if it has changed, and stays if not." => counts_versions, needs [Reinvite];
-        "MOD-03" Must "RFC 3261 section 12.2.2" "After an INVITE within a call with another Contact the server sends its requests there." => follows_the_target, needs [Reinvite];
-        "MOD-04" Must "RFC 3261 section 14.2" "A call that is held by an INVITE stands, and is resumed by another." => holds_and_resumes, needs [Reinvite];
+        "MOD-01" Must "RFC 3261 section 14.2" "An INVITE within a call is answered with a 2xx that has an answer." => takes_a_reinvite, needs [Reinvite];
+        "MOD-02" Must "RFC 3264 section 8" "The version of the description rises if and only if the description has changed." => counts_versions, needs [Reinvite];
+        "MOD-03" Must "RFC 3261 section 12.2.2" "After an INVITE within a call with another Contact, the server sends its requests to that Contact." => follows_the_target, needs [Reinvite];
+        "MOD-04" Must "RFC 3261 section 14.2" "A call that is held by an INVITE stays up and is resumed by another INVITE." => holds_and_resumes, needs [Reinvite];
         "MOD-05" Must "RFC 3311 section 5.2" "An UPDATE within a call is answered with a 2xx." => takes_an_update, needs [Update];
-        "MOD-06" Must "RFC 3261 section 12.2.2" "An UPDATE of a dialog that never was is taken, or refused with 481." => refuses_an_unknown_update, needs [Update];
+        "MOD-06" Must "RFC 3261 section 12.2.2" "An UPDATE of a dialog that never existed is accepted or refused with 481." => refuses_an_unknown_update, needs [Update];
     }
     "options" {
         "OPT-01" Must "RFC 3261 section 11.2" "OPTIONS is answered as an INVITE would be: 200." => answers_options, in basic;
@@ -79,14 +79,14 @@ fn counts_versions(case: &mut TestCase<'_>) -> PurposeOutcome {
         let after = description(&response.body, "the 2xx to an INVITE within a call")?;
         ensure!(
             before.origin.id == after.origin.id,
-            "the session's number was {} and is {}",
+            "the session identifier was {} and is {}",
             before.origin.id,
             after.origin.id
         );
         let is_same = before.media == after.media && before.connection == after.connection;
         let (old, new) = (before.origin.version, after.origin.version);
         ensure!(new >= old, "the version of the description was {old} and is {new}");
-        ensure!(is_same || new > old, "the description has changed, and its version is still {new}");
+        ensure!(is_same || new > old, "the description has changed, but its version is still {new}");
         Ok(())
     })
 }
@@ -96,7 +96,7 @@ fn follows_the_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let other = case.contact(TestAgent::Second)?;
     let contact = NameAddr::new(Uri::Sip(other)).to_string();
     reinvited_without_ack(case, &mut dialog, |request| request.headers.set(Name::Contact, &contact))?;
-    // Without an ACK the server ends the call by a BYE (RFC 3261 section 14.2), unless it sends another request before.
+    // Without an ACK, the server ends the call by a BYE (RFC 3261 section 14.2), unless it sends another request before.
     let until = case.now() + GIVEN_UP;
     let mut before = None;
     while case.now() < until && before.is_none() {
@@ -114,12 +114,12 @@ fn follows_the_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     end(case, &mut dialog)?;
     if let Some(before) = before {
         return Err(PurposeEnd::Fail(format!(
-            "after an INVITE with another Contact a {} came to the Contact before",
+            "after an INVITE with another Contact, a {} went to the old Contact",
             before.method
         )));
     }
     Err(PurposeEnd::Inconclusive(format!(
-        "the server sent no request within {GIVEN_UP} after its 2xx, which got no ACK"
+        "the server sent no request within {GIVEN_UP} after its unacknowledged 2xx"
     )))
 }
 

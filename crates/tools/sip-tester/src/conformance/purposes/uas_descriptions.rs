@@ -1,4 +1,4 @@
-//! Session descriptions of a user agent: how it answers an offer (RFC 3264).
+//! Session descriptions of a user agent: its answers to offers (RFC 3264).
 
 use bytes::Bytes;
 use netrig_sip::sdp::SessionDescription;
@@ -19,16 +19,16 @@ purposes! {
         "SDP-01" Must "RFC 3264 section 6" "The answer has as many media as the offer, in their order." => answers_each_medium, in basic;
         "SDP-02" Must "RFC 3264 section 6.1" "An offer of sendonly is answered recvonly or inactive." => answers_sendonly;
         "SDP-03" Must "RFC 3264 section 6.1" "An offer of inactive is answered inactive." => answers_inactive;
-        "SDP-04" Must "RFC 3264 section 6" "A medium that is offered with port 0 is answered with port 0." => answers_port_zero;
+        "SDP-04" Must "RFC 3264 section 6" "A medium offered with port 0 is answered with port 0." => answers_port_zero;
         "SDP-05" Must "RFC 3264 section 6.1" "The answer has a format of the offer." => answers_with_offered_formats, in basic;
-        "SDP-06" Must "RFC 3264 section 6" "A medium that is not known is answered with port 0 beside one that is taken." => refuses_unknown_media;
-        "SDP-07" Must "RFC 3264 section 6" "A medium of which no format is known is not taken: the INVITE is refused, or the medium is answered with port 0." => refuses_unknown_formats;
-        "SDP-08" Must "RFC 4566 section 5" "The description keeps to the grammar." => describes_rightly, in basic;
-        "SDP-09" Should "RFC 3261 section 13.3.1.3" "An INVITE whose offer is refused is refused with 488." => refuses_offers_with_488;
+        "SDP-06" Must "RFC 3264 section 6" "An unknown medium is answered with port 0 beside an accepted one." => refuses_unknown_media;
+        "SDP-07" Must "RFC 3264 section 6" "A medium with unknown formats only is refused: by the response to the INVITE, or by port 0." => refuses_unknown_formats;
+        "SDP-08" Must "RFC 4566 section 5" "The description follows the grammar." => describes_rightly, in basic;
+        "SDP-09" Should "RFC 3261 section 13.3.1.3" "An INVITE with a refused offer is answered 488." => refuses_offers_with_488;
     }
 }
 
-/// RFC 3261 sections 13.3.1.3 and 14.2: an offer may be refused as a whole, and there is no answer to look at.
+/// RFC 3261 sections 13.3.1.3 and 14.2: if an offer is refused as a whole, there is no answer to check.
 pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
     require!(
         ![488, 606].contains(&response.status.code()),
@@ -38,7 +38,7 @@ pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
     Ok(())
 }
 
-/// The answer to an offer that `change` has changed.
+/// The answer to an offer after `change`.
 fn answer_to(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut SessionDescription),
@@ -112,7 +112,7 @@ fn answers_port_zero(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn answers_with_offered_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (offer, answer) = answer_to(case, |_| {})?;
     for (offered, answered) in offer.media.iter().zip(&answer.media) {
-        // The formats of a medium that is refused mean nothing.
+        // The formats of a refused medium are meaningless.
         require!(answered.port != 0, "the medium was refused");
         let known = answered.formats.iter().any(|format| offered.formats.contains(format));
         ensure!(known, "formats {:?} were answered with {:?}", offered.formats, answered.formats);
@@ -138,7 +138,7 @@ fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// The final response to an offer without a format that is known. A call that it makes is ended.
+/// The final response to an offer with unknown formats only. An established call is ended.
 fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
     let local = case.local(FIRST)?;
     let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
@@ -159,7 +159,7 @@ fn refuses_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
     }
     let answer = description(&response.body, "the 2xx")?;
     let port = answer.media.first().map(|media| media.port);
-    ensure!(port == Some(0), "an offer of an unknown format was taken: port {port:?}");
+    ensure!(port == Some(0), "an offer of an unknown format was accepted: port {port:?}");
     Ok(())
 }
 

@@ -17,18 +17,18 @@ const FIRST: TestAgent = TestAgent::First;
 purposes! {
     Uas "UAS";
     "reliability" {
-        "REL-01" Must "RFC 3262 section 3" "An INVITE that requires 100rel gets reliable provisional responses only, with RSeq and Require." => rings_reliably, needs [ReliableProvisional];
-        "REL-02" Must "RFC 3262 section 3" "A reliable provisional response is sent again until its PRACK has come." => repeats_reliably, needs [ReliableProvisional], over Datagrams;
-        "REL-03" Must "RFC 3262 section 3" "Its PRACK is answered with a 2xx." => answers_prack, needs [ReliableProvisional];
-        "REL-04" Must "RFC 3262 section 3" "A PRACK that fits no response is answered 481." => refuses_an_unknown_prack, needs [ReliableProvisional];
+        "REL-01" Must "RFC 3262 section 3" "An INVITE that requires 100rel gets only reliable provisional responses, with RSeq and Require." => rings_reliably, needs [ReliableProvisional];
+        "REL-02" Must "RFC 3262 section 3" "A reliable provisional response is retransmitted until its PRACK arrives." => repeats_reliably, needs [ReliableProvisional], over Datagrams;
+        "REL-03" Must "RFC 3262 section 3" "The PRACK of a reliable provisional response is answered with a 2xx." => answers_prack, needs [ReliableProvisional];
+        "REL-04" Must "RFC 3262 section 3" "A PRACK that matches no response is answered 481." => refuses_an_unknown_prack, needs [ReliableProvisional];
         "REL-05" Must "RFC 3262 section 3" "A caller without 100rel gets no reliable provisional response." => rings_plainly, needs [Ringing];
     }
     "timers" {
         "TIMER-01" Must "RFC 4028 section 9" "A 2xx to an INVITE with Session-Expires has Session-Expires with a refresher." => tells_the_interval, needs [SessionTimer];
-        "TIMER-02" Must "RFC 4028 section 9" "A 422 to an interval that is too small tells the least in Min-SE." => refuses_short_intervals, needs [SessionTimer];
+        "TIMER-02" Must "RFC 4028 section 9" "A 422 to a too small interval contains the least interval in Min-SE." => refuses_short_intervals, needs [SessionTimer];
         "TIMER-03" Must "RFC 4028 section 9" "The interval is not lengthened." => keeps_the_interval, needs [SessionTimer];
         "TIMER-04" Must "RFC 4028 section 9" "If the caller refreshes, the 2xx requires timer." => requires_timer, needs [SessionTimer];
-        "TIMER-05" Must "RFC 4028 section 9" "A caller that does not know timers gets no Require: timer." => spares_old_callers, needs [SessionTimer];
+        "TIMER-05" Must "RFC 4028 section 9" "A caller without support for timers gets no Require: timer." => spares_old_callers, needs [SessionTimer];
     }
 }
 
@@ -74,14 +74,15 @@ fn repeats_reliably(case: &mut TestCase<'_>) -> PurposeOutcome {
     let _ = acknowledged(case, &request, &ringing, 0);
     give_up(case, &request)?;
     let number = |response: &Response| response.headers.number(&Name::RSeq).ok().flatten();
-    // "it SHOULD NOT continue to retransmit the unacknowledged reliable provisional responses" once it has answered.
+    // RFC 3262 section 3, once it has answered: "it SHOULD NOT continue to retransmit the unacknowledged reliable provisional
+    // responses".
     require!(
         again.as_ref().is_none_or(|again| !again.status.is_final()),
-        "the call was answered before a repetition was due"
+        "the call was answered before a retransmission was due"
     );
     ensure!(
         again.is_some_and(|again| number(&again) == number(&ringing)),
-        "a reliable {} without a PRACK was not sent again within 1.2 s",
+        "a reliable {} without a PRACK was not retransmitted within 1.2 s",
         line_of(&ringing)
     );
     Ok(())
@@ -100,7 +101,7 @@ fn refuses_an_unknown_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
     let _ = acknowledged(case, &request, &ringing, 0);
     give_up(case, &request)?;
     let response = response?;
-    ensure_code(&response, 481, "a PRACK of no response")
+    ensure_code(&response, 481, "a PRACK without a response")
 }
 
 fn rings_plainly(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -165,7 +166,7 @@ fn requires_timer(case: &mut TestCase<'_>) -> PurposeOutcome {
     let requires = response.headers.has_token(&Name::Require, "timer");
     ensure!(
         requires,
-        "the 2xx to a caller that refreshes has Require: {:?}",
+        "the 2xx to a refreshing caller has Require: {:?}",
         response.headers.get(&Name::Require)
     );
     Ok(())
@@ -175,6 +176,6 @@ fn spares_old_callers(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800", false)?;
     require!(response.status.is_success(), "the INVITE was answered {}", line_of(&response));
     let requires = response.headers.has_token(&Name::Require, "timer");
-    ensure!(!requires, "a caller that does not know timers got Require: timer");
+    ensure!(!requires, "a caller without support for timers got Require: timer");
     Ok(())
 }

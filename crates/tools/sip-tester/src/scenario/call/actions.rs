@@ -16,7 +16,7 @@ use super::super::variables::{VariableId, VariableScope};
 use super::{ScriptCall, ScriptFailure, ScriptOutput};
 
 impl ScriptCall {
-    /// Carries the actions of a step out. Whether the call goes on.
+    /// Carries out the actions of a step. Whether the call continues.
     pub(super) fn act(&mut self, run: &mut ScriptRun, now: Instant, step: &ScriptStep) -> bool {
         for action in &step.actions {
             if let Err(why) = self.action(run, now, action) {
@@ -86,7 +86,7 @@ impl ScriptCall {
             }
             ScriptAction::RestorePause(number) => {
                 let milliseconds = self.number_of(*number);
-                // 0 stands for a step that was no pause.
+                // 0 stands for a step that is not a pause.
                 self.pause_ends = (milliseconds > 0.0)
                     .then(|| Instant::ZERO + Duration::from_secs_f64((milliseconds / 1e3).min(LONGEST_TIME)));
             }
@@ -161,7 +161,8 @@ impl ScriptCall {
                 let file = self.text(run, file, now, false).map_err(wrong)?;
                 let place = self.text(run, place, now, false).map_err(wrong)?;
                 let line = self.text(run, line, now, false).map_err(wrong)?;
-                let place: f64 = place.trim().parse().map_err(|_| wrong(format!("`{place}` is no line")))?;
+                let place: f64 =
+                    place.trim().parse().map_err(|_| wrong(format!("`{place}` is not a line number")))?;
                 let known = run
                     .files
                     .get_mut(&file)
@@ -201,7 +202,7 @@ impl ScriptCall {
         }
     }
 
-    /// Sets a variable, for all who share it.
+    /// Sets a variable for all calls that share it.
     pub(super) fn set(&mut self, run: &mut ScriptRun, variable: VariableId, value: ScriptValue) {
         let scope = run.script.variables.iter().nth(variable.0).map(|known| known.scope);
         let variables = run.script.variables.iter().count();
@@ -255,7 +256,7 @@ impl ScriptCall {
         checked(check, found.is_some(), || ScriptFailure::Extraction(pattern.as_str().to_owned()))
     }
 
-    /// Whether the credentials of the last request are right for this user and password.
+    /// Whether the credentials of the last request are correct for this user and password.
     fn is_authorized(&self, username: &str, password: &str) -> bool {
         let Some(last) = &self.last else { return false };
         let Some((method, _)) = last.request() else { return false };
@@ -277,7 +278,7 @@ impl ScriptCall {
     }
 }
 
-/// Whether the call goes on behind a result.
+/// Whether the call continues after a result.
 fn checked(
     check: ScriptCheck,
     holds: bool,
@@ -289,7 +290,7 @@ fn checked(
     }
 }
 
-/// The rest of the line behind a name, as SIPp finds it: the name stands anywhere, or at the start of a line.
+/// The rest of the line after a name, as SIPp finds it: the name is anywhere, or at the start of a line.
 fn header_in(
     text: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! What a call receives: which step a message belongs to, and what becomes of the others.
+//! Received messages of a call: the step of each message, and the treatment of unexpected ones.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::super::values::ScriptValue;
 use super::repetition::{KnownMessage, final_response, hash_of};
 use super::{ScriptCall, ScriptFailure, ScriptOutput};
 
-/// Messages whose repetitions a call knows.
+/// The most messages whose retransmissions a call recognises.
 const MOST_KNOWN: usize = 64;
 
 impl ScriptCall {
-    /// A message of the call has come to `server` at a moment, and is looked at now.
+    /// A message of the call has arrived at `server` at `arrived`, and is handled now.
     pub fn receive(
         &mut self,
         run: &mut ScriptRun,
@@ -40,13 +40,13 @@ impl ScriptCall {
         if place.is_none() && self.is_repeated(run, &message) {
             return;
         }
-        // What is lost has never come.
+        // A lost message counts as never received.
         let lost = place.and_then(|place| run.script.steps.get(place)).map_or(0.0, |step| step.lost);
         if lost > 0.0 && run.draws.chance(lost) {
             return;
         }
         self.note(&message, false);
-        // A response to a request ends its repetition, an ACK that of a response.
+        // A response ends the retransmission of its request, an ACK that of a response.
         let is_of = |method: &str| self.repetition.as_ref().is_some_and(|sent| sent.method == method);
         let answers = match message.request() {
             Some((method, _)) => method == "ACK" && is_of("ACK"),
@@ -66,7 +66,7 @@ impl ScriptCall {
         self.arrived = None;
     }
 
-    /// Whether it is a final response that came before with other bytes; its ACK goes out again.
+    /// Whether it is a known final response with other bytes; its ACK is sent again.
     fn is_repeated(&mut self, run: &mut ScriptRun, message: &ReceivedText) -> bool {
         let Some(response) = final_response(message) else { return false };
         let known = self.known.iter().find(|known| known.response.as_ref() == Some(&response));
@@ -82,7 +82,7 @@ impl ScriptCall {
         true
     }
 
-    /// A message behind the end of the call.
+    /// A message after the end of the call.
     fn receive_late(&mut self, run: &ScriptRun, now: Instant, message: &ReceivedText) {
         match message.request() {
             Some(("ACK", _)) => {}
@@ -90,7 +90,7 @@ impl ScriptCall {
             Some(_) if message.tag_of("To").is_some() => {
                 self.reply(message, "481 Call/Transaction Does Not Exist");
             }
-            // What begins something new is not this call's.
+            // A new request does not belong to this call.
             Some(_) => {}
             None => {
                 self.know(message, None);
@@ -99,7 +99,7 @@ impl ScriptCall {
         }
     }
 
-    /// A message of another process of the test has come.
+    /// A message from another process of the test has arrived.
     pub fn receive_command(&mut self, run: &mut ScriptRun, now: Instant, from: Option<&str>, text: &str) {
         if self.is_over() {
             return;
@@ -142,7 +142,7 @@ impl ScriptCall {
         self.fail(run, now, ScriptFailure::UnexpectedCommand(first.to_owned()));
     }
 
-    /// The step that awaits a message: from this one on over optional ones, then optional ones before it.
+    /// The step that expects a message: from the current one on over optional ones, then earlier optional ones.
     fn awaited(&self, run: &ScriptRun, message: &ReceivedText) -> Option<usize> {
         let steps = &run.script.steps;
         for (place, step) in steps.iter().enumerate().skip(self.step) {
@@ -199,7 +199,7 @@ impl ScriptCall {
         let step = &script.steps[place];
         let StepKind::Receive(receive) = &step.kind else { return };
         run.tallies[place].done += 1;
-        // As in SIPp: who goes on has had the response, also without an ACK.
+        // As in SIPp: if the call continues, it has received the response, even without an ACK.
         if self.repetition.as_ref().is_some_and(|sent| sent.method == "ACK") {
             self.repetition = None;
         }
@@ -222,7 +222,7 @@ impl ScriptCall {
         });
         let waits = awaited.any(|receive| receive.presence == MessagePresence::Mandatory);
         if is_optional && !jumps && (waits || !receive.moves_on) {
-            // The call waits on where it was: another optional message of that place may come as well.
+            // The call stays at its step: another optional message may arrive there.
             return self.wait_on(run, now, place);
         }
         if place < self.step {
@@ -234,7 +234,7 @@ impl ScriptCall {
         self.advance(run, now);
     }
 
-    /// The wait begins anew behind an optional message: as long as the next step says that has a time of its own.
+    /// The wait starts again after an optional message, with the time of the next step that has one.
     fn wait_on(&mut self, run: &ScriptRun, now: Instant, place: usize) {
         if place < self.step {
             return;
@@ -247,7 +247,7 @@ impl ScriptCall {
         self.due = patience.map(|patience| now + patience);
     }
 
-    /// What a message tells for later ones.
+    /// Remembers values of a message for later ones.
     fn learn(&mut self, message: &ReceivedText, receive: &ReceiveStep) {
         let is_request = message.request().is_some();
         if let Some((_, uri)) = message.request() {
@@ -318,7 +318,7 @@ impl ScriptCall {
                 self.reply(&message, "481 Call/Transaction Does Not Exist");
                 self.fail(run, now, ScriptFailure::Unexpected(first));
             }
-            // A provisional response that no step names does no harm (RFC 3261 section 13.2.2.1).
+            // An unexpected provisional response is ignored (RFC 3261 section 13.2.2.1).
             None if message.status() == Some(100) => self.know(&message, None),
             None => {
                 self.know(&message, None);
@@ -327,7 +327,7 @@ impl ScriptCall {
         }
     }
 
-    /// A response that the script does not have.
+    /// A response that the script does not contain.
     fn reply(&mut self, message: &ReceivedText, line: &str) {
         let names = ["Via", "From", "To", "Call-ID", "CSeq"];
         let fields: String =
@@ -338,7 +338,7 @@ impl ScriptCall {
         self.outputs.push_back(ScriptOutput::Send(bytes));
     }
 
-    /// What is sent answers the last message: it is sent again if that comes again.
+    /// The sent message answers the last received one: it is sent again if that is retransmitted.
     pub(super) fn answered_by(&mut self, bytes: &Bytes, step: Option<usize>) {
         if let Some(known) = self.known.back_mut() {
             (known.answer, known.answered_by) = (Some(bytes.clone()), step);
@@ -346,7 +346,7 @@ impl ScriptCall {
     }
 }
 
-/// Values of a header field in the other order.
+/// Values of a header field in reverse order.
 fn reversed(value: &str) -> String {
     let mut values: Vec<&str> = value.split(',').map(str::trim).collect();
     values.reverse();

@@ -1,4 +1,4 @@
-//! Messages that are sent again until an answer comes, and messages that have come already.
+//! Retransmission of own messages, and recognition of received retransmissions.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant};
 
 use super::ReceivedText;
 
-/// A request that is sent again until an answer comes.
+/// A request that is retransmitted until an answer arrives.
 #[derive(Clone, Debug)]
 pub(super) struct Repetition {
     pub bytes: Bytes,
@@ -19,10 +19,10 @@ pub(super) struct Repetition {
     pub gives_up: Instant,
 }
 
-/// A message that is sent again is given up after so many times its first pause (RFC 3261 section 17.1, timers B, F and H).
+/// Retransmission stops after this many times its first pause (RFC 3261 section 17.1, timers B, F and H).
 const PAUSES_TO_GIVING_UP: u64 = 64;
 
-/// The pause before what ends a call is sent again (T1 of RFC 3261).
+/// The first pause before the retransmission of messages that end a call (T1 of RFC 3261).
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Repetition {
@@ -32,14 +32,14 @@ impl Repetition {
     }
 }
 
-/// A message that came, and what is sent when it comes again.
+/// A received message, and the answer to its retransmissions.
 #[derive(Clone, Debug)]
 pub(super) struct KnownMessage {
     /// Hash of the message.
     pub hash: u64,
-    /// Of a final response, its status, CSeq and tag: it may come again with other bytes (RFC 3261 section 13.2.2.4).
+    /// Status, CSeq and tag of a final response: it may arrive again with other bytes (RFC 3261 section 13.2.2.4).
     pub response: Option<FinalResponse>,
-    /// The step that took it.
+    /// The step that received it.
     pub step: Option<usize>,
     pub answer: Option<Bytes>,
     /// The step that sent the answer.

@@ -1,4 +1,4 @@
-//! What a call sends: the texts of its messages, and their retransmission.
+//! Sent messages of a call: their texts and retransmissions.
 
 use bytes::Bytes;
 use netrig_core::Instant;
@@ -67,7 +67,7 @@ impl ScriptCall {
         run.tallies[self.step].done += 1;
         let bytes = Bytes::from(text);
         let is_lost = step.lost > 0.0 && run.draws.chance(step.lost);
-        // Of requests the ACK only: a 2xx that comes again is acknowledged again.
+        // Of requests only the ACK: it is sent again for a retransmitted 2xx.
         if is_response || method == "ACK" {
             self.answered_by(&bytes, Some(self.step));
         }

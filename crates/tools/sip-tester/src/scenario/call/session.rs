@@ -1,5 +1,4 @@
-//! What a call that fails leaves behind, and how that is ended: an INVITE by CANCEL, a session by BYE (RFC 3261 sections 9.1, 13.2.2.4
-//! and 15).
+//! Ends the open session of a failed call: an INVITE by CANCEL, a session by BYE (RFC 3261 sections 9.1, 13.2.2.4 and 15).
 
 use bytes::Bytes;
 use netrig_sip::dialog::Dialog;
@@ -7,22 +6,22 @@ use netrig_sip::{Message, Method, Name, Request};
 
 use super::super::received::ReceivedText;
 
-/// The INVITE that began a session, and how far it came.
+/// The INVITE that started a session, and its state.
 #[derive(Clone, Debug)]
 pub(super) struct ScriptSession {
     invite: ReceivedText,
     is_caller: bool,
-    /// The highest number of the CSeq of own requests.
+    /// The highest CSeq number of own requests.
     own_cseq: u32,
     state: InviteState,
 }
 
-/// What ends what is open.
+/// The messages that end a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionEnd {
-    /// Messages in their order.
+    /// The messages in order.
     pub messages: Vec<Bytes>,
-    /// The response that the first of them acknowledges: if it comes again, so does the ACK.
+    /// The response that the first of them acknowledges; if it is retransmitted, so is the ACK.
     pub acknowledged: Option<ReceivedText>,
 }
 
@@ -30,7 +29,7 @@ pub(super) struct SessionEnd {
 enum InviteState {
     /// Without a final response. The tag of To is that of the last provisional response.
     Asked { is_provisional: bool, is_cancelled: bool, tag: Option<String> },
-    /// With a final response that is no 2xx.
+    /// With a final response other than 2xx.
     Refused { response: ReceivedText, is_acknowledged: bool },
     /// With a 2xx.
     Accepted { response: ReceivedText, is_acknowledged: bool },
@@ -38,18 +37,18 @@ enum InviteState {
     Over,
 }
 
-/// Whether a request begins a session: an INVITE whose To has no tag.
+/// Whether a request starts a session: an INVITE without a tag in To.
 fn begins(message: &ReceivedText) -> bool {
     matches!(message.request(), Some(("INVITE", _))) && message.tag_of("To").is_none()
 }
 
 impl ScriptSession {
-    /// Whether it stands.
+    /// Whether it is established.
     pub const fn is_accepted(&self) -> bool {
         matches!(self.state, InviteState::Accepted { .. })
     }
 
-    /// A message of the call was sent by it, or has come to it.
+    /// Takes a sent or received message of the call into account.
     pub fn note(session: &mut Option<Self>, message: &ReceivedText, is_sent: bool) {
         if begins(message) {
             let state = InviteState::Asked { is_provisional: false, is_cancelled: false, tag: None };
@@ -93,7 +92,7 @@ impl ScriptSession {
         }
     }
 
-    /// The messages that end what is open. `via` is the value of the Via header field of requests that are no part of the INVITE's
+    /// The messages that end the session. `via` is the value of the Via header field of requests outside the INVITE's
     /// transaction.
     pub fn end(&mut self, via: &str) -> SessionEnd {
         let Self { invite, is_caller, own_cseq, state } = self;
@@ -103,7 +102,7 @@ impl ScriptSession {
                 let messages = vec![of_transaction(invite, "CANCEL", None)];
                 SessionEnd { messages, acknowledged: None }
             }
-            // Who asked would wait for ever (RFC 3261 section 8.2).
+            // The caller would wait for ever (RFC 3261 section 8.2).
             InviteState::Asked { is_cancelled, tag, .. } if !*is_caller => {
                 let line = if *is_cancelled { "487 Request Terminated" } else { "500 Server Internal Error" };
                 let messages = vec![refusal(invite, line, tag.as_deref())];
@@ -145,7 +144,8 @@ fn refusal(invite: &ReceivedText, line: &str, tag: Option<&str>) -> Bytes {
     text.into()
 }
 
-/// A request of the INVITE's own transaction: CANCEL, or the ACK of a response that is no 2xx (RFC 3261 sections 9.1 and 17.1.1.3).
+/// A request of the INVITE's own transaction: CANCEL, or the ACK of a response other than 2xx (RFC 3261 sections 9.1 and
+/// 17.1.1.3).
 fn of_transaction(invite: &ReceivedText, method: &str, response: Option<&ReceivedText>) -> Bytes {
     let uri = invite.request().map_or("", |(_, uri)| uri);
     let mut text = format!("{method} {uri} SIP/2.0\r\n");
@@ -164,7 +164,7 @@ fn of_transaction(invite: &ReceivedText, method: &str, response: Option<&Receive
     text.into()
 }
 
-/// The ACK of a 2xx, if it is owed, and the BYE. Nothing if the messages are none that a dialog can be read from.
+/// The ACK of a 2xx, if it is due, and the BYE. Empty if no dialog can be derived from the messages.
 fn of_session(
     invite: &ReceivedText,
     response: &ReceivedText,
@@ -191,7 +191,7 @@ fn of_session(
         messages.push(written(dialog.acknowledgement(&invite), "-ack"));
     }
     if let Ok(mut bye) = dialog.request(Method::Bye) {
-        // The numbers of a dialog grow (RFC 3261 section 12.2.1.1): those of the script's own requests count as well.
+        // CSeq numbers of a dialog rise (RFC 3261 section 12.2.1.1), including those of the script's own requests.
         let number = bye.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
         bye.headers.set(Name::CSeq, format!("{} BYE", number.max(own_cseq.saturating_add(1))));
         messages.push(written(bye, "-bye"));

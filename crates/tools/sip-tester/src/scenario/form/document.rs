@@ -1,4 +1,4 @@
-//! The form as TOML has it: its tables and keys, and their values as those of a script.
+//! The TOML form: its tables and keys, and conversions between its values and those of a script.
 
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use toml::Spanned;
 
 use super::super::script::{MediaKind, ScriptCheck, ScriptComparison, ScriptDistribution};
 
-/// The label of the step that a message goes to which no step awaits.
+/// The label of the step to which unexpected messages go.
 pub(super) const UNEXPECTED: &str = "unexpected-message";
 
-/// Goes behind the last step.
+/// Jump target after the last step.
 pub(super) const END: &str = "end-of-call";
 
-/// Messages of any process.
-pub(super) const ANYBODY: &str = "anybody";
+/// Messages from any process.
+pub(super) const ANY_PROCESS: &str = "anybody";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -39,7 +39,7 @@ pub(super) struct ScenarioForm {
 pub(super) struct StepForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) label: Option<String>,
-    // What it does: one of these, or its actions only.
+    // The kind of step: one of these, or only its actions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) receive: Option<ReceiveForm>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub(super) struct StepForm {
     pub(super) send_command: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) send: Option<String>,
-    // Of what is sent.
+    // For sent messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) repeat_after: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub(super) struct StepForm {
     pub(super) acknowledges: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<String>,
-    // Of what is received.
+    // For received messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) of: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub(super) struct StepForm {
     pub(super) keeps_routes: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) transaction: Option<String>,
-    // Of all.
+    // For all steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timeout: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub(super) struct StepForm {
     pub(super) ends_again: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counter: Option<String>,
-    /// Share of its messages that are lost on purpose, 0 to 1.
+    /// Share of its messages that are deliberately lost, 0 to 1.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) lost: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ pub(super) struct StepForm {
     pub(super) then: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) then_if: Option<String>,
-    /// In this share of the cases, 0 to 1.
+    /// The probability of `then`, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) then_chance: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub(super) fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
 
-/// A status, a method, or what a method or status fits.
+/// A status, a method, or a pattern for them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ReceiveForm {
@@ -152,7 +152,7 @@ pub(super) enum PauseName {
     Default,
 }
 
-/// Of pauses in milliseconds.
+/// A distribution of pauses, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum DistributionForm {
@@ -365,7 +365,7 @@ pub(super) enum ComparisonForm {
     LessOrEqual,
 }
 
-/// The same values under two names, both ways.
+/// Conversions in both directions between enums with equal values.
 macro_rules! same {
     ($form:ident, $script:ident: $($name:ident)+) => {
         impl From<$form> for $script {

@@ -1,4 +1,4 @@
-//! Reading a scenario of this form.
+//! Reads a scenario in this form.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::super::script::{
 use super::super::template::{ScriptTemplate, ScriptWords};
 use super::super::variables::{VariableId, VariableScope};
 use super::document::{
-    ANYBODY, ActionForm, END, HeaderForm, NumberForm, OptionalForm, OptionalPlace, PauseForm, PauseName,
+    ANY_PROCESS, ActionForm, END, HeaderForm, NumberForm, OptionalForm, OptionalPlace, PauseForm, PauseName,
     PlaceForm, ReceiveForm, ScenarioForm, StepForm, TextForm, UNEXPECTED,
 };
 
-/// A file that is no scenario of this form.
+/// Why a file is not a scenario in this form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioFormError {
-    /// It is no TOML, or has what the form does not have: with the place and the line.
+    /// It is not TOML, or has an unknown key; with the position and the line.
     #[error("{0}")]
     Toml(String),
-    /// Something in it does not fit.
+    /// A value does not fit.
     #[error("line {line}, column {column}: {what}")]
     Place {
         /// From 1.
@@ -34,10 +34,10 @@ pub enum ScenarioFormError {
     },
 }
 
-/// Reads a scenario of this form.
+/// Reads a scenario in this form.
 ///
 /// # Errors
-/// It is none, with the place of what is wrong.
+/// If it is not one, with the position of the error.
 pub fn read_scenario_form(text: &str, words: ScriptWords<'_>) -> Result<CallScript, ScenarioFormError> {
     let form: ScenarioForm =
         toml::from_str(text).map_err(|error| ScenarioFormError::Toml(error.to_string()))?;
@@ -90,7 +90,7 @@ impl FormReader<'_> {
             if let Some(label) = &form.get_ref().label
                 && labels.insert(label.clone(), place).is_some()
             {
-                return self.wrong(form, format!("the label {label} stands here for a second time"));
+                return self.wrong(form, format!("the label {label} is defined a second time"));
             }
         }
         forms.iter().map(|form| self.step(form, &labels, forms.len())).collect()
@@ -118,10 +118,7 @@ impl FormReader<'_> {
             }
         }
         if then.is_none() && (form.then_if.is_some() || form.then_chance.is_some()) {
-            return self.wrong(
-                spanned,
-                "then-if and then-chance say when `then` goes on at another step: expected then",
-            );
+            return self.wrong(spanned, "then-if and then-chance are conditions of `then`: expected then");
         }
         let kind = self.kind(spanned)?;
         let variables = &mut self.script.variables;
@@ -204,13 +201,13 @@ impl FormReader<'_> {
                 }
                 ReceiveForm::Status(status) => {
                     return self
-                        .wrong(spanned, format!("receive: {status} is no status, expected 100 to 699"));
+                        .wrong(spanned, format!("receive: {status} is not a status, expected 100 to 699"));
                 }
                 ReceiveForm::Method(method) => ExpectedMessage::Request(method.clone()),
                 ReceiveForm::Matching { matching } => ExpectedMessage::Matching(matching.clone()),
             };
             if form.stays && presence == MessagePresence::Mandatory {
-                return self.wrong(spanned, "stays is of optional messages only");
+                return self.wrong(spanned, "stays is for optional messages only");
             }
             let transaction =
                 form.transaction.as_ref().map(|name| place_of(&mut self.script.transactions, name));
@@ -234,7 +231,7 @@ impl FormReader<'_> {
             return Ok(StepKind::SendCommand { to: form.to.clone(), message });
         }
         if let Some(from) = &form.receive_command {
-            let from = (from != ANYBODY).then(|| from.clone());
+            let from = (from != ANY_PROCESS).then(|| from.clone());
             return Ok(StepKind::ReceiveCommand {
                 from,
                 is_optional: presence != MessagePresence::Mandatory,
@@ -380,7 +377,7 @@ impl FormReader<'_> {
     }
 }
 
-/// Messages have CR LF, whatever the file has.
+/// Messages have CR LF, whatever line ends the file has.
 fn with_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }

@@ -1,4 +1,4 @@
-//! Writing a script as a scenario of this form.
+//! Writes a script as a scenario in this form.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use super::super::script::{
 use super::super::template::ScriptTemplate;
 use super::super::variables::{VariableId, VariableScope, VariableTable};
 use super::document::{
-    ANYBODY, ActionForm, END, HeaderForm, NumberForm, OptionalForm, OptionalPlace, PauseForm, PauseName,
+    ANY_PROCESS, ActionForm, END, HeaderForm, NumberForm, OptionalForm, OptionalPlace, PauseForm, PauseName,
     PlaceForm, ReceiveForm, ScenarioForm, StepForm, TextForm, UNEXPECTED,
 };
 
-/// The text of a scenario in this form.
+/// Writes a scenario in this form.
 pub fn write_scenario_form(script: &CallScript) -> String {
     let names = FormWriter { variables: &script.variables, script };
     let of_scope = |scope| {
@@ -33,7 +33,7 @@ pub fn write_scenario_form(script: &CallScript) -> String {
         opening: spanned(&script.opening, None),
         step: spanned(&script.steps, script.on_unexpected),
     };
-    // Each value of a script has its place in the form.
+    // Each value of a script can be written.
     toml::to_string_pretty(&form).unwrap_or_default()
 }
 
@@ -122,7 +122,7 @@ impl FormWriter<'_> {
                 form.to.clone_from(to);
             }
             StepKind::ReceiveCommand { from, is_optional } => {
-                form.receive_command = Some(from.clone().unwrap_or_else(|| ANYBODY.to_owned()));
+                form.receive_command = Some(from.clone().unwrap_or_else(|| ANY_PROCESS.to_owned()));
                 form.optional = is_optional.then_some(OptionalForm::Here(true));
             }
         }

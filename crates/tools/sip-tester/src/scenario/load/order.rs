@@ -1,4 +1,4 @@
-//! What a load of scenarios is to do.
+//! The order of a scenario load.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use super::super::script::{CallScript, ScriptAction, StepKind};
 use super::super::template::InjectedField;
 use crate::media::MediaOrder;
 
-/// Which messages share a connection over TCP and TLS.
+/// The messages that share a connection over TCP and TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScriptConnections {
-    /// Those of all calls.
+    /// All messages.
     #[default]
     One,
-    /// Those of a call.
+    /// The messages of a call.
     PerCall,
 }
 
@@ -30,12 +30,12 @@ pub enum ScriptConnections {
 pub struct ScenarioOrder {
     /// The scenario.
     pub script: CallScript,
-    /// The file that it is from.
+    /// Its file.
     pub file: PathBuf,
-    /// What keywords stand for, and how calls are carried out. Its local address is that of the sockets; if the port of `media` is 0 it
-    /// stays so, and its address is that of the sockets if it is unspecified.
+    /// The values of keywords, and the rules of calls. The local address is replaced by that of the sockets. A port 0 of
+    /// `media` is kept; its address, if unspecified, becomes that of the sockets.
     pub settings: ScriptSettings,
-    /// Injection files with their names; the first is that of fields which name none.
+    /// Injection files by name; fields without a file use the first.
     pub files: Vec<(String, InjectionFile)>,
     /// Values of variables of the whole run (SIPp's `-set`).
     pub variables: Vec<(String, String)>,
@@ -43,15 +43,15 @@ pub struct ScenarioOrder {
     pub address: EndAddress,
     /// Which messages share a connection.
     pub connections: ScriptConnections,
-    /// When calls begin, if the tester begins them.
+    /// Start times of calls, if the tester starts them.
     pub pace: Pace,
-    /// No call begins after that; if the other side begins calls, the load ends then. Absent: without end.
+    /// No call starts after this time; if the other side starts calls, the load ends then. `None`: no limit.
     pub lasts: Option<Duration>,
-    /// Calls at most.
+    /// The most calls.
     pub count: Option<u64>,
-    /// Calls are those of so many users.
+    /// Number of users that take turns.
     pub users: Option<u32>,
-    /// Calls that may be open at a time.
+    /// The most open calls.
     pub most_open: usize,
     /// Seed of all draws.
     pub seed: u64,
@@ -59,7 +59,7 @@ pub struct ScenarioOrder {
     pub runs_programs: bool,
     /// Whether messages may go to public addresses.
     pub may_test: bool,
-    /// Media of sessions, which have ports of their own in each call.
+    /// Media of sessions, with separate ports for each call.
     pub media: Option<MediaOrder>,
     /// The other processes of the test.
     pub link: Option<LinkOrder>,
@@ -68,7 +68,7 @@ pub struct ScenarioOrder {
 /// Connections that peers may open to the tester.
 const MOST_ACCEPTED: usize = 10_000;
 
-/// Room for datagrams of SIP in a socket, bytes.
+/// Receive buffer for SIP datagrams, bytes.
 const ROOM: u32 = 8 << 20;
 
 impl ScenarioOrder {
@@ -95,7 +95,7 @@ impl ScenarioOrder {
         }
     }
 
-    /// Whether no call could begin.
+    /// Whether no call could start.
     pub(super) fn pace_is_empty(&self, side: ScriptSide) -> bool {
         let is_still = match &self.pace {
             Pace::Open(Arrivals::Rate { stages, .. }) => {
@@ -108,7 +108,7 @@ impl ScenarioOrder {
 }
 
 impl CallScript {
-    /// The injection files that fields name.
+    /// The injection files that fields refer to.
     pub fn named_files(&self) -> BTreeSet<&str> {
         self.fields().filter_map(|(_, field)| field.file.as_deref()).collect()
     }
@@ -118,7 +118,7 @@ impl CallScript {
         self.fields().map(|(line, _)| line).next()
     }
 
-    /// The fields of injection files in messages that are sent, each with the line of its step.
+    /// The fields of injection files in sent messages, each with the line of its step.
     pub(super) fn fields(&self) -> impl Iterator<Item = (usize, &InjectedField)> {
         self.steps
             .iter()

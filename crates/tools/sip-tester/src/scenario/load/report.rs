@@ -1,4 +1,4 @@
-//! The report about a load of scenarios: its seconds, and its document.
+//! The report on a scenario load: its seconds, and its document.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use super::{ScenarioLoad, SecondMark};
 use crate::media::{MediaEngine, MediaReport, sending_faults};
 
 impl ScenarioLoad<'_> {
-    /// Tells what a second was like.
+    /// Reports a second.
     pub(super) fn tell(
         &mut self,
         second: u64,
@@ -59,7 +59,7 @@ impl ScenarioLoad<'_> {
         (began_ns, took, interrupted, open): (u64, Duration, bool, u64),
         seconds: Vec<ScenarioSecond>,
     ) -> ScenarioDocument {
-        /// Faults that are told one by one.
+        /// The most faults that are listed.
         const MOST_FAULTS: usize = 10;
         let withheld = self.end.take_withheld();
         let Self { order, calls, mut faults, whole, stopped, player, media, end, .. } = self;
@@ -139,7 +139,7 @@ fn failure_rows(script: &CallScript, tally: &ScriptTally) -> Vec<ScriptFailureRo
             ScriptFailureRow {
                 step: Some(step + 1),
                 line: own.map(|own| own.line),
-                what: own.map_or_else(|| "is over".to_owned(), |own| own.words()),
+                what: own.map_or_else(|| "has ended".to_owned(), |own| own.words()),
                 why: why.clone(),
                 count: *count,
             }
@@ -177,7 +177,7 @@ fn delay_rows(script: &CallScript, tally: &ScriptTally) -> Vec<DelayRow> {
     times.chain(DelayRow::of("call", None, &tally.lengths)).collect()
 }
 
-/// The server as it was named, with its port.
+/// The server as typed, with its port.
 fn target_name(settings: &ScriptSettings) -> String {
     match settings.remote_host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(_) => settings.remote.to_string(),

@@ -1,4 +1,4 @@
-//! Actions of scenarios of SIPp.
+//! Actions of SIPp scenarios.
 
 use super::super::script::{
     MediaKind, ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptMedia, ScriptNumber,
@@ -78,7 +78,7 @@ impl SippReader<'_> {
             "closecon" => ScriptAction::CloseConnection,
             "rtp_echo" => ScriptAction::Echo(self.operand(element)?),
             "exec" => self.execution(element)?,
-            other => return error(line, format!("<{other}> is no action")),
+            other => return error(line, format!("<{other}> is not an action")),
         })
     }
 
@@ -93,7 +93,7 @@ impl SippReader<'_> {
                 if name.is_empty() {
                     return error(line, "search_in=\"hdr\": expected header");
                 }
-                // SIPp takes an old misspelling.
+                // SIPp accepts an old misspelling.
                 let occurrence = match self.number(element, "occurrence")? {
                     Some(occurrence) => Some(occurrence),
                     None => self.number(element, "occurence")?,
@@ -211,7 +211,7 @@ impl SippReader<'_> {
         }
     }
 
-    /// Where a result goes; it may go nowhere if the call is checked by it.
+    /// The variable of a result; it may be missing if the result only checks the call.
     fn result(
         &mut self,
         element: &LaxElement,

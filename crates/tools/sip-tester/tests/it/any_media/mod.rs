@@ -1,12 +1,12 @@
-//! What holds for any bytes that come where media are expected: the property that `fuzz/` searches a counterexample of, and that the test of
-//! the corpus replays.
+//! Properties of any bytes that arrive as media: `fuzz/` searches for a counterexample, and the test of the corpus replays its
+//! inputs.
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip_tester::media::{MediaCodec, MediaSession, read_rtcp, write_rtcp};
 
-/// Each first byte says how long the datagram behind it is, and by its highest bit whether it is RTP or RTCP. What is read is written and
-/// read again as the same; a session survives them all, and its result is of numbers.
+/// Each first byte gives the length of the datagram after it, and by its highest bit whether it is RTP or RTCP. A parsed packet
+/// is written and parsed again as the same; a session accepts them all, and its result has only numbers.
 pub fn check(bytes: &[u8]) {
     let payloads = vec![Bytes::from(MediaCodec::Pcmu.silence())];
     let mut session = MediaSession::new(MediaCodec::Pcmu, payloads, 1 << 32, 0, Instant::ZERO);
@@ -23,7 +23,7 @@ pub fn check(bytes: &[u8]) {
         } else {
             session.receive_report(now, datagram);
             if let Ok(packets) = read_rtcp(datagram) {
-                // Other types have no form of their own to be written in.
+                // Other types have no written form.
                 let again = read_rtcp(&write_rtcp(&packets)).expect("it was written");
                 assert!(again.len() <= packets.len());
             }

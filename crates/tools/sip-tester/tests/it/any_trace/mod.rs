@@ -1,11 +1,11 @@
-//! What holds for any bytes that are read as a trace: the property that `fuzz/` searches a counterexample of, and that the test of the
-//! corpus replays.
+//! Properties of any bytes that are read as a trace: `fuzz/` searches for a counterexample, and the test of the corpus replays
+//! its inputs.
 
-use netrig_sip_tester::ladder::{Ladder, LadderTimes, Mask, calls, difference};
+use netrig_sip_tester::ladder::{Ladder, LadderTimes, TraceMask, calls, difference};
 use netrig_sip_tester::trace::{LOG_HEADING, LogDirection, SipTrace, write_entry};
 
-/// The bytes are a trace or an error. Each message of a trace comes back from a log as it was; its calls are drawn within the width of a
-/// terminal; and what is masked has as many messages.
+/// The bytes are a trace or an error. Each message of a trace is the same after writing and reading a log; its calls are drawn
+/// within the width of a terminal; and masking keeps the number of messages.
 pub fn check(bytes: &[u8]) {
     let Ok(trace) = SipTrace::read(bytes) else { return };
     let mut log = LOG_HEADING.as_bytes().to_vec();
@@ -22,7 +22,7 @@ pub fn check(bytes: &[u8]) {
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
     assert!(ladder.to_svg("any", LadderTimes::SinceFirst).ends_with("</svg>\n"));
-    assert_eq!(Mask::default().trace(&trace).messages.len(), trace.messages.len());
+    assert_eq!(TraceMask::default().trace(&trace).messages.len(), trace.messages.len());
     if let [first, second, ..] = trace.messages.as_slice() {
         difference(&first.bytes, &second.bytes);
     }

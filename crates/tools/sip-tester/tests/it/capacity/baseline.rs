@@ -1,25 +1,29 @@
 //! The search for a baseline, with testers of known limits.
 
-use netrig_sip_tester::capacity::{Baseline, BaselineSearch, CallCounts, Seen, TesterSeen};
+use netrig_sip_tester::capacity::{Baseline, BaselineSearch, CallCounts, StepObservation, TesterSeen};
 
 const SPAN_S: f64 = BaselineSearch::SPAN_S;
 
 /// The observation of a sustained rate.
-fn carried(rate: f64) -> Seen {
+fn carried(rate: f64) -> StepObservation {
     let begun = (rate * SPAN_S).round() as u64;
     let counts = CallCounts { begun, succeeded: begun, ..CallCounts::default() };
-    Seen { span_s: SPAN_S, counts, ..Seen::default() }
+    StepObservation { span_s: SPAN_S, counts, ..StepObservation::default() }
 }
 
 /// The same observation with other counts.
-fn with(rate: f64, change: impl FnOnce(&mut CallCounts)) -> Seen {
+fn with(rate: f64, change: impl FnOnce(&mut CallCounts)) -> StepObservation {
     let mut seen = carried(rate);
     change(&mut seen.counts);
     seen
 }
 
 /// The baseline of a tester, and all rates that were offered.
-fn found(start: f64, bounds: (f64, f64), mut tester: impl FnMut(f64, usize) -> Seen) -> (Baseline, Vec<f64>) {
+fn found(
+    start: f64,
+    bounds: (f64, f64),
+    mut tester: impl FnMut(f64, usize) -> StepObservation,
+) -> (Baseline, Vec<f64>) {
     let mut search = BaselineSearch::new(start, bounds);
     let mut offered = Vec::new();
     while let Some(rate) = search.next() {
@@ -36,7 +40,7 @@ fn found(start: f64, bounds: (f64, f64), mut tester: impl FnMut(f64, usize) -> S
 }
 
 /// A tester with this limit.
-fn up_to(limit: f64) -> impl FnMut(f64, usize) -> Seen {
+fn up_to(limit: f64) -> impl FnMut(f64, usize) -> StepObservation {
     move |rate, _| if rate <= limit { carried(rate) } else { with(rate, |counts| counts.failed = 7) }
 }
 
@@ -84,7 +88,7 @@ fn who_is_disturbed_once_is_asked_again() {
 }
 
 /// Why a tester did not sustain its only rate.
-fn why(rate: f64, seen: &Seen) -> Option<String> {
+fn why(rate: f64, seen: &StepObservation) -> Option<String> {
     found(rate, (rate, rate), |_, _| seen.clone()).0.why
 }
 
@@ -104,16 +108,16 @@ fn what_is_left_to_chance_is_no_fault() {
     let failed = why(10_000.0, &with(10_000.0, |counts| counts.failed = 1));
     assert_eq!(failed.as_deref(), Some("1 of 20000 failed, 0 requests were retransmitted"));
     // Without any counts the rate was not sustained.
-    let none = Seen { span_s: SPAN_S, ..Seen::default() };
+    let none = StepObservation { span_s: SPAN_S, ..StepObservation::default() };
     assert_eq!(why(10_000.0, &none).as_deref(), Some("0 of about 20000 were started"));
 }
 
 #[test]
 fn what_the_tester_says_of_itself_comes_first() {
     let tester = TesterSeen { faults: vec!["late".into(), "full".into()], ..TesterSeen::default() };
-    assert_eq!(why(5000.0, &Seen { tester, ..carried(5000.0) }).as_deref(), Some("late"));
+    assert_eq!(why(5000.0, &StepObservation { tester, ..carried(5000.0) }).as_deref(), Some("late"));
     let unprepared = Some("its users were not registered".to_owned());
-    let seen = Seen { unprepared, ..Seen::default() };
+    let seen = StepObservation { unprepared, ..StepObservation::default() };
     assert_eq!(why(5000.0, &seen).as_deref(), Some("its users were not registered"));
 }
 

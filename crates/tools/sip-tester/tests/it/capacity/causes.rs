@@ -1,7 +1,8 @@
 //! The cause that limited a server, from the kernel's counters.
 
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacityCause, CapacitySearch, Order, Purpose, Seen, ServerSeen, StallsSeen, Verdict, causes,
+    CallCounts, CapacityCause, CapacitySearch, CapacityVerdict, DriverOrder, ServerSeen, StallsSeen,
+    StepObservation, StepPurpose, causes,
 };
 
 use super::settings;
@@ -11,17 +12,22 @@ fn found(seen_of_server: &ServerSeen) -> Vec<String> {
     let mut search = CapacitySearch::new(settings()).unwrap();
     loop {
         match search.next() {
-            Order::Step(step) => {
+            DriverOrder::Step(step) => {
                 let begun = (step.rate * step.at_most_s) as u64;
                 let is_bad = step.rate > 500.0;
                 let failed = if is_bad { begun / 2 } else { 0 };
                 let counts = CallCounts { begun, failed, succeeded: begun - failed, ..CallCounts::default() };
                 let server = Some(if is_bad { seen_of_server.clone() } else { ServerSeen::default() });
-                search.end(&Seen { span_s: step.at_most_s, counts, server, ..Seen::default() });
+                search.end(&StepObservation {
+                    span_s: step.at_most_s,
+                    counts,
+                    server,
+                    ..StepObservation::default()
+                });
             }
-            Order::Drain(_) => search.drained(),
-            Order::Finished(verdict) => {
-                assert!(matches!(verdict, Verdict::Capacity(_)), "{verdict:?}");
+            DriverOrder::Drain(_) => search.drained(),
+            DriverOrder::Finished(verdict) => {
+                assert!(matches!(verdict, CapacityVerdict::Capacity(_)), "{verdict:?}");
                 break;
             }
         }
@@ -95,13 +101,13 @@ fn the_cause_is_what_the_kernel_counted_in_the_steps_that_failed() {
 fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
     let mut search = CapacitySearch::new(settings()).unwrap();
     let mut failed = 0;
-    while let Order::Step(_) | Order::Drain(_) = search.next() {
-        let Order::Step(step) = search.next() else {
+    while let DriverOrder::Step(_) | DriverOrder::Drain(_) = search.next() {
+        let DriverOrder::Step(step) = search.next() else {
             search.drained();
             continue;
         };
         let begun = (step.rate * step.at_most_s) as u64;
-        let is_bad = step.rate > 500.0 && step.purpose != Purpose::Recovery;
+        let is_bad = step.rate > 500.0 && step.purpose != StepPurpose::Recovery;
         failed += u32::from(is_bad);
         let lost = if is_bad { begun / 2 } else { 0 };
         let counts = CallCounts { begun, failed: lost, succeeded: begun - lost, ..CallCounts::default() };
@@ -114,7 +120,13 @@ fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
             true => StallsSeen { count: 1, longest_s: 0.31, total_s: 0.1 * step.at_most_s, steal: 0.0 },
             false => StallsSeen::default(),
         };
-        search.end(&Seen { span_s: step.at_most_s, counts, server: Some(server), stalls, ..Seen::default() });
+        search.end(&StepObservation {
+            span_s: step.at_most_s,
+            counts,
+            server: Some(server),
+            stalls,
+            ..StepObservation::default()
+        });
     }
     let all = causes(&search.journal());
     assert!(matches!(all[0].cause, CapacityCause::ReceiveBuffer { dropped: 1, .. }), "{all:?}");

@@ -1,6 +1,6 @@
 //! The design objective capacity.
 
-use netrig_sip_tester::capacity::{CapacitySearch, Mode, SearchSettings, Verdict};
+use netrig_sip_tester::capacity::{CapacitySearch, CapacityVerdict, Mode, SearchSettings};
 
 use super::server::Server;
 
@@ -21,7 +21,7 @@ fn it_is_the_highest_step_that_met_the_objective() {
     let rates: Vec<_> = journal.steps().map(|step| step.rate).collect();
     assert_eq!(rates, [100.0, 150.0, 200.0, 250.0, 300.0, 350.0]);
     assert!(journal.steps().all(|step| step.span_s == 120.0), "steps of one duration");
-    let Verdict::Capacity(capacity) = verdict else { unreachable!() };
+    let CapacityVerdict::Capacity(capacity) = verdict else { unreachable!() };
     assert_eq!(capacity.high, 350.0);
 }
 
@@ -33,6 +33,6 @@ fn one_in_a_thousand_is_too_many_and_fewer_are_not() {
         let refuses = move |_| share;
         Server { refuses: Box::new(refuses), ..Server::of(1e6) }.drive(&mut CapacitySearch::new(all).unwrap())
     };
-    assert_eq!(meets(0.0004), Verdict::MoreThan { rate: 100.0 });
-    assert_eq!(meets(0.003), Verdict::LessThan { rate: 100.0 });
+    assert_eq!(meets(0.0004), CapacityVerdict::MoreThan { rate: 100.0 });
+    assert_eq!(meets(0.003), CapacityVerdict::LessThan { rate: 100.0 });
 }

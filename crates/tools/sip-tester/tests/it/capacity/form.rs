@@ -1,6 +1,6 @@
 //! The report of RFC 7502.
 
-use netrig_sip_tester::capacity::{CapacitySearch, Rfc7502Form, SearchSettings, Verdict};
+use netrig_sip_tester::capacity::{CapacitySearch, CapacityVerdict, Rfc7502Form, SearchSettings};
 
 use super::server::Server;
 
@@ -47,8 +47,8 @@ Device Benchmarks for Registrations (section 5.3)
 
 #[test]
 fn what_is_no_number_is_not_shown_as_one() {
-    assert_eq!(Rfc7502Form::measured(&Verdict::MoreThan { rate: 1500.0 }), "more than 1500");
-    let unsettled = Verdict::Unsettled { passed: Some(10.0), failed: None, steps: 3 };
+    assert_eq!(Rfc7502Form::measured(&CapacityVerdict::MoreThan { rate: 1500.0 }), "more than 1500");
+    let unsettled = CapacityVerdict::Unsettled { passed: Some(10.0), failed: None, steps: 3 };
     assert_eq!(Rfc7502Form::measured(&unsettled), "not found");
     let sequential = Rfc7502Form::of(&CapacitySearch::new(super::settings()).unwrap().journal());
     assert_eq!(sequential.notes.as_deref(), Some("the rate was not found by the algorithm of section 4.10"));

@@ -2,8 +2,8 @@
 
 use netrig_sip::index::DelayStatistic;
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacitySearch, DelaySeen, LoadStep, Order, SearchSettings, Seen, ServerSeen, StallsSeen,
-    StepOutcome, StepProgress, StepReason, TesterSeen, Threshold, Verdict,
+    CallCounts, CapacitySearch, CapacityVerdict, DelaySeen, DriverOrder, LoadStep, SearchSettings,
+    ServerSeen, StallsSeen, StepObservation, StepOutcome, StepProgress, StepReason, TesterSeen, Threshold,
 };
 
 use super::{settings, with};
@@ -13,15 +13,15 @@ fn at_1000() -> (CapacitySearch, LoadStep) {
     let mut all = settings();
     all.start = 1000.0;
     let search = CapacitySearch::new(all).unwrap();
-    let Order::Step(step) = search.next() else { panic!() };
+    let DriverOrder::Step(step) = search.next() else { panic!() };
     assert_eq!((step.least_s, step.linger_s, step.calls), (5.0, 33.0, None));
     assert!((step.at_most_s - 14.95).abs() < 0.01, "{}", step.at_most_s);
     (search, step)
 }
 
-fn seen(span_s: f64, begun: u64, succeeded: u64, failed: u64, overdue: u64) -> Seen {
+fn seen(span_s: f64, begun: u64, succeeded: u64, failed: u64, overdue: u64) -> StepObservation {
     let counts = CallCounts { begun, succeeded, failed, overdue, ..CallCounts::default() };
-    Seen { span_s, counts, ..Seen::default() }
+    StepObservation { span_s, counts, ..StepObservation::default() }
 }
 
 fn enough(progress: StepProgress) -> Option<(StepOutcome, StepReason, f64)> {
@@ -77,7 +77,7 @@ fn what_has_to_be_sent_again_is_not_carried() {
 #[test]
 fn a_server_that_cannot_be_made_ready_has_failed() {
     let (mut search, _) = at_1000();
-    let unprepared = Seen { unprepared: Some("busy".to_owned()), ..Seen::default() };
+    let unprepared = StepObservation { unprepared: Some("busy".to_owned()), ..StepObservation::default() };
     let record = search.end(&unprepared).unwrap();
     assert_eq!(record.decision.outcome, StepOutcome::Failed);
     assert_eq!(record.decision.reason, StepReason::Unprepared("busy".to_owned()));
@@ -127,7 +127,7 @@ fn a_threshold_is_held_against_the_statistic_that_it_names() {
         let mut search =
             CapacitySearch::new(SearchSettings { thresholds: vec![threshold], start: 1000.0, ..settings() })
                 .unwrap();
-        let seen = Seen { delays: vec![delay.clone()], ..seen(5.0, 5000, 5000, 0, 0) };
+        let seen = StepObservation { delays: vec![delay.clone()], ..seen(5.0, 5000, 5000, 0, 0) };
         enough(search.observe(&seen)).unwrap();
         search.end(&seen).unwrap().clone()
     };
@@ -140,7 +140,7 @@ fn a_threshold_is_held_against_the_statistic_that_it_names() {
     // NaN is not within any threshold.
     let nan = DelaySeen { mean_s: f64::NAN, ..delay.clone() };
     let (mut search, _) = at_1000();
-    let seen = Seen { delays: vec![nan], ..seen(5.0, 5000, 5000, 0, 0) };
+    let seen = StepObservation { delays: vec![nan], ..seen(5.0, 5000, 5000, 0, 0) };
     assert_eq!(enough(search.observe(&seen)).unwrap().0, StepOutcome::Failed);
 }
 
@@ -164,24 +164,24 @@ fn what_is_cut_short_says_nothing() {
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(2.0, 2000, 2000, 0, 0))), None);
     assert_eq!(search.end(&seen(2.0, 2000, 2000, 0, 0)).unwrap().decision.reason, StepReason::CutShort);
-    let Order::Drain(_) = search.next() else { panic!() };
+    let DriverOrder::Drain(_) = search.next() else { panic!() };
     search.drained();
-    let Order::Step(step) = search.next() else { panic!() };
+    let DriverOrder::Step(step) = search.next() else { panic!() };
     assert!(step.again);
-    assert_eq!(search.end(&Seen::default()).unwrap().decision.outcome, StepOutcome::Invalid);
+    assert_eq!(search.end(&StepObservation::default()).unwrap().decision.outcome, StepOutcome::Invalid);
 }
 
 #[test]
 fn a_fault_of_the_tester_beats_every_failure() {
     let (mut search, _) = at_1000();
     let tester = TesterSeen { faults: vec!["no room".to_owned()], ..TesterSeen::default() };
-    let bad = Seen { tester, ..seen(3.0, 3000, 0, 3000, 0) };
+    let bad = StepObservation { tester, ..seen(3.0, 3000, 0, 3000, 0) };
     assert_eq!(enough(search.observe(&bad)).unwrap().0, StepOutcome::Invalid);
     assert_eq!(search.end(&bad).unwrap().decision.outcome, StepOutcome::Invalid);
     // A fault does not matter if the step passes: the server sustained the load.
     let (mut search, _) = at_1000();
     let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
-    let good = Seen { tester, ..seen(5.0, 5000, 5000, 0, 0) };
+    let good = StepObservation { tester, ..seen(5.0, 5000, 5000, 0, 0) };
     assert_eq!(enough(search.observe(&good)).unwrap().0, StepOutcome::Passed);
     assert_eq!(search.end(&good).unwrap().decision.reason, StepReason::Shown);
     // A fault counts even if it appears at the end of a failed step.
@@ -208,16 +208,16 @@ fn what_came_before_a_stall_decides_if_it_was_long_enough() {
     let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(5.0, 5000, 4979, 0, 1))), None);
-    let stalled = Seen { stalls, ..seen(6.0, 6000, 5000, 0, 1) };
+    let stalled = StepObservation { stalls, ..seen(6.0, 6000, 5000, 0, 1) };
     assert_eq!(enough(search.observe(&stalled)).unwrap().0, StepOutcome::Passed);
-    let record = search.end(&Seen { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
+    let record = search.end(&StepObservation { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
     assert_eq!((record.decision.outcome, record.counts.begun), (StepOutcome::Passed, 4980), "{record:?}");
     assert_eq!(record.stalls.count, 1, "the record contains the stall");
     // Four seconds are shorter than the shortest step.
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(4.0, 4000, 3979, 0, 1))), None);
-    assert_eq!(enough(search.observe(&Seen { stalls, ..seen(5.0, 5000, 4500, 0, 1) })), None);
-    let record = search.end(&Seen { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
+    assert_eq!(enough(search.observe(&StepObservation { stalls, ..seen(5.0, 5000, 4500, 0, 1) })), None);
+    let record = search.end(&StepObservation { stalls, ..seen(6.0, 6000, 5000, 1000, 0) }).unwrap();
     assert!(matches!(record.decision.reason, StepReason::Stalled { .. }), "{record:?}");
 }
 
@@ -225,30 +225,30 @@ fn what_came_before_a_stall_decides_if_it_was_long_enough() {
 fn a_step_that_a_stall_of_the_machine_spoilt_is_not_judged() {
     let stalls = StallsSeen { count: 2, longest_s: 0.3, total_s: 0.5, steal: 0.0 };
     let (mut search, _) = at_1000();
-    let bad = Seen { stalls, ..seen(3.0, 3000, 2000, 1000, 0) };
+    let bad = StepObservation { stalls, ..seen(3.0, 3000, 2000, 1000, 0) };
     let decision = &search.end(&bad).unwrap().decision;
     assert_eq!(decision.to_string(), "invalid: the machine stalled 2 times, for up to 300 ms");
     // A stall of 60 ms delays 600 calls until a busy server has caught up. It does not explain a thousand failures.
     let (mut search, _) = at_1000();
     let short = StallsSeen { count: 1, longest_s: 0.06, total_s: 0.06, steal: 0.0 };
-    let bad = Seen { stalls: short, ..seen(3.0, 3000, 2000, 1000, 0) };
+    let bad = StepObservation { stalls: short, ..seen(3.0, 3000, 2000, 1000, 0) };
     assert_eq!(search.end(&bad).unwrap().decision.reason, StepReason::Failures);
     // If a stall prevents calls from starting, the rate was not offered.
     let (mut search, _) = at_1000();
-    let missing = Seen { stalls, ..seen(5.0, 4000, 4000, 0, 0) };
+    let missing = StepObservation { stalls, ..seen(5.0, 4000, 4000, 0, 0) };
     assert_eq!(enough(search.observe(&missing)).unwrap().0, StepOutcome::Passed);
     assert_eq!(search.end(&missing).unwrap().decision.outcome, StepOutcome::Invalid);
     // A step that passes despite a stall is valid, even if the tester was late.
     let (mut search, _) = at_1000();
     let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
-    let good = Seen { stalls, tester, ..seen(5.0, 5000, 5000, 0, 0) };
+    let good = StepObservation { stalls, tester, ..seen(5.0, 5000, 5000, 0, 0) };
     assert_eq!(enough(search.observe(&good)).unwrap().0, StepOutcome::Passed);
     assert_eq!(search.end(&good).unwrap().decision.reason, StepReason::Shown);
 }
 
 #[test]
 fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
-    let nothing = |failed, overdue, why: Option<&str>| Seen {
+    let nothing = |failed, overdue, why: Option<&str>| StepObservation {
         received: Some(0),
         failed_mostly: why.map(str::to_owned),
         ..seen(3.5, 3500, 0, failed, overdue)
@@ -264,29 +264,29 @@ fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
             "there is no wait for the open calls"
         );
         search.end(&unanswered);
-        let Order::Finished(verdict) = search.next() else { panic!() };
-        assert!(matches!(verdict, Verdict::Unanswered { calls: 3500, .. }), "{verdict:?}");
+        let DriverOrder::Finished(verdict) = search.next() else { panic!() };
+        assert!(matches!(verdict, CapacityVerdict::Unanswered { calls: 3500, .. }), "{verdict:?}");
         assert!(verdict.sentence("calls").contains(words), "{}", verdict.sentence("calls"));
     }
     // Users could not be registered because the server did not answer.
     let (mut search, _) = at_1000();
     let unprepared = Some("user u: time-out".to_owned());
-    search.end(&Seen { unprepared, received: Some(0), ..Seen::default() });
-    let Order::Finished(verdict) = search.next() else { panic!() };
+    search.end(&StepObservation { unprepared, received: Some(0), ..StepObservation::default() });
+    let DriverOrder::Finished(verdict) = search.next() else { panic!() };
     assert_eq!(verdict.sentence("calls"), "no answer: user u: time-out");
     // Stalls that are shorter than the step, and a late tester, do not explain the silence.
     let (mut search, _) = at_1000();
     let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
     let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
-    search.end(&Seen { stalls, tester, ..nothing(0, 1000, None) });
-    assert!(matches!(search.next(), Order::Finished(Verdict::Unanswered { .. })));
+    search.end(&StepObservation { stalls, tester, ..nothing(0, 1000, None) });
+    assert!(matches!(search.next(), DriverOrder::Finished(CapacityVerdict::Unanswered { .. })));
     // A server at work answers later.
     let (mut search, _) = at_1000();
     let server = Some(ServerSeen { span_s: 3.5, busiest_s: 1.2, ..ServerSeen::default() });
-    search.end(&Seen { server, ..nothing(0, 1000, None) });
-    assert!(!matches!(search.next(), Order::Finished(_)));
+    search.end(&StepObservation { server, ..nothing(0, 1000, None) });
+    assert!(!matches!(search.next(), DriverOrder::Finished(_)));
     // Refusals are answers.
     let (mut search, _) = at_1000();
-    search.end(&Seen { received: Some(3500), ..nothing(3500, 0, None) });
-    assert!(!matches!(search.next(), Order::Finished(_)));
+    search.end(&StepObservation { received: Some(3500), ..nothing(3500, 0, None) });
+    assert!(!matches!(search.next(), DriverOrder::Finished(_)));
 }

@@ -14,7 +14,9 @@ mod sequential;
 mod server;
 
 use netrig_sip::index::DelayStatistic;
-use netrig_sip_tester::capacity::{CapacityEstimate, Mode, SearchSettings, Sequential, Threshold, Verdict};
+use netrig_sip_tester::capacity::{
+    CapacityEstimate, CapacityVerdict, Mode, SearchSettings, Sequential, Threshold,
+};
 
 /// Settings of a search from 100 calls per second, with a mean connection delay of at most 1.5 s and long time limits.
 fn settings() -> SearchSettings {
@@ -35,14 +37,16 @@ fn with(mut settings: SearchSettings, change: impl FnOnce(&mut Sequential)) -> S
 
 /// The capacity of a verdict.
 #[track_caller]
-fn capacity(verdict: &Verdict) -> &CapacityEstimate {
-    let Verdict::Capacity(capacity) = verdict else { panic!("no number: {}", verdict.sentence("calls")) };
+fn capacity(verdict: &CapacityVerdict) -> &CapacityEstimate {
+    let CapacityVerdict::Capacity(capacity) = verdict else {
+        panic!("no number: {}", verdict.sentence("calls"))
+    };
     capacity
 }
 
 /// Fails unless the interval contains `known` and the ratio of its ends is at most 1.3.
 #[track_caller]
-fn holds(verdict: &Verdict, known: f64) {
+fn holds(verdict: &CapacityVerdict, known: f64) {
     let capacity = capacity(verdict);
     let sentence = verdict.sentence("calls");
     assert!(capacity.low <= known && known <= capacity.high, "{known}: {sentence}");

@@ -1,7 +1,7 @@
 //! The algorithm of RFC 7502, section 4.10, compared with its pseudo-code executed by hand.
 
 use netrig_sip_tester::capacity::{
-    CapacitySearch, Mode, Order, Purpose, Rfc7502, SearchSettings, StepOutcome, Verdict,
+    CapacitySearch, CapacityVerdict, DriverOrder, Mode, Rfc7502, SearchSettings, StepOutcome, StepPurpose,
 };
 
 use super::server::Server;
@@ -14,12 +14,12 @@ fn settings(increase: f64) -> SearchSettings {
 }
 
 /// The offered rates, and the verdict.
-fn rates(settings: SearchSettings, capacity: f64) -> (Vec<f64>, Verdict) {
+fn rates(settings: SearchSettings, capacity: f64) -> (Vec<f64>, CapacityVerdict) {
     let mut search = CapacitySearch::new(settings).unwrap();
     let mut server = Server { buffer: 0.0, ..Server::of(capacity) };
     let verdict = server.drive(&mut search);
     let journal = search.journal();
-    assert!(journal.steps().all(|step| step.purpose == Purpose::Traffic));
+    assert!(journal.steps().all(|step| step.purpose == StepPurpose::Traffic));
     (journal.steps().map(|step| step.rate).collect(), verdict)
 }
 
@@ -46,7 +46,7 @@ fn the_appendix_s_example_is_found_by_its_steps() {
     ];
     assert_eq!(rates, by_hand);
     assert_eq!(verdict.rate(), Some(458.0));
-    let Verdict::Capacity(capacity) = verdict else { unreachable!() };
+    let CapacityVerdict::Capacity(capacity) = verdict else { unreachable!() };
     assert_eq!(capacity.high, 464.0);
 }
 
@@ -63,7 +63,7 @@ fn both_weights_halve_after_a_failure_and_not_below_a_tenth() {
 #[test]
 fn a_step_is_so_many_sessions_and_one_failure_decides_it() {
     let mut search = CapacitySearch::new(settings(0.10)).unwrap();
-    let Order::Step(step) = search.next() else { panic!() };
+    let DriverOrder::Step(step) = search.next() else { panic!() };
     assert_eq!((step.calls, step.rate), (Some(2000), 100.0));
     let mut server = Server { buffer: 0.0, ..Server::of(150.0) };
     server.drive(&mut search);
@@ -82,13 +82,13 @@ fn where_the_pseudo_code_would_not_end_there_is_no_number() {
     all.lowest = 50.0;
     let (rates, verdict) = rates(all, 10.0);
     assert_eq!(rates, [100.0, 90.0, 81.0, 72.0, 64.0, 57.0, 51.0]);
-    assert_eq!(verdict, Verdict::LessThan { rate: 51.0 });
+    assert_eq!(verdict, CapacityVerdict::LessThan { rate: 51.0 });
     // Every rate succeeds: r rises above the highest rate.
     let mut all = settings(0.10);
     all.highest = 150.0;
     let (rates, verdict) = self::rates(all, 1e6);
     assert_eq!(rates, [100.0, 110.0, 121.0, 133.0, 146.0]);
-    assert_eq!(verdict, Verdict::MoreThan { rate: 146.0 });
+    assert_eq!(verdict, CapacityVerdict::MoreThan { rate: 146.0 });
 }
 
 #[test]
@@ -106,5 +106,8 @@ fn the_testers_limit_ends_it() {
     let mut search = CapacitySearch::new(settings(0.10)).unwrap();
     let tester = |rate, _| if rate > 200.0 { vec!["late".to_owned()] } else { Vec::new() };
     let verdict = Server { tester: Box::new(tester), ..Server::of(460.0) }.drive(&mut search);
-    assert!(matches!(verdict, Verdict::TesterLimit { rate: 212.0, carried: Some(193.0), .. }), "{verdict:?}");
+    assert!(
+        matches!(verdict, CapacityVerdict::TesterLimit { rate: 212.0, carried: Some(193.0), .. }),
+        "{verdict:?}"
+    );
 }

@@ -2,8 +2,8 @@
 
 use netrig_core::Seeds;
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacitySearch, LoadStep, Order, Purpose, SearchEntry, SearchSettings, Seen, StepDecision,
-    StepOutcome, StepReason, Verdict,
+    CallCounts, CapacitySearch, CapacityVerdict, DriverOrder, LoadStep, SearchEntry, SearchSettings,
+    StepDecision, StepObservation, StepOutcome, StepPurpose, StepReason,
 };
 
 use super::server::Server;
@@ -52,14 +52,14 @@ fn one_unlucky_step_moves_the_answer_by_little() {
         let mut steps = 0;
         loop {
             match search.next() {
-                Order::Step(step) => {
-                    let is_probe = step.purpose == Purpose::Recovery;
+                DriverOrder::Step(step) => {
+                    let is_probe = step.purpose == StepPurpose::Recovery;
                     let passes = is_probe || (step.rate <= 1000.0) != (steps == unlucky);
                     steps += usize::from(!is_probe);
                     end(&mut search, &step, passes);
                 }
-                Order::Drain(_) => search.drained(),
-                Order::Finished(verdict) => break (verdict, steps),
+                DriverOrder::Drain(_) => search.drained(),
+                DriverOrder::Finished(verdict) => break (verdict, steps),
             }
         }
     };
@@ -80,7 +80,7 @@ fn end(search: &mut CapacitySearch, step: &LoadStep, passed: bool) {
     let begun = (step.rate * span_s).ceil() as u64;
     let failed = if passed { 0 } else { begun / 2 };
     let counts = CallCounts { begun, failed, succeeded: begun - failed, ..CallCounts::default() };
-    search.end(&Seen { span_s, counts, took_s: span_s + 1.0, ..Seen::default() });
+    search.end(&StepObservation { span_s, counts, took_s: span_s + 1.0, ..StepObservation::default() });
 }
 
 /// The steps of these servers pass with the probability of a known curve. Slopes and shares of random failures are drawn from the
@@ -98,22 +98,22 @@ fn the_interval_holds_the_rates_of_known_curves_as_often_as_it_says() {
         let mut spent_s = 0.0;
         let verdict = loop {
             match search.next() {
-                Order::Step(step) => {
+                DriverOrder::Step(step) => {
                     let share = 1.0 / (1.0 + (step.rate / middle).powf(slope));
                     let passes =
-                        step.purpose == Purpose::Recovery || random.chance(0.01 + (0.99 - lapse) * share);
+                        step.purpose == StepPurpose::Recovery || random.chance(0.01 + (0.99 - lapse) * share);
                     end(&mut search, &step, passes);
                     spent_s += search.journal().steps().last().unwrap().took_s;
                 }
-                Order::Drain(drain) => {
+                DriverOrder::Drain(drain) => {
                     spent_s += drain.span_s;
                     search.drained();
                 }
-                Order::Finished(verdict) => break verdict,
+                DriverOrder::Finished(verdict) => break verdict,
             }
         };
         longest_s = longest_s.max(spent_s);
-        let Verdict::Capacity(found) = &verdict else { continue };
+        let CapacityVerdict::Capacity(found) = &verdict else { continue };
         let holds = |rate: f64| u32::from(found.low <= rate && rate <= found.high);
         half += holds(middle);
         most += holds(middle / 19_f64.powf(1.0 / slope));
@@ -133,7 +133,7 @@ fn a_step_that_a_stall_spoilt_is_offered_again() {
         let mut server = Server { stalls: 0.3, ..Server::of(1000.0) }.seeded(seed);
         let mut search = CapacitySearch::new(settings()).unwrap();
         let verdict = server.drive(&mut search);
-        if !matches!(verdict, Verdict::TesterLimit { .. }) {
+        if !matches!(verdict, CapacityVerdict::TesterLimit { .. }) {
             holds(&verdict, 1000.0);
         }
         let journal = search.journal();
@@ -172,7 +172,9 @@ fn the_time_left_falls_to_nothing_and_ends_the_search() {
     let mut all = with(settings(), |sequential| (sequential.within_s, sequential.most_s) = (60.0, 10.0));
     all.start = 1.0;
     let verdict = Server::of(1e6).drive(&mut CapacitySearch::new(all).unwrap());
-    let Verdict::Unsettled { passed: Some(_), failed: None, .. } = &verdict else { panic!("{verdict:?}") };
+    let CapacityVerdict::Unsettled { passed: Some(_), failed: None, .. } = &verdict else {
+        panic!("{verdict:?}")
+    };
     assert!(verdict.sentence("calls").starts_with("at least "), "{}", verdict.sentence("calls"));
 }
 
@@ -182,19 +184,19 @@ fn what_holds_for_seconds_only_is_found_below_in_long_steps() {
     let mut server = Server::of(1e6);
     let verdict = loop {
         match search.next() {
-            Order::Step(step) => {
+            DriverOrder::Step(step) => {
                 // The server sustains 1000 per second for seconds, and 700 in long steps.
-                let carried = if step.purpose == Purpose::Confirmation { 700.0 } else { 1000.0 };
+                let carried = if step.purpose == StepPurpose::Confirmation { 700.0 } else { 1000.0 };
                 server.refuses = Box::new(move |rate| if rate > carried { 0.1 } else { 0.0 });
                 server.step(&mut search, &step);
             }
-            Order::Drain(_) => search.drained(),
-            Order::Finished(verdict) => break verdict,
+            DriverOrder::Drain(_) => search.drained(),
+            DriverOrder::Finished(verdict) => break verdict,
         }
     };
     holds(&verdict, 700.0);
     let journal = search.journal();
-    let is_long = |step: &&_| matches!(step, Purpose::Confirmation);
+    let is_long = |step: &&_| matches!(step, StepPurpose::Confirmation);
     let steps = journal.steps().filter(|step| !step.purpose.is_probe());
     let purposes: Vec<_> = steps.map(|step| &step.purpose).collect();
     let first = purposes.iter().position(is_long).unwrap();
@@ -247,7 +249,7 @@ fn what_cannot_be_carried_at_all_is_less_than_the_lowest_rate() {
     all.lowest = 20.0;
     let mut search = CapacitySearch::new(all).unwrap();
     let verdict = Server::of(5.0).drive(&mut search);
-    assert_eq!(verdict, Verdict::LessThan { rate: 20.0 });
+    assert_eq!(verdict, CapacityVerdict::LessThan { rate: 20.0 });
     assert_eq!(verdict.rate(), None);
     assert_eq!(verdict.sentence("calls"), "less than 20 calls/s: no allowed rate passed");
 }
@@ -258,11 +260,11 @@ fn what_nothing_exceeds_is_more_than_the_highest_rate_and_no_number() {
     all.highest = 1500.0;
     let mut search = CapacitySearch::new(all).unwrap();
     let verdict = Server::of(50_000.0).drive(&mut search);
-    assert_eq!(verdict, Verdict::MoreThan { rate: 1500.0 });
+    assert_eq!(verdict, CapacityVerdict::MoreThan { rate: 1500.0 });
     assert_eq!(verdict.rate(), None);
     assert_eq!(verdict.sentence("calls"), "more than 1500 calls/s: no allowed rate failed");
     let journal = search.journal();
-    assert_eq!(journal.steps().last().unwrap().purpose, Purpose::Confirmation, "it held in a long step");
+    assert_eq!(journal.steps().last().unwrap().purpose, StepPurpose::Confirmation, "it held in a long step");
 }
 
 #[test]
@@ -292,7 +294,7 @@ fn an_overloaded_server_is_left_alone_until_it_has_recovered() {
 fn a_server_that_does_not_recover_is_told_so() {
     let mut search = CapacitySearch::new(settings()).unwrap();
     let verdict = Server { recovery_s: 1e9, ..Server::of(1000.0) }.drive(&mut search);
-    let Verdict::NotRecovered { after, waited_s } = verdict else { panic!("{verdict:?}") };
+    let CapacityVerdict::NotRecovered { after, waited_s } = verdict else { panic!("{verdict:?}") };
     assert_eq!(after, 1600.0);
     assert!(waited_s <= 300.0 && waited_s > 100.0, "{waited_s}");
 }
@@ -327,7 +329,7 @@ fn the_testers_limit_is_no_failure_of_the_server() {
         (verdict, failed)
     };
     let (verdict, failed) = limited_at(500.0, 1000.0);
-    let Verdict::TesterLimit { rate: limit, carried: Some(carried), why } = &verdict else {
+    let CapacityVerdict::TesterLimit { rate: limit, carried: Some(carried), why } = &verdict else {
         panic!("{verdict:?}")
     };
     assert!((500.0..=640.0).contains(limit) && *carried < 500.0 && *carried >= limit / 1.3, "{verdict:?}");
@@ -340,7 +342,7 @@ fn the_testers_limit_is_no_failure_of_the_server() {
     );
     // If no step is valid, the server has sustained no rate.
     let (verdict, _) = limited_at(0.0, 1000.0);
-    assert!(matches!(verdict, Verdict::TesterLimit { rate: 1.0, carried: None, .. }), "{verdict:?}");
+    assert!(matches!(verdict, CapacityVerdict::TesterLimit { rate: 1.0, carried: None, .. }), "{verdict:?}");
     // A tester limit above the server's capacity does not hide it.
     let (verdict, failed) = limited_at(1500.0, 1000.0);
     holds(&verdict, 1000.0);
@@ -351,7 +353,7 @@ fn the_testers_limit_is_no_failure_of_the_server() {
 fn a_tester_that_offers_less_than_it_is_asked_for_is_the_limit() {
     let mut search = CapacitySearch::new(settings()).unwrap();
     let verdict = Server { offered: 0.7, ..Server::of(1000.0) }.drive(&mut search);
-    let Verdict::TesterLimit { why: StepReason::Tester(faults), .. } = &verdict else {
+    let CapacityVerdict::TesterLimit { why: StepReason::Tester(faults), .. } = &verdict else {
         panic!("{verdict:?}")
     };
     assert!(faults[0].contains("were offered"), "{faults:?}");

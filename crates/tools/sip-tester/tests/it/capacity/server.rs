@@ -2,8 +2,8 @@
 
 use netrig_core::{Seeds, Stream};
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacitySearch, DelaySeen, Drain, LoadStep, Order, Seen, StallsSeen, StepOutcome,
-    StepProgress, TesterSeen, Verdict,
+    CallCounts, CapacitySearch, CapacityVerdict, DelaySeen, DriverOrder, LoadStep, StallsSeen,
+    StepObservation, StepOutcome, StepPause, StepProgress, TesterSeen,
 };
 
 /// The time after which a lost call is detected: 64 T1.
@@ -89,15 +89,15 @@ impl Server {
     }
 
     /// Carries out all orders of the search.
-    pub fn drive(&mut self, search: &mut CapacitySearch) -> Verdict {
+    pub fn drive(&mut self, search: &mut CapacitySearch) -> CapacityVerdict {
         loop {
             match search.next() {
-                Order::Step(step) => self.step(search, &step),
-                Order::Drain(Drain { span_s, .. }) => {
+                DriverOrder::Step(step) => self.step(search, &step),
+                DriverOrder::Drain(StepPause { span_s, .. }) => {
                     self.pass(span_s);
                     search.drained();
                 }
-                Order::Finished(verdict) => return verdict,
+                DriverOrder::Finished(verdict) => return verdict,
             }
         }
     }
@@ -240,20 +240,20 @@ impl Load {
         self.counts.overdue = overdue.map(|(_, calls)| calls).sum();
     }
 
-    fn seen(&self, server: &mut Server, rate: f64) -> Seen {
+    fn seen(&self, server: &mut Server, rate: f64) -> StepObservation {
         let n: u64 = self.delays.iter().map(|(calls, _)| calls).sum();
         let mean_s =
             self.delays.iter().map(|(calls, delay)| *calls as f64 * delay).sum::<f64>() / n.max(1) as f64;
         let max_s = self.delays.iter().map(|(_, delay)| *delay).fold(0.0, f64::max);
         let delay = DelaySeen { delay: "connection".to_owned(), n, mean_s, p95_s: max_s, max_s };
-        Seen {
+        StepObservation {
             span_s: self.span_s,
             counts: self.counts,
             delays: vec![delay],
             stalls: self.stalls,
             took_s: server.state.now_s - self.begun_s,
             tester: TesterSeen { faults: (server.tester)(rate, server.state.steps), ..TesterSeen::default() },
-            ..Seen::default()
+            ..StepObservation::default()
         }
     }
 }

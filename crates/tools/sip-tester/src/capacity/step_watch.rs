@@ -2,18 +2,18 @@
 
 use std::io;
 
-use super::{Seen, ServerSeen};
+use super::{ServerSeen, StepObservation};
 use netrig_host::{ServerReading, ServerWatch, StallWatch};
 use netrig_sip::header::Transport;
 use netrig_sip_net::load::LoadOrder;
 
 /// The watches of a search.
-pub struct Sight {
+pub struct StepWatch {
     server: ServerWatch,
     stalls: StallWatch,
 }
 
-impl Sight {
+impl StepWatch {
     /// Starts to watch the server of a load.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Sight {
     }
 
     /// A second of the step in which calls start is over.
-    pub fn look(&mut self, seen: &mut Seen) {
+    pub fn look(&mut self, seen: &mut StepObservation) {
         seen.server = Some(server(self.server.look()));
         let stalls = self.stalls.take();
         seen.stalls.count += stalls.count;
@@ -51,7 +51,7 @@ impl Sight {
     }
 
     /// The step is over, and its calls have been waited for.
-    pub fn end(&mut self, seen: &mut Seen) {
+    pub fn end(&mut self, seen: &mut StepObservation) {
         seen.server = Some(server(self.server.end()));
     }
 }
