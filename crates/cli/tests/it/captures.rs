@@ -255,7 +255,7 @@ fn sequence_numbers_are_drawn_against_time() {
     }
     let (folder, run) = folder_with_run(EXPERIMENT);
     for (more, wanted) in [
-        (["--node", "a,b"], "of one node"),
+        (["--node", "a,b"], "shows one node"),
         (["--snap", "9 B"], "--snap is for --pcapng"),
         (["--to", "0 s"], "no data of TCP or SCTP passes a"),
     ] {

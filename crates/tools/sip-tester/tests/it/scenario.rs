@@ -484,7 +484,7 @@ fn a_scenario_without_end_ends() {
     let Some(ScriptOutcome::Failed { why: ScriptFailure::Script(why), .. }) = &caller.call.outcome else {
         panic!("{:?}", caller.call.outcome)
     };
-    assert!(why.contains("without end"), "{why}");
+    assert!(why.contains("loops without a wait"), "{why}");
 }
 
 /// A response to the caller's request with this CSeq.
