@@ -20,7 +20,8 @@ enum Occupant {
     Known(Coverage),
 }
 
-/// Refuses to replace a file that was made of more than `new`, or, if that is a part, a file of which this cannot be told.
+/// Refuses to replace a file that was made of more than `new`. If `new` is a part, it also refuses a file whose content is
+/// unknown.
 pub fn may_replace(new: &Coverage, out: &Path) -> Result<(), Failure> {
     let was = match Occupant::of(out) {
         Occupant::Known(there) if there.is_lost_to(new) => format!("was made from {}", there.words()),

@@ -18,7 +18,7 @@ use crate::failure::{Failure, print};
 use crate::output;
 use crate::request::ExperimentRequest;
 
-/// Writes the report of the runs in the store; makes none.
+/// Writes the report of the runs in the store. Only simulated runs that a figure shows over time are repeated.
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let out = arguments.out.as_deref().map(|out| Ok((out, Form::of(out)?))).transpose()?;

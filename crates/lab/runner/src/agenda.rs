@@ -140,7 +140,7 @@ impl<'a> Agenda<'a> {
         self.cursor = (chance % self.points.len().max(1) as u64) as usize;
     }
 
-    /// Stores the result of a run for each replication that needs it.
+    /// Keeps the result of a run in memory for each replication that needs it.
     pub(crate) fn ended(
         &mut self,
         identity: &str,

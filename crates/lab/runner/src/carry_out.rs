@@ -100,7 +100,8 @@ pub fn found(
 }
 
 /// The first valid run of each point of the plan, in its order; `None` if `store` has none on this substrate from this
-/// `build`. A figure of single runs shows this run for its point.
+/// `build`. A figure of single runs on a real substrate shows this run for its point; the
+/// simulator repeats its replication 1.
 ///
 /// # Errors
 /// If the store cannot be read, or the stopping rule is invalid.

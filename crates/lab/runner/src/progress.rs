@@ -6,7 +6,7 @@ use netrig_experiment::Point;
 
 /// Receives events, on the thread that called [`carry_out`](crate::carry_out). `()` ignores them.
 pub trait ProgressListener {
-    /// Handles an event. `tally` holds the numbers of runs after it.
+    /// Handles an event. `tally` has the run counts just after this event.
     fn event(&mut self, event: &RunEvent<'_>, tally: &RunTally);
 }
 
@@ -59,7 +59,7 @@ pub struct RunTally {
     pub waiting: u64,
     /// Time since the first event.
     pub elapsed: Duration,
-    /// Estimated time until the last known run ends; `None` before the first run has ended.
+    /// Estimated time until all known runs have ended; `None` before the first run has ended.
     pub left: Option<Duration>,
 }
 

@@ -73,7 +73,7 @@ impl FlowMeter {
         self.last_data = at;
     }
 
-    /// Reports a moment, or a count that another part keeps.
+    /// Reports a value of any kind that another part of the flow has: an instant, or a count.
     pub fn mark(&self, at: Instant, quantity: &'static Quantity, value: f64, sink: &mut dyn Sink) {
         sink.sample(self.subject, Sample { at, quantity, value });
     }

@@ -50,8 +50,8 @@ pub struct RunOutcome {
     pub lateness: Duration,
     /// Why the tester itself was the bottleneck. The run is then invalid.
     pub invalid: Option<String>,
-    /// Why the times of packets are not those of the network alone. The run then does not count for a response
-    /// about such times ([`Reduction::asks_for_times`](crate::Reduction::asks_for_times)).
+    /// Why the times of packets are not those of the network alone. If a response is about such times, the run is
+    /// invalid ([`Reduction::asks_for_times`](crate::Reduction::asks_for_times)).
     pub moved: Option<String>,
     /// Remarks that stand beside the figures of a valid run, such as a server that breaks the rules of its
     /// protocol.

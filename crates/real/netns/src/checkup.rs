@@ -14,24 +14,24 @@ pub fn testbed_findings() -> [HostFinding; 2] {
     let Some(lack) = lacks.first() else {
         return [
             HostFinding::fine("namespaces", "yes: netns can run here"),
-            HostFinding::fine("offloads", "can be switched off; netns needs frames as on a wire"),
+            HostFinding::fine("offloads", "can be switched off; netns needs unmerged frames, as on a wire"),
         ];
     };
     let offloads = if lack.what == OFFLOADS {
         HostFinding::lacking(
             "offloads",
-            format!("{}; netns needs frames as on a wire", lack.why),
+            format!("{}; netns needs unmerged frames, as on a wire", lack.why),
             "another kernel: apt-get install linux-image-amd64",
         )
     } else {
         HostFinding::fine("offloads", "not known without namespaces")
     };
-    [HostFinding::lacking("namespaces", format!("no: {lack}"), "run as root; sim needs none of it"), offloads]
+    [HostFinding::lacking("namespaces", format!("no: {lack}"), "run as root; sim needs no namespaces"), offloads]
 }
 
 /// Removes what killed runs left in the kernel.
 pub fn remove_left_behind(journals: &Journals) -> Vec<HostFinding> {
-    // Without the permission to build a testbed there is none, and another user's cannot be removed.
+    // A user who may not build testbeds has none to remove, and may not remove those of another user.
     if !missing_requirements().is_empty() {
         return Vec::new();
     }
@@ -39,7 +39,7 @@ pub fn remove_left_behind(journals: &Journals) -> Vec<HostFinding> {
         Ok(left) => left.into_iter().map(|left| remove(left, journals.folder())).collect(),
         Err(error) => vec![HostFinding::lacking(
             "left behind",
-            format!("cannot be read: {error}"),
+            format!("the journals cannot be read: {error}"),
             format!("make sure that root can read {}", journals.folder().display()),
         )],
     }

@@ -16,14 +16,15 @@ pub(crate) struct HopLimitWatch {
     v4: File,
     /// `None` on a kernel without IPv6.
     v6: Option<File>,
-    /// The count before the run, and at the last read.
+    /// The count before the run.
     begun: u64,
+    /// The count at the last read.
     last: u64,
 }
 
 impl HopLimitWatch {
-    /// Opens the tables of a node and counts from now on. A thread that first read them at the start of the
-    /// run could wake late on a busy machine and miss early packets.
+    /// Opens the tables of a node and counts from now on. This is done before the run: a thread that reads them only at
+    /// its start could wake late on a busy machine and miss early packets.
     ///
     /// # Errors
     /// If the kernel does not show its counters.
@@ -40,7 +41,8 @@ impl HopLimitWatch {
         Ok(watch)
     }
 
-    /// Reports the count of the interval that ends at `at`, from the first such packet on.
+    /// Reports how many packets were dropped in the interval that ends at `at`. Reports nothing before the first dropped
+    /// packet.
     ///
     /// # Errors
     /// If the tables cannot be read.
@@ -59,8 +61,8 @@ impl HopLimitWatch {
         let failed = |error: io::Error| unreadable(&self.name, &error);
         let v4 = text(&mut self.v4).map_err(failed)?;
         let v6 = self.v6.as_mut().map(text).transpose().map_err(failed)?;
-        // The router delivers no packet with a wrong header, so these counters count only hop limits (RFC
-        // 4293, ipSystemStatsInHdrErrors).
+        // The testbed's router passes no packet with a malformed header to a node. The counters of header errors
+        // (RFC 4293, ipSystemStatsInHdrErrors) therefore count only expired hop limits.
         let of_v4 = counter(&v4, "Ip", "InHdrErrors").unwrap_or(0);
         let of_v6 = v6.as_deref().and_then(|table| counter_v6(table, "Ip6InHdrErrors")).unwrap_or(0);
         Ok(of_v4 + of_v6)

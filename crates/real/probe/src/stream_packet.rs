@@ -6,7 +6,7 @@
 //! | 4 | 0 data, 1 a clock question, 2 its answer |
 //! | 8–15 | the stream's token |
 //! | 16–19 | the packet's number |
-//! | 24–47 | in questions and answers: sent, received, answered; each in ns since 1970 by the clock of the acting end |
+//! | 24–47 | in questions and answers: sent, received, answered; each in ns since 1970 by the clock of the end that sends or receives |
 //!
 //! All numbers are big-endian, all other octets are zero. A question is as long as its answer.
 

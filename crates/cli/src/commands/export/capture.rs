@@ -13,7 +13,7 @@ use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
-/// Makes the run whose identity begins with `id` again, and writes the packets that pass its nodes.
+/// Repeats the run whose identity begins with `id`, and writes the packets that pass its nodes.
 pub fn capture(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     let playback = Playback::of(arguments, id)?;
     let nodes = playback.nodes(&arguments.capture.node)?;
@@ -32,7 +32,7 @@ pub fn capture(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Bytes of each packet that are kept, as in a capture: 0 for all.
+/// Snap length: bytes that are kept of each packet; 0 keeps all.
 fn snap(wanted: &Capture) -> Result<u32, Failure> {
     match wanted.snap.map(|size| u32::try_from(size.bytes())) {
         None => Ok(0),
@@ -55,7 +55,7 @@ struct NodeCapture {
 }
 
 impl NodeCapture {
-    /// Writes the blocks before the first packet.
+    /// Opens the file and writes its section and interface blocks.
     fn open(
         out: PathBuf,
         node: usize,
@@ -107,7 +107,7 @@ impl Listener for NodeCapture {
     }
 }
 
-/// Adds what to do to the error; as a rule the disk is full.
+/// Adds advice to the error message; usually the disk is full.
 fn too_large(failure: Failure) -> Failure {
     let help = "the partial capture was removed, and the stored run is unchanged; `--from`, `--to` and `--snap` make a smaller capture";
     match failure {

@@ -12,9 +12,9 @@ use netrig_probe::{Gaps, ProbePlan, control, stamp, train};
 
 /// The packets of a trace.
 const METHODS: &[Choice<FlowMethod>] = &[
-    ("udp", "Datagrams to a port that nobody should have (33434); needs no rights", FlowMethod::Udp),
+    ("udp", "Datagrams to a port where no service should listen (33434); needs no rights", FlowMethod::Udp),
     ("icmp", "Echoes", FlowMethod::Icmp),
-    ("tcp", "Openings of a connection (port 80), which is never made; needs CAP_NET_RAW", FlowMethod::Tcp),
+    ("tcp", "TCP SYNs to port 80, without completing a connection; needs CAP_NET_RAW", FlowMethod::Tcp),
 ];
 
 /// The formats of time stamps (RFC 8762 section 4.2.1).
@@ -34,8 +34,8 @@ pub struct Probe {
 /// The probes, and the far end.
 #[derive(Debug, Subcommand)]
 pub enum Kind {
-    /// One-way delay and loss in one quantile, with delay variation (RFC 7679, RFC 7680, RFC 3393); needs `probe reflect` at
-    /// the target
+    /// Quantiles of the one-way delay, in which a lost packet counts as an infinite delay, and delay variation (RFC 7679, RFC
+    /// 7680, RFC 3393); needs `probe reflect` at the target
     Owd(OneWay),
     /// One-way loss and its pattern, reordering and duplicates (RFC 7680, RFC 3357, RFC 4737, RFC 5560); needs `probe reflect`
     /// at the target
@@ -46,17 +46,17 @@ pub enum Kind {
     Trace(Trace),
     /// The path MTU (RFC 8899), whether longer packets are lost silently, and whether TCP's segments fit
     Mtu(Mtu),
-    /// Trains of echoes of several sizes, and how much longer the longer packets take
+    /// Trains of echoes of several sizes: how the round-trip time grows with the length of the packets
     Train(Train),
     /// Rate of fetching one object by HTTP
     Web(Web),
-    /// Round-trip time and both directions against any STAMP or TWAMP Light reflector (RFC 8762, RFC 8972)
+    /// Round-trip and one-way delay and loss with any STAMP or TWAMP Light reflector (RFC 8762, RFC 8972)
     Stamp(Stamp),
     /// TCP throughput with the metrics of RFC 6349, or a file by FTP; needs `probe reflect` or an FTP server at the target
     Transfer(Transfer),
     /// A call: rating and opinion score by the E-model (ITU-T G.107); needs `probe reflect` at the target
     Voice(Voice),
-    /// Video by RTP, compared picture by picture as received; needs `probe reflect` at the target, and ffmpeg here
+    /// Video by RTP: each received picture is compared with the sent one; needs `probe reflect` at the target, and ffmpeg here
     Video(Video),
     /// The far end of every probe, and a STAMP reflector
     Reflect(Reflect),
@@ -170,13 +170,13 @@ pub struct Trace {
     /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63
     #[arg(long, value_name = "DSCP", default_value_t = Dscp::BE, help_heading = "Packets")]
     pub dscp: Dscp,
-    /// Estimate the speed of every link from the longer delay of longer packets
+    /// Estimate the speed of every link from how the delay grows with the length of the packets
     #[arg(long, help_heading = "Speed")]
     pub speed: bool,
     /// Number of packet lengths for the speed, at least 5
     #[arg(long, value_name = "N", default_value_t = 8, requires = "speed", help_heading = "Speed")]
     pub lengths: usize,
-    /// Packets of each of these lengths to each hop; the fastest counts
+    /// Packets of each of these lengths to each hop; only the shortest round-trip time of each length is used
     #[arg(long, value_name = "N", default_value_t = 8, requires = "speed", help_heading = "Speed")]
     pub each: u32,
     #[command(flatten)]
@@ -188,8 +188,8 @@ pub struct Trace {
 pub struct Mtu {
     #[command(flatten)]
     pub target: Target,
-    /// `probe reflect` answers at the target instead of echoes: only the path to it matters, and both ends report TCP's
-    /// segments
+    /// Let `probe reflect` at the target answer, and not ICMP echo: this measures only the path to the target, and both ends
+    /// report TCP's segments
     #[arg(long)]
     pub far_end: bool,
     /// Find how long TCP's segments may be at this port of the target
@@ -276,7 +276,7 @@ pub struct Stamp {
     /// UDP payload of each packet, filled up with padding (RFC 8972 section 4.1); default: the shortest possible
     #[arg(long, value_name = "SIZE", help_heading = "Packets")]
     pub size: Option<Size>,
-    /// Ask for answers with this code point, and for the one that arrived (RFC 8972 section 4.4)
+    /// Ask the reflector to answer with this code point, and to report the code point that it received (RFC 8972 section 4.4)
     #[arg(long, value_name = "DSCP", help_heading = "Packets")]
     pub answer_dscp: Option<Dscp>,
     #[command(flatten)]
@@ -284,7 +284,7 @@ pub struct Stamp {
     /// Format of this end's time stamps
     #[arg(long, value_parser = choice(FORMATS), default_value = "ntp")]
     pub timestamps: stamp::Format,
-    /// The reflector numbers its answers itself (RFC 8762: stateful): separate loss on the way there from loss on the way back
+    /// Separate loss on the way there from loss on the way back; the reflector must number its answers (RFC 8762: stateful)
     #[arg(long)]
     pub stateful: bool,
     #[command(flatten)]
@@ -306,7 +306,7 @@ pub struct Reflect {
     /// TCP port for netrig's own probes; the system chooses their UDP ports
     #[arg(long, value_name = "PORT", default_value_t = control::PORT)]
     pub control_port: u16,
-    /// Senders that STAMP answers, separated by commas; default: this host
+    /// Senders whose STAMP packets are answered, separated by commas; default: this host
     #[arg(long, value_name = "PREFIX[,..]", value_delimiter = ',')]
     pub allow: Vec<Prefix>,
     /// Code points that a STAMP sender may ask for, separated by commas; default: all
@@ -316,13 +316,13 @@ pub struct Reflect {
     /// stateful)
     #[arg(long)]
     pub stateful: bool,
-    /// Authenticate STAMP with the key too, and answer no other packets
+    /// Authenticate STAMP with the key, too; packets that are not authenticated get no answer
     #[arg(long)]
     pub authenticated: bool,
     /// Format of this end's STAMP time stamps
     #[arg(long, value_parser = choice(FORMATS), default_value = "ntp")]
     pub timestamps: stamp::Format,
-    /// Highest rate that a probe may ask to be sent to it
+    /// Highest rate at which this end sends to a probe that asks for it
     #[arg(long, value_name = "RATE", default_value = "100Mbit/s")]
     pub max_rate: Rate,
     #[command(flatten)]

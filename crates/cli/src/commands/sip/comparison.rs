@@ -12,25 +12,25 @@ use crate::input::read;
 use crate::output::terminal_width;
 use netrig_sip_tester::compare::{self, ComparisonError, ComparisonSettings, ResultDocument};
 
-/// Nothing can be said.
+/// The comparison has no result.
 const UNSAID: u8 = 2;
 
 /// `netrig sip compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// What it was before: a document of `netrig sip load`, `netrig sip capacity` or `netrig sip conform`, with --json
+    /// The earlier result: a document of `netrig sip load`, `netrig sip capacity` or `netrig sip conform` with --json
     #[arg(value_name = "BEFORE.json")]
     pub before: PathBuf,
-    /// What it is now
+    /// The later result
     #[arg(value_name = "NOW.json")]
     pub now: PathBuf,
-    /// How sure a difference has to be, over all indices together
+    /// Confidence of all differences together
     #[arg(long, value_name = "SHARE", default_value = "95%")]
     pub confidence: Fraction,
-    /// By which share of what it was a delay may grow before that counts as worse
+    /// Allowed growth of a delay, as a share of the earlier one
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub margin: Fraction,
-    /// Also what is not comparable: other scenarios, transports or rates, or results that are invalid
+    /// Compare even if scenarios, transports or rates differ, or a result is invalid
     #[arg(long)]
     pub anyway: bool,
     /// Print one JSON document instead of a table

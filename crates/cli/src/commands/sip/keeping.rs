@@ -8,31 +8,31 @@ use netrig_sip_tester::keep::{KeepOrder, KeepPolicy, Keeper, LoadEvidence, Recor
 
 use crate::failure::Failure;
 
-/// Which messages are kept, and where.
+/// The messages that are kept, and their files.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
 pub struct KeepArguments {
-    /// Keep messages: `all`, those of attempts that `failed`, of the `slowest:100` to get a final response, or a `sample:1%` of the attempts
+    /// Keep messages: `all`, those of attempts that `failed`, of the `slowest:100` attempts by final response, or of a `sample:1%` of the attempts
     #[arg(long, value_name = "WHICH")]
     pub keep: Option<KeepPolicy>,
-    /// Where: FILE.log, for `netrig sip show` and editors, and FILE.pcapng, for Wireshark
+    /// The files: FILE.log for `netrig sip show` and editors, and FILE.pcapng for Wireshark
     #[arg(long, value_name = "FILE", default_value = "sip-messages", requires = "keep")]
     pub keep_to: PathBuf,
-    /// The most that both files may take on the disk; what would exceed it is dropped and counted
+    /// The largest size of both files together; further messages are dropped and counted
     #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep")]
     pub keep_most: Size,
 }
 
-/// Attempts that are written down.
+/// The record of attempts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
 pub struct RecordArguments {
-    /// Write a line of JSON for each attempt: its Call-ID, what it was, its status, why it failed, and its delays
+    /// Write a line of JSON for each attempt: Call-ID, kind, status, failure, delays
     #[arg(long, value_name = "FILE.jsonl")]
     pub records: Option<PathBuf>,
 }
 
-/// Begins to keep what is asked for of a load.
+/// Starts to keep the messages and records of a load.
 pub fn evidence(keep: &KeepArguments, records: &RecordArguments) -> Result<LoadEvidence, Failure> {
     let records =
         records.records.as_deref().map(RecordWriter::begin).transpose().map_err(Failure::request)?;
@@ -40,7 +40,7 @@ pub fn evidence(keep: &KeepArguments, records: &RecordArguments) -> Result<LoadE
 }
 
 impl KeepArguments {
-    /// Begins to keep what a server sends and receives, which knows calls by their Call-IDs only.
+    /// Starts to keep the messages of a server. It has no attempts, only Call-IDs.
     pub fn begin_at_server(&self) -> Result<Option<Keeper>, Failure> {
         match self.keep {
             Some(policy @ (KeepPolicy::Failed | KeepPolicy::Slowest(_))) => Err(Failure::request(format!(
@@ -50,7 +50,7 @@ impl KeepArguments {
         }
     }
 
-    /// Begins to keep what is asked for.
+    /// Starts to keep messages, if that is asked for.
     pub fn begin(&self) -> Result<Option<Keeper>, Failure> {
         let Some(policy) = self.keep else { return Ok(None) };
         let order = KeepOrder { policy, to: self.keep_to.clone(), most_bytes: self.keep_most.bytes() };

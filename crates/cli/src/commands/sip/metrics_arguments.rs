@@ -15,8 +15,8 @@ use netrig_sip_tester::metrics::Metrics;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Watching")]
 pub struct MetricsArguments {
-    /// Serve metrics at `http://IP:PORT/metrics` in Prometheus' text format while it goes on: `192.0.2.1:9464`,
-    /// `[fe80::1%eth0]:9464`; a port alone is this machine's loopback
+    /// Serve metrics at `http://IP:PORT/metrics` in Prometheus' text format during the run: `192.0.2.1:9464`,
+    /// `[fe80::1%eth0]:9464`; a port alone means the loopback address
     #[arg(long, value_name = "[IP:]PORT")]
     pub metrics: Option<MetricsAddress>,
     /// Write the last metrics to a file, as a node exporter collects them
@@ -45,7 +45,7 @@ impl FromStr for MetricsAddress {
 }
 
 impl MetricsArguments {
-    /// Opens what was asked for; `None` if nothing was. `say` gets a line with the URL of the metrics.
+    /// Opens the metrics; `None` if they were not asked for. `say` gets a line with their URL.
     pub fn open(&self, say: impl FnOnce(String)) -> Result<Option<Metrics>, Failure> {
         if self.metrics.is_none() && self.metrics_file.is_none() {
             return Ok(None);
@@ -61,7 +61,7 @@ impl MetricsArguments {
         Ok(Some(metrics))
     }
 
-    /// Writes the last page into the file that was asked for.
+    /// Writes the last page into the file, if one was asked for.
     pub fn write(&self, last: &str) -> Result<(), Failure> {
         self.metrics_file.as_deref().map_or(Ok(()), |file| replace(file, last.as_bytes()))
     }

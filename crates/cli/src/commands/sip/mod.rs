@@ -37,19 +37,19 @@ pub struct Sip {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Kind {
-    /// Be a SIP server, until Ctrl-C or for a time
+    /// Run a SIP server, until Ctrl-C or for a time
     Serve(Box<serve::Serve>),
-    /// Put a load of calls or registrations on a server, and say what it makes of them
+    /// Put a load of calls or registrations on a server, and measure its answers
     Load(Box<load::Load>),
-    /// Look for the highest rate that a server carries
+    /// Search for the highest rate that a server sustains
     Capacity(Box<capacity::Capacity>),
-    /// Make one call, message by message: each is shown, changed and sent, and what comes is judged
+    /// Make one call, message by message: each message is shown, changed and sent, and received ones are judged
     Call(Box<call::Call>),
-    /// Test whether a server keeps to the rules of SIP, one test purpose after the other
+    /// Test a server against the rules of SIP, one test purpose after the other
     Conform(Box<conform::Conform>),
-    /// Compare two results of loads or of searches: which index is worse, and not by chance
+    /// Compare two results of loads or of searches: which index is significantly worse
     Compare(comparison::Compare),
-    /// Check, convert and make files that say what a call does, message by message
+    /// Check, convert and make scenario files of calls
     Scenario(scenario::ScenarioArguments),
     /// Show the calls of a capture or message log, and draw the ladder diagram of one
     Show(show::Show),

@@ -12,13 +12,13 @@ use crate::failure::Failure;
 /// Options of a server that is reached without a load.
 #[derive(Debug, Args)]
 pub struct ServerReach {
-    /// The server must show a certificate that one of these authorities has signed, in PEM; without them any is taken
+    /// The server must show a certificate that one of these authorities, in PEM, has signed. Without authorities any certificate is accepted
     #[arg(long, value_name = "FILE")]
     pub authorities: Option<PathBuf>,
-    /// The address to send from, one of a link with its interface (`fe80::1%eth0`); the one that the system chooses if not given
+    /// The local address, one of a link with its interface (`fe80::1%eth0`); by default the system chooses it
     #[arg(long, value_name = "ADDRESS")]
     pub local: Option<HostAddress>,
-    /// You may test this host: needed for a target with a public address, with the same name as the target
+    /// You may test this host. A target with a public address needs it, with the same name as the target
     #[arg(long, value_name = "HOST")]
     pub i_may_test: Option<String>,
 }

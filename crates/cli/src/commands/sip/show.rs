@@ -31,7 +31,7 @@ pub struct Show {
     /// A capture (pcap, pcapng) or a message log
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Only calls with this Call-ID, or a part of it; several are drawn in one ladder
+    /// Only calls whose Call-ID contains this; several are drawn in one ladder
     #[arg(value_name = "CALL-ID")]
     pub call_ids: Vec<String>,
     /// The call with this number in the list
@@ -46,7 +46,7 @@ pub struct Show {
     /// Only calls with this text in any message, in either case
     #[arg(long, value_name = "TEXT")]
     pub text: Option<String>,
-    /// Draw all calls that were found in one ladder
+    /// Draw all found calls in one ladder
     #[arg(long)]
     pub together: bool,
     /// Hide the transactions of a method
@@ -55,13 +55,13 @@ pub struct Show {
     /// How times are shown
     #[arg(long, value_parser = choice(TIMES), default_value = "since-first")]
     pub times: LadderTimes,
-    /// Print one message whole, by its number in the ladder
+    /// Print a whole message, by its number in the ladder
     #[arg(long, value_name = "NUMBER")]
     pub message: Option<usize>,
     /// Compare two messages by their numbers in the ladder
     #[arg(long, value_names = ["NUMBER", "NUMBER"], num_args = 2, conflicts_with = "message")]
     pub compare: Option<Vec<usize>>,
-    /// Replace addresses, hosts and users by names that say nothing
+    /// Replace addresses, hosts and users by neutral names
     #[arg(long)]
     pub mask: bool,
     /// Write the ladder as a picture (SVG), or the messages as a capture for Wireshark (pcapng)

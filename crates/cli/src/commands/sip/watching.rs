@@ -7,11 +7,11 @@ use super::metrics_arguments::MetricsArguments;
 use crate::failure::Failure;
 use netrig_sip_tester::watchers::Watchers;
 
-/// How it may be watched.
+/// Ways to watch a load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Watching")]
 pub struct Watching {
-    /// Lines on stderr, also where it is a terminal that could be a live screen
+    /// Write lines to stderr, even on a terminal, which would have a live screen
     #[arg(long)]
     pub no_screen: bool,
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Opens what was asked for.
+    /// Opens the screen and the metrics, as far as they were asked for.
     pub fn open(&self, state: ScreenState, effects: KeyEffects) -> Result<Watchers, Failure> {
         let title = state.title.clone();
         let metrics = self.metrics.open(|place| eprintln!("{place}"))?;
@@ -29,7 +29,7 @@ impl Watching {
         Ok(Watchers::new(title, screen, metrics, |line| eprintln!("{line}")))
     }
 
-    /// Closes what was opened, and writes the metrics into the file that was asked for.
+    /// Closes them, and writes the metrics into the file, if one was asked for.
     pub fn finish(&self, watchers: Watchers) -> Result<(), Failure> {
         watchers.finish().map_or(Ok(()), |last| self.metrics.write(&last))
     }

@@ -1,4 +1,4 @@
-//! The settings of a load of SIP users in an experiment file.
+//! The settings of a load of SIP users: in an experiment file, and as flags of `netrig sip load` and `netrig sip capacity`.
 
 use std::collections::BTreeMap;
 

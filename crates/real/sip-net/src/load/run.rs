@@ -305,7 +305,7 @@ fn collect(
             }
             let (number, told) = entry.remove_entry();
             if let Next::Enough(linger) = second(number, told) {
-                // The first error counts.
+                // The first thread that has enough ends the load for all.
                 let until = (shared.clock.now() + linger).as_nanos().max(1);
                 let _ = shared.enough.compare_exchange(0, until, Ordering::AcqRel, Ordering::Acquire);
             }

@@ -307,7 +307,7 @@ fn a_black_hole_swallows_what_is_long() {
     assert_eq!(limit, LimitingFactor::Unknown { steady: false });
 }
 
-/// Two readings are no rate: of a queue that was there meanwhile nobody knows what its line carries, nor of a window what is enough.
+/// Two readings are no rate: a queue between them does not show what its line carries, nor a window what is enough.
 #[test]
 fn what_was_broken_off_at_once_tells_no_limit() {
     let broken_off = |change: &dyn Fn(&mut PhaseReport)| {

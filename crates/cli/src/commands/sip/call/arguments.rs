@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig sip call`.
+//! The arguments of `netrig sip call`.
 
 use std::path::PathBuf;
 
@@ -23,78 +23,78 @@ pub struct Call {
     pub course: Course,
     #[command(flatten)]
     pub reach: ServerReach,
-    /// Print one JSON document instead of the messages: each with when it was sent or came, and the rules that it breaks
+    /// Print one JSON document instead of the messages: each with its time, sent or received, and the rules that it breaks
     #[arg(long)]
     pub json: bool,
 }
 
-/// Who calls whom.
+/// The caller and the callee.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Parties")]
 pub struct Parties {
-    /// Who calls; `sip:netrig@` and the target's host if not given
+    /// The caller; by default `sip:netrig@` and the target's host
     #[arg(long, value_name = "URI")]
     pub from: Option<Uri>,
-    /// Who is called; the server itself if not given
+    /// The callee; by default the server itself
     #[arg(long, value_name = "URI")]
     pub to: Option<Uri>,
-    /// The Request-URI of what is asked outside of a call; that of `--to` if not given
+    /// The Request-URI of requests outside a call; by default the URI of `--to`
     #[arg(long, value_name = "URI")]
     pub request_uri: Option<Uri>,
-    /// The name with which challenges are answered; the user of `--from` if not given
+    /// The user name for challenges; by default the user of `--from`
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// A variable of the environment with the password, for servers that ask for one
+    /// The variable of the environment with the password, for a server that requires one
     #[arg(long, value_name = "NAME")]
     pub password_env: Option<String>,
 }
 
-/// What messages are like.
+/// The content of messages.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
 pub struct Messages {
-    /// A header field beside those of its name: `X-Test: 1`, or `INVITE Subject: x` of one method; given several times
+    /// Add a header field: `X-Test: 1`, or for one method `INVITE Subject: x`; may be repeated
     #[arg(long, value_name = "[METHOD ]NAME: VALUE")]
     pub header: Vec<MessageChange>,
-    /// A header field in the place of those of its name, none without a value: `Max-Forwards: 0`, `INVITE Contact:`. Also
-    /// `Request-URI`, `Request-Line` and `Body`. What is wrong is sent as it is; given several times
+    /// Replace the header fields of a name, or remove them if there is no value: `Max-Forwards: 0`, `INVITE Contact:`. Also
+    /// `Request-URI`, `Request-Line` and `Body`. Wrong values are sent as they are; may be repeated
     #[arg(long, value_name = "[METHOD ]NAME: VALUE")]
     pub set: Vec<MessageChange>,
-    /// Break a rule of SIP on purpose, which is told with the message: `garbled-via`, or `INVITE garbled-via` of one method;
-    /// the page on `sip call` has them all
+    /// Break a rule of SIP on purpose; the message is marked: `garbled-via`, or for one method `INVITE garbled-via`. The page on
+    /// `sip call` lists all faults
     #[arg(long, value_name = "[METHOD ]FAULT")]
     pub fault: Option<Flaw>,
-    /// The size of the session descriptions; `0B` for none
+    /// Size of the session descriptions; `0B` for none
     #[arg(long, value_name = "SIZE", default_value = "300B")]
     pub sdp: Size,
     /// The text of a MESSAGE
     #[arg(long, value_name = "TEXT", default_value = "hello")]
     pub text: String,
-    /// How long a registration is to last
+    /// Duration of a registration
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub expires: Duration,
-    /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it
+    /// T1 of RFC 3261: an unanswered request is retransmitted after it, and times out after 64 of it
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     pub t1: Duration,
 }
 
-/// What is sent without somebody at the keys.
+/// A call without a user at the keyboard.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Course")]
 pub struct Course {
-    /// What is sent, line by line: a request and, indented below it, its changes; `wait 180`, `wait final`, `pause 1s`
+    /// A script: on each line a request and, indented below it, its changes; or `wait 180`, `wait final`, `pause 1s`
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
     /// Register before the call
     #[arg(long, conflicts_with = "script")]
     pub register: bool,
-    /// How long the call is held
+    /// Duration of the call
     #[arg(long, value_name = "TIME", default_value = "1s", conflicts_with = "script")]
     pub hold: Duration,
-    /// The longest that a call rings, and that a script waits for something
+    /// The longest time that a call rings, and that a script waits
     #[arg(long, value_name = "TIME", default_value = "40s")]
     pub patience: Duration,
-    /// Go through the course even where there is a terminal with somebody at its keys
+    /// Make the call without the keyboard, even on a terminal
     #[arg(long)]
     pub no_keys: bool,
 }

@@ -79,7 +79,7 @@ fn without_interface(host: &str) -> String {
     }
 }
 
-/// Who calls whom.
+/// The caller and the callee.
 fn party(typed: &Call, transport: Transport, host: &str, line: &Line) -> Result<ManualClientConfig, Failure> {
     let parties = &typed.parties;
     let server: Uri = format!("sip:{}", without_interface(host))

@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig sip capacity`.
+//! The arguments of `netrig sip capacity`.
 
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ pub struct Capacity {
 pub struct CapacitySettings {
     pub load: LoadRequest,
     pub search: SearchRequest,
-    /// The settings of the loads as text, which its journal keeps.
+    /// The settings of the loads as text, for the journal of the search.
     pub asked: String,
 }
 
@@ -98,7 +98,7 @@ impl Capacity {
 pub fn typed_name(setting: &str) -> String {
     match setting {
         "test.good" | "test.bad" | "objective" => "the share of failures that --success allows".to_owned(),
-        "linger_s" => "the time after which a request has failed, by --t1,".to_owned(),
+        "linger_s" => "the time-out of requests, which follows from --t1,".to_owned(),
         _ => match search_rows().find(|row| row.key == setting) {
             Some(row) => format!("--{}", row.flag()),
             None => setting.to_owned(),

@@ -26,9 +26,9 @@ use netrig_sip_tester::watchers::Watchers;
 pub use arguments::Capacity;
 pub use netrig_sip_tester::capacity::CapacityDocument;
 
-/// Looks for the highest rate that a server carries.
+/// Searches for the highest rate that a server sustains.
 pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
-    // What cannot be is refused before the first call.
+    // A wrong request is refused before the first call.
     let settings = typed.settings()?;
     let first = settings.load.step(settings.search.search.start, 1.0, Some(1)).map_err(refused)?;
     let order = order(typed, &settings, &first);
@@ -87,7 +87,7 @@ fn order<'a>(typed: &Capacity, settings: &'a CapacitySettings, first: &LoadOrder
     }
 }
 
-/// A search that could not be.
+/// The failure of a search.
 fn failure(error: CapacityError) -> Failure {
     match error {
         CapacityError::Load(error) => load::failure(error),
@@ -100,7 +100,7 @@ fn failure(error: CapacityError) -> Failure {
     }
 }
 
-/// Whether the server keeps the rules of basic calls, before anything is offered to it.
+/// Tests the server against the rules of basic calls, before the search.
 fn gate(order: &LoadOrder, stop: &AtomicBool, watchers: &Watchers) -> Result<GateReport, Failure> {
     let plan = ConformancePlan::before_load(order).map_err(Failure::request)?;
     watchers.show(|state| state.title = "conformance before the search".to_owned());
@@ -112,7 +112,7 @@ fn gate(order: &LoadOrder, stop: &AtomicBool, watchers: &Watchers) -> Result<Gat
     Ok(report)
 }
 
-/// Whether a capacity was found, and whether that can be said.
+/// The exit code: whether a capacity was found, and whether the tester was the limit.
 fn exit_code(verdict: Option<&CapacityVerdict>) -> ExitCode {
     match verdict {
         None => ExitCode::from(INTERRUPTED),

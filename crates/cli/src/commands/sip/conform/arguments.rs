@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig sip conform`.
+//! The arguments of `netrig sip conform`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,40 +27,40 @@ pub struct Conform {
     /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`
     #[arg(value_name = "TARGET", required_unless_present_any = ["list", "capability_template"])]
     pub target: Option<String>,
-    /// The role that the server is tested in
+    /// The role in which the server is tested
     #[arg(long, value_parser = choice(ROLES))]
     pub role: TestedRole,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]
     pub users: ConformUsers,
-    /// The URI that calls go to, in the role `uas`; the server itself if not given
+    /// The called URI in the role `uas`; by default the server itself
     #[arg(long, value_name = "URI")]
     pub callee: Option<Uri>,
-    /// What the server claims, one `capability = true` or `false` on each line; what is left open is tried
+    /// The claims of the server: `capability = true` or `false` on each line. Capabilities without a claim are tried
     #[arg(long, value_name = "FILE")]
     pub capabilities: Option<PathBuf>,
-    /// Print a capability file for the role, to be filled in
+    /// Print a capability file of the role to fill in
     #[arg(long)]
     pub capability_template: bool,
-    /// Test cases at the same time; each needs three users
+    /// Number of concurrent test cases; each needs three users
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: u16,
-    /// Test while a load goes on: so many registrations or calls per second, by users behind those of the test cases
+    /// Test during a load of registrations or calls at this rate, by users after those of the test cases
     #[arg(long, value_name = "RATE")]
     pub beside: Option<ArrivalRate>,
-    /// Users of that load who register or call
+    /// Number of users of that load
     #[arg(long, value_name = "N", default_value_t = 100, requires = "beside", value_parser = clap::value_parser!(u32).range(1..))]
     pub beside_users: u32,
-    /// How long a response is waited for
+    /// How long the tester waits for a response
     #[arg(long, value_name = "TIME", default_value = "4s")]
     pub patience: Duration,
-    /// How long the tester waits where nothing is to come
+    /// How long the tester waits to see that no message arrives
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub silence: Duration,
     #[command(flatten)]
     pub names: ConformNames,
-    /// Makes the same identifiers again; drawn if not given
+    /// Seed of the identifiers; by default another one for each start
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub struct Conform {
     /// Print one JSON document instead of the report
     #[arg(long)]
     pub json: bool,
-    /// Do not tell the progress
+    /// Do not show the progress
     #[arg(long)]
     pub quiet: bool,
     /// Write the document (JSON) to this file
@@ -85,23 +85,23 @@ pub struct Conform {
     pub messages: Option<PathBuf>,
 }
 
-/// Which test purposes.
+/// The selection of test purposes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Test purposes")]
 pub struct Selection {
     /// Only those of a set
     #[arg(long, value_enum, value_name = "SET")]
     pub set: Option<SetName>,
-    /// Only those with this id, or whose ids begin so: `REG-BIND`; given several times
+    /// Only those with this id, or with ids that start with it: `REG-BIND`; may be repeated
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
-    /// All but those with this id, or whose ids begin so; given several times
+    /// All but those with this id, or with ids that start with it; may be repeated
     #[arg(long, value_name = "ID")]
     pub without: Vec<String>,
-    /// Only those of this group; given several times
+    /// Only those of this group; may be repeated
     #[arg(long, value_name = "GROUP")]
     pub group: Vec<String>,
-    /// Only those of this section and of those within it: `"RFC 3261 section 10"`; given several times
+    /// Only those of this section and its subsections: `"RFC 3261 section 10"`; may be repeated
     #[arg(long, value_name = "SECTION")]
     pub section: Vec<String>,
     /// List the test purposes, and test nothing
@@ -113,25 +113,25 @@ pub struct Selection {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Users")]
 pub struct ConformUsers {
-    /// The first user's name: it ends with zeros, which count the users that follow; three for each job
+    /// The first user's name. It ends with zeros, which count the users; each job has three
     #[arg(long, value_name = "NAME", default_value = "user000000")]
     pub names: String,
     /// Users from a file: `name` or `name,password` on each line
     #[arg(long, value_name = "FILE", conflicts_with = "names")]
     pub users_from: Option<PathBuf>,
-    /// A variable of the environment with the password of all users, for servers that ask for one
+    /// The variable of the environment with the password of all users, for a server that requires one
     #[arg(long, value_name = "NAME")]
     pub password_env: Option<String>,
-    /// The domain of all users; the target's address if not given, with its port if that is not 5060
+    /// Domain of all users; by default the address of the target, with its port if that is not 5060
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
 }
 
-/// The tester as the DNS server that a proxy asks.
+/// The tester as the DNS server of a proxy.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names")]
 pub struct ConformNames {
-    /// Answer DNS questions here, over UDP and TCP, for the purposes of RFC 3263 in the role `proxy`: the server must ask this address
+    /// Answer DNS questions at this address, over UDP and TCP, for the purposes of RFC 3263 in the role `proxy`. The server must use it as its resolver
     #[arg(long, value_name = "IP:PORT")]
     pub dns_listen: Option<SocketAddr>,
     /// The domain of the hosts at which users are registered for these purposes
@@ -142,6 +142,6 @@ pub struct ConformNames {
 /// A set of test purposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SetName {
-    /// Basic call set-up and registration: what has to hold before performance means anything
+    /// Basic call set-up and registration: the rules without which figures of performance mean nothing
     BasicCall,
 }

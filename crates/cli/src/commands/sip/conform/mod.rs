@@ -1,4 +1,4 @@
-//! `netrig sip conform`: a server is held against test purposes.
+//! `netrig sip conform`: a server is tested against test purposes.
 
 mod arguments;
 mod plan;
@@ -18,7 +18,7 @@ use crate::output;
 
 pub use arguments::Conform;
 
-/// Holds a server against test purposes.
+/// Tests a server against test purposes.
 pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
     if typed.capability_template {
         print(CapabilityClaims::template(typed.role).trim_end())?;

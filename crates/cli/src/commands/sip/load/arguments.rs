@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig sip load`.
+//! The arguments of `netrig sip load`.
 
 use clap::Args;
 use netrig_sip::settings::LoadSettings;

@@ -40,13 +40,13 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     Ok(exit_code(&report))
 }
 
-/// Carries the load out, before the eyes of those who watch it.
+/// Carries the load out, with its screen, lines and metrics.
 fn watched(arguments: &Load, title: String, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let stop = until_interrupted()?;
     let control = Arc::new(Control::default());
     let effects = KeyEffects { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
     let watchers = arguments.watching.open(ScreenState::of(title, order), effects)?;
-    // Whom nobody can steer goes its way with nobody looking for it.
+    // Without a screen there are no keys, and the load need not look for commands.
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();
     let control = watchers.has_screen().then_some(&*control);
@@ -61,14 +61,14 @@ fn watched(arguments: &Load, title: String, order: &LoadOrder) -> Result<LoadRep
         }
     };
     let report = run(order, steering, stage, second);
-    // Also what a load has sent that could not go on is evidence.
+    // The messages of a load that failed are evidence, too.
     let (messages, records) = keeping.finish();
     let report = LoadReport { messages, records, ..report.map_err(failure)? };
     arguments.watching.finish(watchers)?;
     Ok(report)
 }
 
-/// Whether the thresholds were kept, and whether that can be said.
+/// The exit code: whether the thresholds were met, and whether the load is valid.
 fn exit_code(report: &LoadReport) -> ExitCode {
     match (report.interrupted, report.valid, report.kept) {
         (true, ..) => ExitCode::from(INTERRUPTED),
@@ -78,8 +78,8 @@ fn exit_code(report: &LoadReport) -> ExitCode {
     }
 }
 
-/// A load that could not be: the fault of the request, which is also what asks for a port, an address or a name that is not to be
-/// had, of the tester or its host, or of the server.
+/// The failure of a load. A port, an address or a name that cannot be used is the fault of the request; other causes are the
+/// tester, its host, or the server.
 pub fn failure(error: LoadError) -> Failure {
     match error {
         LoadError::Request(why) => Failure::Request(why),

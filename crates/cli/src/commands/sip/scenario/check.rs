@@ -34,9 +34,9 @@ pub struct ScenarioArguments {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum ScenarioVerb {
-    /// Read a scenario, of SIPp (XML) or of netrig's own form (TOML), and list its steps and what is doubtful in it
+    /// Read a scenario, of SIPp (XML) or in netrig's form (TOML), and list its steps and doubtful places
     Check(CheckArguments),
-    /// Write a scenario of SIPp (XML) in netrig's own form (TOML)
+    /// Write a scenario of SIPp (XML) in netrig's form (TOML)
     Convert(ConvertArguments),
     /// Make a scenario from a call in a capture or message log
     From(FromArguments),
@@ -48,7 +48,7 @@ pub struct CheckArguments {
     /// The scenario
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// A keyword of one's own: `[tenant]` stands for the value; given several times
+    /// An own keyword: `[tenant]` stands for the value; may be repeated
     #[arg(long, value_name = "KEYWORD=VALUE", value_parser = pair)]
     pub key: Vec<(String, String)>,
 }
@@ -59,10 +59,10 @@ pub struct ConvertArguments {
     /// The scenario
     #[arg(value_name = "FILE.xml")]
     pub file: PathBuf,
-    /// A keyword of one's own, whose value is put in its place; given several times
+    /// An own keyword, which its value replaces; may be repeated
     #[arg(long, value_name = "KEYWORD=VALUE", value_parser = pair)]
     pub key: Vec<(String, String)>,
-    /// Write it there instead of to the terminal
+    /// Write it to this file instead of the terminal
     #[arg(long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
 }
@@ -73,18 +73,18 @@ pub struct FromArguments {
     /// The capture (pcap, pcapng) or message log
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The call; not needed if there is one only
+    /// The call; not needed if there is only one
     #[arg(value_name = "CALL-ID")]
     pub call: Option<String>,
-    /// Which side of the call the scenario is
+    /// The side of the call that the scenario takes
     #[arg(long, value_parser = choice(SIDES), default_value = "caller")]
     pub side: CapturedSide,
-    /// Write it there instead of to the terminal
+    /// Write it to this file instead of the terminal
     #[arg(long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
 }
 
-/// Carries a verb out.
+/// Runs a verb.
 pub fn scenario(typed: &ScenarioArguments) -> Result<ExitCode, Failure> {
     match &typed.kind {
         ScenarioVerb::Check(typed) => check(typed),

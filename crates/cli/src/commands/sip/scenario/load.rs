@@ -30,10 +30,10 @@ use crate::input::{password, random_seed};
 use crate::interruption::until_interrupted;
 use crate::output::terminal_width;
 
-/// How long calls begin if neither that is said nor what is offered has an end.
+/// How long calls start if the request has no time and its arrivals no end.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// The keyword of the own scenario that stands for the user who calls.
+/// The keyword of the caller in the tester's own scenario.
 const CALLER: &str = "caller";
 
 /// The scenario of a file, or the tester's own, with the name of the file.
@@ -208,7 +208,7 @@ fn media(typed: &ScriptArguments) -> Result<Option<MediaOrder>, Failure> {
     Ok(Some(MediaOrder { codec, source, share }))
 }
 
-/// Injection files by the names by which the scenario knows them.
+/// Injection files by their names in the scenario.
 fn files(typed: &ScriptArguments) -> Result<Vec<(String, InjectionFile)>, Failure> {
     let mut files = Vec::new();
     for path in &typed.inject {
@@ -254,7 +254,7 @@ fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<
     };
     let watch = ScenarioWatch { stop: &stop, taps: keeping.taps(), ready: &mut ready, second: &mut second };
     let document = run_scenario(order, watch, &BUILD);
-    // Also what a load has sent that could not go on is evidence.
+    // The messages of a load that failed are evidence, too.
     let (messages, records) = keeping.finish();
     let document = ScenarioDocument { messages, records, ..document.map_err(Failure::request)? };
     print_report(json, &document, || document.text(terminal_width()))?;

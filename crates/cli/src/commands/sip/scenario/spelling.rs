@@ -1,8 +1,8 @@
-//! SIPp's flags in netrig's spelling, so that its command lines need no second look.
+//! SIPp's flags in netrig's spelling, so that command lines of SIPp work unchanged.
 
 use std::ffi::OsString;
 
-/// Flags of SIPp that take one word, and netrig's.
+/// Flags of SIPp that take one word, and those of netrig.
 const ONE: [(&str, &str); 11] = [
     ("-m", "--count"),
     ("-mp", "--media-port"),
@@ -17,14 +17,14 @@ const ONE: [(&str, &str); 11] = [
     ("-master", "--process"),
 ];
 
-/// Those that take a number without its unit, and the unit.
+/// Flags of SIPp that take a bare number: SIPp's flag, netrig's flag, and the unit to append.
 const NUMBERS: [(&str, &str, &str); 3] =
     [("-r", "--rate", "/s"), ("-d", "--hold", "ms"), ("-recv_timeout", "--message-timeout", "ms")];
 
-/// Those that take two words.
+/// Flags of SIPp that take two words.
 const TWO: [(&str, &str); 3] = [("-key", "--key"), ("-set", "--variable"), ("-infindex", "--inject-index")];
 
-/// The words behind `sip load` and `sip serve scenario`, with SIPp's flags in netrig's spelling.
+/// The words after `sip load` and `sip serve scenario`, with SIPp's flags in netrig's spelling.
 pub fn spelled(words: Vec<OsString>) -> Vec<OsString> {
     let own: Vec<&str> = words.iter().skip(1).take(3).filter_map(|word| word.to_str()).collect();
     let is_meant = own.starts_with(&["sip", "load"]) || own.starts_with(&["sip", "serve", "scenario"]);
@@ -51,7 +51,7 @@ pub fn spelled(words: Vec<OsString>) -> Vec<OsString> {
         if let Some((_, flag, unit)) = NUMBERS.iter().find(|(own, ..)| *own == text) {
             spelled.push((*flag).into());
             spelled.extend(words.next().map(|mut number| {
-                // Who writes the unit means netrig's.
+                // A value with a unit is already in netrig's form.
                 if number.to_str().is_some_and(|number| number.parse::<f64>().is_ok()) {
                     number.push(unit);
                 }

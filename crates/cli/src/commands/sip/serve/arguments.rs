@@ -1,4 +1,4 @@
-//! What may be typed behind `netrig sip serve`.
+//! The arguments of `netrig sip serve`.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU8;
@@ -24,73 +24,73 @@ use netrig_sip_net::ListeningPoint;
 /// `netrig sip serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Which server
+    /// The server
     #[command(subcommand)]
     pub server: Server,
 }
 
-/// What may be served.
+/// The servers, the DNS server among them.
 #[derive(Debug, Subcommand)]
 pub enum Server {
     #[command(flatten)]
     Sip(Box<Role>),
-    /// Answer calls as a scenario says, message by message
+    /// Answer calls by a scenario, message by message
     Scenario(Box<ServedScenario>),
-    /// Answer what SIP asks the DNS (NAPTR, SRV, A, AAAA) from a table, as late and with as many losses as is wanted
+    /// Answer DNS questions of SIP (NAPTR, SRV, A, AAAA) from a table, with delay and loss if wanted
     Dns(Dns),
 }
 
 /// The servers.
 #[derive(Debug, Subcommand)]
 pub enum Role {
-    /// Take registrations (RFC 3261 section 10)
+    /// Accept registrations (RFC 3261 section 10)
     Registrar(Served<RegistrarRole>),
-    /// Take registrations and forward to the users; it keeps the state of transactions, and forks (RFC 3261 section 16)
+    /// Accept registrations and forward requests to the users, with state of its transactions; forks (RFC 3261 section 16)
     Proxy(Served<ProxyRole>),
-    /// Forward to users whose addresses are given, and remember nothing (RFC 3261 section 16.11)
+    /// Forward requests to users at given contacts, without state (RFC 3261 section 16.11)
     StatelessProxy(Served<StatelessProxyRole>),
-    /// Take registrations, and tell callers where users are (RFC 3261 section 8.3)
+    /// Accept registrations, and redirect callers to the users (RFC 3261 section 8.3)
     Redirect(Served<RedirectRole>),
-    /// Answer calls: a user agent for whoever is called (RFC 3261 sections 8.2 and 13.3)
+    /// Answer calls to any user: a user agent server (RFC 3261 sections 8.2 and 13.3)
     Uas(Served<UasRole>),
 }
 
-/// Where a server listens, and how much it takes.
+/// The sockets of a server, and their limits.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// Where to listen, once for each: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`, `udp:[fe80::1%eth0]:5060`; udp and
-    /// tcp at 127.0.0.1:5060 if not given. With port 0 the system chooses one
+    /// Where to listen; may be repeated: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`, `udp:[fe80::1%eth0]:5060`. By
+    /// default udp and tcp at 127.0.0.1:5060. With port 0 the system chooses one
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS[:PORT]")]
     pub listen: Vec<ListeningPoint>,
     /// Number of threads. Each has its own sockets and a part of the state: `uas` by Call-ID, all others by user
     #[arg(long, help_heading = "Sockets", value_name = "N", default_value = "1")]
     pub threads: NonZeroU8,
-    /// Serve anybody who reaches it, also over a network and without digest authentication
+    /// Serve any peer, also over a network and without digest authentication
     #[arg(long, help_heading = "Sockets")]
     pub open: bool,
-    /// An address of a name, once for each; names that have none here cannot be reached: no DNS is asked
+    /// An address of a name; may be repeated. Other names cannot be reached: the server uses no DNS
     #[arg(long, help_heading = "Sockets", value_name = "NAME=ADDRESS")]
     pub hosts: Vec<NamedHost>,
-    /// Connections at once, 10000 or as many as there may be open files if not given; for one more another gives way that has
-    /// carried no message
+    /// The most concurrent connections; by default 10000, or as many as there may be open files. If there are more, one that has
+    /// carried no message is closed
     #[arg(long, help_heading = "Sockets", value_name = "N")]
     pub max_connections: Option<usize>,
     #[command(flatten)]
     pub slots: ConnectionLimits,
-    /// A connection that carries no message for so long is closed
+    /// A connection without a message for this time is closed
     #[arg(long, help_heading = "Sockets", value_name = "TIME", default_value = "120s")]
     pub idle: Duration,
-    /// A certificate in PEM, those that sign it behind; without one a server makes its own
+    /// A certificate in PEM with those that signed it; by default the server makes its own
     #[arg(long, help_heading = "TLS", value_name = "FILE", requires = "private_key")]
     pub certificate: Option<PathBuf>,
     /// The key of the certificate, in PEM
     #[arg(long, help_heading = "TLS", value_name = "FILE", requires = "certificate")]
     pub private_key: Option<PathBuf>,
-    /// Clients must show a certificate that one of these authorities has signed; in PEM
+    /// Clients must show a certificate that one of these authorities, in PEM, has signed
     #[arg(long, help_heading = "TLS", value_name = "FILE")]
     pub client_authorities: Option<PathBuf>,
-    /// Servers to which it opens connections must show a certificate that one of these authorities has signed; in PEM. Without
-    /// them it opens none
+    /// Servers to which it opens connections must show a certificate that one of these authorities, in PEM, has signed. Without
+    /// authorities it opens none
     #[arg(long, help_heading = "TLS", value_name = "FILE")]
     pub authorities: Option<PathBuf>,
 }
@@ -120,19 +120,19 @@ impl FromStr for NamedHost {
     }
 }
 
-/// When it ends, and what is told then.
+/// The end of a server, and its output.
 #[derive(Debug, Args)]
 pub struct Ending {
     #[command(flatten)]
     pub metrics: MetricsArguments,
-    /// End by itself after this time
+    /// End after this time
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<Duration>,
     /// Print one JSON document at the end instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Seed of all that is drawn: tags, branches, delays. Nonces can be guessed of a seed that is known; another one each time if
-    /// not given
+    /// Seed of all random draws: tags, branches, delays. With a known seed, nonces can be guessed. By default another one for each
+    /// start
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -258,7 +258,7 @@ pub struct Dns {
     /// long for a datagram is asked for over tcp. With port 0 the system chooses one
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS:PORT")]
     pub listen: Vec<ListeningPoint>,
-    /// Answer anybody who reaches it, also over a network
+    /// Answer any peer, also over a network
     #[arg(long, help_heading = "Sockets")]
     pub open: bool,
     #[command(flatten)]
@@ -270,7 +270,7 @@ pub struct Dns {
     /// The share of answers over UDP that are not sent
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub loss: Fraction,
-    /// End by itself after this time
+    /// End after this time
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<Duration>,
     /// Print one JSON document at the end instead of a line

@@ -15,7 +15,7 @@ use crate::failure::{Failure, print_report};
 use crate::input::read;
 use crate::interruption::until_interrupted;
 
-/// Answers from a table until it is told to end.
+/// Answers from a table until it is stopped.
 pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
     let listen = points(typed)?;
     let zone = Zone::parse(&read(&typed.zone)?);

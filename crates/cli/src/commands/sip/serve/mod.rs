@@ -71,7 +71,7 @@ impl<'a> TypedServer<'a> {
         self.settings.role.name()
     }
 
-    /// The role, with what no experiment file says of a user agent.
+    /// The role. A user agent also has settings that no experiment file has.
     fn role(&self) -> server::Role {
         let first = self.listen.first().map_or(Ipv4Addr::LOCALHOST.into(), |point| point.address.ip());
         let ServeOptions { never, talk, max_call, media, .. } = *self.options;
@@ -87,7 +87,7 @@ impl<'a> TypedServer<'a> {
         }
     }
 
-    /// A server that is reached over a network knows whom it serves, or is told to serve anybody.
+    /// A server that is reached over a network authenticates its users, or has `--open`.
     fn check_openness(&self) -> Result<(), Failure> {
         match self.listen.iter().find(|point| point.is_open_to_network()) {
             Some(point) if !self.place.open && self.settings.digest.is_none() => {
@@ -134,7 +134,7 @@ impl<'a> TypedServer<'a> {
     }
 }
 
-/// Is a server until it is told to end.
+/// Runs a server until it is stopped.
 pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     let role = match server {
         Server::Sip(role) => role,
@@ -191,7 +191,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     };
     let tally = sockets.serve(servers, typed.ending.lasts, &cancel).map_err(failure)?;
     let kept = keeper.map(Keeper::finish);
-    // The sockets are gone, and with them who watched them.
+    // The sockets are closed, and with them their watcher.
     if let Some(metrics) = metrics.and_then(Arc::into_inner) {
         metrics.show(of_server(name, &tally));
         typed.ending.metrics.write(&metrics.finish())?;
@@ -206,7 +206,7 @@ fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
     ListeningPoint { transport: *transport, address: *address }.to_string()
 }
 
-/// As whom it speaks TLS, and whether it has made that up itself.
+/// The identity of the server in TLS, and whether the server has made it.
 fn identity(
     place: &Place,
     listen: &[ListeningPoint],
@@ -245,7 +245,7 @@ fn of_order(error: RoleError) -> Failure {
     }
 }
 
-/// The password of all users, from the environment or as it was typed.
+/// The password of all users: typed, or from the environment.
 fn password(typed: &ServeOptions) -> Result<Option<String>, Failure> {
     if typed.password.is_some() {
         eprintln!(
@@ -257,7 +257,7 @@ fn password(typed: &ServeOptions) -> Result<Option<String>, Failure> {
     typed.password_env.as_deref().map(input::password).transpose()
 }
 
-/// The users; `None` is whoever comes. Numbered users have this password.
+/// The users; `None` for any user. Numbered users have this password.
 fn users(typed: &ServeOptions, password: Option<&str>) -> Result<Option<Vec<User>>, Failure> {
     if let Some(count) = typed.users {
         if !(1..=MOST_USERS).contains(&count) {
@@ -271,7 +271,7 @@ fn users(typed: &ServeOptions, password: Option<&str>) -> Result<Option<Vec<User
     typed.users_file.as_deref().map(users_of_server).transpose().map_err(Failure::request)
 }
 
-/// Sockets that cannot be had: the request's fault, or not.
+/// The failure to open sockets.
 fn failure(error: ServeError) -> Failure {
     match error {
         ServeError::Taken(_) | ServeError::Kernel { .. } => Failure::failed(error),

@@ -303,7 +303,7 @@ impl Caller {
         }
     }
 
-    /// Restarts the timers of a request that left later than it was written, at `at` (see
+    /// Sets the time stamp of a request to its departure, and restarts its timers, at `at` (see
     /// [`Outbox::departing`](super::Outbox::departing)).
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
