@@ -189,5 +189,5 @@ fn an_older_journal_is_refused_with_its_form() {
     let output =
         common::netrig(folder.path(), &["sip", "capacity", "udp:127.0.0.1:9", "--journal", "old.json"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("it is of form 1"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("it has form 1"), "{}", text(&output.stderr));
 }

@@ -201,7 +201,7 @@ fn what_cannot_be_measured_is_refused_first() {
     refused(&["--idle", "9ms"], "expected 10 ms or more, or 0s for none");
     refused(&["--idle", "2h"], "a phase of ");
     for size in ["27B", "65508B", "1MB"] {
-        refused(&["--only", "capacity", "--size", size], "datagrams");
+        refused(&["--only", "capacity", "--size", size], "datagram");
     }
 }
 

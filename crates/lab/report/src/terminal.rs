@@ -33,7 +33,7 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
         }
     } else {
         for (n, table) in report.results.tables.iter().enumerate() {
-            let on = if sheet.substrates { format!(" on {}", table.substrate) } else { String::new() };
+            let on = if sheet.substrates { format!(" on {}", printable(&table.substrate)) } else { String::new() };
             out += &format!(
                 "{}{}\n",
                 if n > 0 { "\n" } else { "" },
@@ -168,7 +168,7 @@ fn disagreement(
 fn claim(line: &ClaimLine<'_>, width: usize) -> String {
     let claim = line.claim;
     let p = line.p().map_or(String::new(), |p| format!(" ({p})"));
-    let on = line.substrate.map_or(String::new(), |substrate| format!("[{substrate}] "));
+    let on = line.substrate.map_or(String::new(), |substrate| format!("[{}] ", printable(substrate)));
     let verdict = padded(&format!("{} {}", sign(claim.verdict), claim.verdict.name()), INDENT, false);
     let mut out = wrapped(&format!("{verdict}{on}{}{p}", printable(&claim.says)), width, INDENT) + "\n";
     let supported = claim.verdict == ClaimVerdict::Supported;

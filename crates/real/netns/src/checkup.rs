@@ -26,7 +26,10 @@ pub fn testbed_findings() -> [HostFinding; 2] {
     } else {
         HostFinding::fine("offloads", "not known without namespaces")
     };
-    [HostFinding::lacking("namespaces", format!("no: {lack}"), "run as root; sim needs no namespaces"), offloads]
+    [
+        HostFinding::lacking("namespaces", format!("no: {lack}"), "run as root; sim needs no namespaces"),
+        offloads,
+    ]
 }
 
 /// Removes what killed runs left in the kernel.

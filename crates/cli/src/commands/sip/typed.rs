@@ -140,6 +140,7 @@ mod tests {
     use clap::{CommandFactory as _, Parser};
     use netrig_core::{Fraction, settings};
     use netrig_sip::settings::LoadSettings;
+    use netrig_sip_tester::request::TesterSettings;
     use serde::{Deserialize, Serialize};
 
     use super::*;
@@ -162,11 +163,13 @@ mod tests {
         #[command(flatten)]
         load: Typed<LoadSettings>,
         #[command(flatten)]
+        tester: Typed<TesterSettings>,
+        #[command(flatten)]
         environment: EnvironmentArguments,
     }
 
     fn line(words: &[&str]) -> Result<Line, clap::Error> {
-        Line::try_parse_from(std::iter::once("line").chain(words.iter().copied()))
+        Line::try_parse_from(["line", "udp:127.0.0.1"].iter().chain(words))
     }
 
     /// One row gives the field, the key of files, the schema, the flag with its help, and the key of a file of settings.
@@ -205,7 +208,9 @@ mod tests {
         for row in LoadSettings::rows() {
             assert!(command.get_arguments().any(|flag| flag.get_long() == Some(&row.flag())), "{}", row.key);
         }
-        assert_eq!(line(&[]).unwrap().load.settings, LoadSettings::default());
+        let line_of = line(&[]).unwrap();
+        assert_eq!(line_of.load.settings, LoadSettings::default());
+        assert_eq!(line_of.tester.words("target"), ["udp:127.0.0.1"]);
         let file =
             "scenario = \"cancel\"\npatience = \"2 s\"\nsdp = \"1 KB\"\nusers = 7\nserver = \"program\"";
         let typed = ["--scenario=cancel", "--patience=2s", "--sdp=1KB", "--users=7"];

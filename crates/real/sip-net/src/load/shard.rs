@@ -604,6 +604,11 @@ impl<'a> Shard<'a> {
         events: &Sender<ShardEvent>,
     ) -> Result<(), LoadError> {
         used.tell(&mut self.second);
+        let offset = RealtimeOffset::measure();
+        if let Some(step) = offset.stepped_since(&self.offset) {
+            self.second.stepped = step;
+            self.offset = offset;
+        }
         if let Some(tap) = &mut self.tap {
             tap.tap.hand_on();
         }

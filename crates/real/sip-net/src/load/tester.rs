@@ -59,6 +59,8 @@ pub struct TesterSecond {
     pub switches: u64,
     /// Share of stolen processor time, 0 to 1: the highest of all seconds and threads.
     pub steal: f64,
+    /// The largest step of the wall clock, in which the kernel stamps received messages.
+    pub stepped: Duration,
 }
 
 impl TesterSecond {
@@ -83,6 +85,7 @@ impl TesterSecond {
         self.cpu += other.cpu;
         self.switches += other.switches;
         self.steal = self.steal.max(other.steal);
+        self.stepped = self.stepped.max(other.stepped);
     }
 
     /// A fault if too many starts were late.
@@ -128,6 +131,11 @@ impl TesterSecond {
         );
         say(self.refused > 0, format!("{} calls were refused by the tester for want of room", self.refused));
         let steal = self.steal * 100.0;
+        let stepped = !self.stepped.is_zero();
+        say(
+            stepped,
+            format!("the wall clock stepped by {}, and with it the times of messages", self.stepped),
+        );
         say(self.steal > STOLEN, format!("the hypervisor took {steal:.0} % of the processor time"));
         faults
     }
@@ -184,5 +192,10 @@ mod tests {
         assert_eq!(faults(TesterSecond { full: 1, busy: 1, refused: 1, ..TesterSecond::default() }), 3);
         assert_eq!(faults(TesterSecond { unopened: 1, ..TesterSecond::default() }), 1);
         assert_eq!(faults(TesterSecond { steal: 0.2, ..TesterSecond::default() }), 1);
+        let stepped = TesterSecond { stepped: Duration::from_millis(5), ..TesterSecond::default() };
+        assert_eq!(stepped.faults(), ["the wall clock stepped by 5 ms, and with it the times of messages"]);
+        let mut all = TesterSecond::default();
+        all.merge(&stepped);
+        assert_eq!(faults(all), 1);
     }
 }
