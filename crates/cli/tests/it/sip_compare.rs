@@ -140,7 +140,9 @@ fn what_is_answered_after_the_last_arrival_is_compared() {
         assert!((now - before - difference).abs() <= 1e-9 * now.abs(), "{index}");
     }
     let said = netrig(folder, &["sip", "compare", "before.json", "now.json"]);
-    assert!(text(&said.stdout).contains("no verdict: more than twice as bad") && said.status.code() == Some(2));
+    assert!(
+        text(&said.stdout).contains("no verdict: more than twice as bad") && said.status.code() == Some(2)
+    );
     let wide = netrig(folder, &["sip", "compare", "now.json", "before.json"]);
     assert_eq!(wide.status.code(), Some(0), "what is better by as much passes: {}", text(&wide.stdout));
 }

@@ -213,7 +213,7 @@ fn what_cannot_be_asked_for_is_refused() {
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(code) && error.contains(words), "{arguments:?}: {error}");
     };
-    said(&["sip:a.test"], 2, "--resolver IP:PORT");
+    said(&["sip:a.test"], 2, "with --resolver, or in which table, with --zone");
     said(&["sip:a.test", "--zone", &names], 2, "line 3: `MX` is not a type of this table");
     said(&["udp:127.0.0.1", "--lookup", "per-attempt"], 2, "--zone");
     let whole = "a.test A 127.0.0.1\npublic.test A 8.8.8.8\n_sip._udp.gone.test SRV 0 0 0 .\n";

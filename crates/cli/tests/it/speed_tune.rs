@@ -42,7 +42,7 @@ fn what_a_path_needs_stands_beside_what_is() {
     let told = netrig(&["speed", "tune", "127.0.0.1", "--rate", "1 Gbit/s", "--rtt", "100 ms"]);
     let text = text(&told);
     assert!(
-        text.starts_with("the path to 127.0.0.1 by lo: round trip 100 ms; rate 1 Gbit/s as told; "),
+        text.starts_with("the path to 127.0.0.1 by lo: round trip 100 ms; rate 1 Gbit/s as given; "),
         "{text}"
     );
     assert!(text.contains("window 12500000 B") && text.contains("25 MB at most"), "{text}");

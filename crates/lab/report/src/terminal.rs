@@ -33,7 +33,8 @@ pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
         }
     } else {
         for (n, table) in report.results.tables.iter().enumerate() {
-            let on = if sheet.substrates { format!(" on {}", printable(&table.substrate)) } else { String::new() };
+            let on =
+                if sheet.substrates { format!(" on {}", printable(&table.substrate)) } else { String::new() };
             out += &format!(
                 "{}{}\n",
                 if n > 0 { "\n" } else { "" },

@@ -289,7 +289,7 @@ mod tests {
                 MediaStreamReport { stepped: Some(Duration::from_millis(1500)), ..stream() },
                 "was stepped by 1.5 s",
             ),
-            (MediaStreamReport { latest: late, ..stream() }, "packets left up to 20.0 ms late"),
+            (MediaStreamReport { latest: late, ..stream() }, "packets left up to 20 ms late"),
         ] {
             let fault = stream.fault(BEARABLE).expect(says);
             assert!(fault.contains(says), "{fault}");

@@ -20,10 +20,8 @@ const SCTP_SIZE: u16 = 1232;
 /// For how long a search counts arrivals above the line's capacity.
 const COUNTS: Duration = Duration::from_millis(1000);
 /// For how long it counts losses below the capacity.
-
 const BENEATH: Duration = Duration::from_millis(500);
 /// How long a search may take in all.
-
 const LONGEST_SEARCH: Duration = Duration::from_secs(45);
 
 /// The tasks, in their order.

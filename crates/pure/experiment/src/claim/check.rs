@@ -157,13 +157,13 @@ impl ClaimSpec {
         if let Some(margin) = &self.margin
             && !margin.is_share()
         {
-            judge("margin", margin, &unit);
+            judge("margin", margin, unit);
         }
         if let Some(Target::Amount(amount)) = &self.target {
-            judge("target", amount, &unit);
+            judge("target", amount, unit);
         }
         if self.expect == Expect::Between {
-            self.between.iter().flatten().for_each(|end| judge("between", end, &unit));
+            self.between.iter().flatten().for_each(|end| judge("between", end, unit));
         }
         let extreme = self
             .column()

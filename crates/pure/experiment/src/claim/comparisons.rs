@@ -342,7 +342,7 @@ impl Context<'_> {
             }
             None => return Err(unclear()),
         };
-        amount.in_unit(&unit).map_err(|error| unsupported(error.to_string()))
+        amount.in_unit(unit).map_err(|error| unsupported(error.to_string()))
     }
 }
 

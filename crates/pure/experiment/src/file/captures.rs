@@ -325,7 +325,8 @@ mod tests {
         fn check(&self, scenario: &ScenarioText) -> Result<(), ScenarioFault> {
             let seen = serde_json::json!([scenario.text, scenario.values, scenario.keys]);
             let expected = self.texts.get("seen");
-            assert!(expected.is_none_or(|expected| *expected == seen.to_string()), "{seen}");
+            let seen = seen.to_string();
+            assert!(expected.is_none_or(|expected| *expected == seen), "{seen}");
             self.fault.clone().map_or(Ok(()), Err)
         }
     }

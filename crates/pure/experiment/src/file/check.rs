@@ -232,7 +232,7 @@ impl<'a> ExperimentFile<'a> {
             let there =
                 self.section(section).and_then(Value::table).is_some_and(|table| !table.entries.is_empty());
             if !there && self.section(section).is_none_or(|value| value.table().is_some()) {
-                let end = self.definition.text.trim_end().len();
+                let end = self.definition.own_text.trim_end().len();
                 let why = format!("there is no [{section}.…] in the file");
                 self.reader.report(
                     Diagnostic::error(end..end, why).expected(format!("at least one, such as {example}")),

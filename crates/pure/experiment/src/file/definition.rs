@@ -17,7 +17,7 @@ pub(super) const FORMAT_KEY: &str = "format";
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) file: String,
-    pub(crate) text: String,
+    pub(crate) own_text: String,
     /// The text with the contents of the files that it names.
     pub(crate) whole: String,
     pub(crate) root: Value,
@@ -41,7 +41,7 @@ impl Definition {
     }
 
     pub(crate) fn diagnostics(&self, problems: Vec<Diagnostic>) -> Diagnostics {
-        Diagnostics::new(&self.file, &self.text, problems)
+        Diagnostics::new(&self.file, &self.own_text, problems)
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn definition(
     }
     let (file, text) = (file.to_owned(), text.to_owned());
     let written = factors.iter().map(factors::factor).collect();
-    Ok(Definition { file, text, whole, root, factors, written, blocks: blocks.unwrap_or_default() })
+    Ok(Definition { file, own_text: text, whole, root, factors, written, blocks: blocks.unwrap_or_default() })
 }
 
 /// Checks the format. A file of another format may differ in anything, so no other faults are reported.

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use netrig_core::{Instant, Note, Quantity, QuantityKind, Sample, Sink, Subject};
 
+/// A quantity with its samples in the order of time.
+type SampleSeries = (&'static Quantity, Vec<(Instant, f64)>);
+
 /// Keeps all counts, levels, marks and notes of a run. Observations are not kept: there is one per object or
 /// packet, possibly millions.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// By subject and by the name of the quantity.
-    series: BTreeMap<(Subject, &'static str), (&'static Quantity, Vec<(Instant, f64)>)>,
+    series: BTreeMap<(Subject, &'static str), SampleSeries>,
     notes: Vec<Note>,
     /// Size of all samples and notes.
     bytes: usize,
