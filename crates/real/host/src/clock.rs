@@ -125,6 +125,14 @@ impl RealtimeOffset {
         let step = Duration::from_nanos(self.ahead.abs_diff(earlier.ahead));
         (step > self.error + earlier.error).then_some(step)
     }
+
+    /// The step of the wall clock since this measurement, if it was stepped. The measurement is then replaced by a new one.
+    pub fn take_step(&mut self) -> Option<Duration> {
+        let now = Self::measure();
+        let step = now.stepped_since(self)?;
+        *self = now;
+        Some(step)
+    }
 }
 
 /// Whether this machine's wall clock is synchronised (NTP, PTP), according to the kernel.
@@ -177,5 +185,10 @@ mod tests {
         let stepped = RealtimeOffset::between(9_000, 3_008_000, 9_100);
         assert_eq!(slightly.stepped_since(&earlier), None);
         assert_eq!(stepped.stepped_since(&earlier), Some(Duration::from_millis(1)));
+        let mut measured = RealtimeOffset::measure();
+        measured.ahead += 5_000_000_000;
+        let step = measured.take_step().expect("it is 5 s ahead");
+        assert!(step.as_secs_f64() > 4.9 && step.as_secs_f64() < 5.1, "{step}");
+        assert_eq!(measured.take_step(), None, "the step was taken");
     }
 }

@@ -76,6 +76,11 @@ impl DatagramBatch {
     pub fn new(keep: usize) -> Self {
         Self { batch: ReceiveBatch::new(keep), offset: RealtimeOffset::measure() }
     }
+
+    /// The step of the wall clock since the last call, if it was stepped: see [`RealtimeOffset::take_step`].
+    pub fn take_clock_step(&mut self) -> Option<Duration> {
+        self.offset.take_step()
+    }
 }
 
 /// A bound UDP socket.

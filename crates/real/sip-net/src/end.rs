@@ -338,6 +338,15 @@ impl UserAgentEnd {
         }
     }
 
+    /// The step of the wall clock since the last call, if it was stepped. Messages that were received meanwhile may have wrong
+    /// times.
+    pub fn take_clock_step(&mut self) -> Option<Duration> {
+        match &mut self.way {
+            EndWay::Datagrams(datagrams) => datagrams.batch.take_clock_step(),
+            EndWay::Connections { .. } => self.offset.take_step(),
+        }
+    }
+
     /// Messages since the last call that were withheld, because their addresses had no proof and had used up their bytes.
     pub fn take_withheld(&mut self) -> u64 {
         match &mut self.way {

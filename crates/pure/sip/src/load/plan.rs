@@ -380,7 +380,7 @@ impl Plan {
         if self.longest_ringing <= ring {
             return refuse("ring", format!("it must be below the longest ringing, {}", self.longest_ringing));
         }
-        if (1..LEAST_INTERVAL).contains(&self.options.session_interval()) {
+        if self.options.session_expires.is_some() && self.options.session_interval() < LEAST_INTERVAL {
             return refuse(
                 "session_expires",
                 format!("it must be {LEAST_INTERVAL} s or more (RFC 4028 section 4)"),

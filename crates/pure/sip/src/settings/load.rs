@@ -344,6 +344,30 @@ mod tests {
         assert_eq!(again, all);
         assert_eq!(all.rate, Some(ArrivalRate(1.5)));
         assert_eq!(all.words("stages"), ["5/s,10 s", "5/s..9/s,1 s"]);
-        assert!(all.set("stages", &["100/s"]).is_err() && all.set("stages", &["1,30s"]).is_err());
+    }
+
+    #[test]
+    fn a_stage_is_a_rate_or_goes_from_one_to_another() {
+        let stage = |rate, to: Option<f64>| StageSettings {
+            rate: ArrivalRate(rate),
+            to: to.map(ArrivalRate),
+            lasts: Duration::from_secs(30),
+        };
+        assert_eq!(StageSettings::read("100/s,30s"), Ok(stage(100.0, None)));
+        assert_eq!(StageSettings::read("100/s..500/s,30s"), Ok(stage(100.0, Some(500.0))));
+        assert!(StageSettings::read("100/s").is_err() && StageSettings::read("1,30s").is_err());
+    }
+
+    #[test]
+    fn a_mix_names_scenarios_and_their_shares() {
+        let mut load = LoadSettings::default();
+        load.set("mix", &["call=70%, busy=25 %,re-invite=5%"]).unwrap();
+        let share = |percent: &str| percent.parse::<Fraction>().unwrap();
+        let expected =
+            [(ScenarioName::Call, "70 %"), (ScenarioName::ReInvite, "5 %"), (ScenarioName::Busy, "25 %")];
+        assert_eq!(load.mix, expected.map(|(name, percent)| (name, share(percent))).into());
+        for wrong in ["call", "call=x", "nobody=100%", ""] {
+            assert!(load.set("mix", &[wrong]).is_err(), "{wrong}");
+        }
     }
 }

@@ -448,6 +448,14 @@ mod tests {
                     ..base.clone()
                 },
             ),
+            (
+                json!({ "session_expires": "0 s" }),
+                "session_expires",
+                Plan {
+                    options: UserOptions { session_expires: Some(Duration::ZERO), ..UserOptions::default() },
+                    ..base.clone()
+                },
+            ),
             (json!({ "expires": "999 ms" }), "expires", Plan { expires: 0, ..base.clone() }),
             (json!({ "sdp": "60001 B" }), "sdp", Plan { description: 60_001, ..base.clone() }),
             (

@@ -298,6 +298,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_connection_is_opened_again_after_a_delay_or_never() {
+        assert_eq!("never".parse(), Ok(Reconnecting::Never));
+        assert_eq!("5s".parse(), Ok(Reconnecting::After(Duration::from_secs(5))));
+        assert!("soon".parse::<Reconnecting>().is_err());
+        for reconnecting in [Reconnecting::Never, Reconnecting::After(Duration::from_millis(1500))] {
+            assert_eq!(reconnecting.to_string().parse(), Ok(reconnecting));
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_beforehand() {
         let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
         let plan = Plan::new(Work::Register, pace, Duration::from_secs(10));

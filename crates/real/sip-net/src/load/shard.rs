@@ -604,11 +604,7 @@ impl<'a> Shard<'a> {
         events: &Sender<ShardEvent>,
     ) -> Result<(), LoadError> {
         used.tell(&mut self.second);
-        let offset = RealtimeOffset::measure();
-        if let Some(step) = offset.stepped_since(&self.offset) {
-            self.second.stepped = step;
-            self.offset = offset;
-        }
+        self.second.stepped = self.offset.take_step().unwrap_or_default();
         if let Some(tap) = &mut self.tap {
             tap.tap.hand_on();
         }

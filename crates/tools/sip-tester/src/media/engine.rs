@@ -278,6 +278,12 @@ impl MediaEngine {
         })
     }
 
+    /// The step of the wall clock since the last call, if it was stepped. Packets that were received meanwhile may have wrong
+    /// times.
+    pub fn take_clock_step(&mut self) -> Option<Duration> {
+        self.batch.take_clock_step()
+    }
+
     /// Whether no call is open.
     pub fn is_idle(&self) -> bool {
         self.calls.values().all(|own| own.session.is_none())

@@ -331,22 +331,4 @@ mod tests {
         assert_eq!(name("0", 17).unwrap(), "17");
         assert!(name("user", 0).is_err());
     }
-
-    /// An experiment file with the same values makes the same plan: both use the same table.
-    #[test]
-    fn a_request_and_a_file_make_the_same_plan() {
-        let own = request(&[
-            ("target", "udp:127.0.0.1"),
-            ("mix", "call=70%,busy=30%"),
-            ("rate", "40/s"),
-            ("hold", "lognormal:90s,1"),
-            ("retries", "3"),
-        ]);
-        let file = toml::from_str::<LoadSettings>(
-            "mix = { call = \"70 %\", busy = \"30 %\" }\nrate = 40\nretries = 3\nserver = \"program\"\n\
-             hold = { lognormal = { mean = \"90 s\", sigma = 1 } }",
-        );
-        assert_eq!(own.load, file.unwrap());
-        assert_eq!(own.scenario(), "call=70 %,busy=30 %");
-    }
 }

@@ -27,6 +27,8 @@ impl ScenarioLoad<'_> {
             self.second.dropped += dropped;
             self.second.unsent += unsent;
         }
+        let media = self.media.as_mut().and_then(MediaEngine::take_clock_step);
+        self.second.stepped = self.end.take_clock_step().max(media).unwrap_or_default();
         if let Some(tap) = &mut self.tap {
             tap.hand_on();
         }
