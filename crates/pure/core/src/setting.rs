@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -212,6 +213,43 @@ pub trait SettingsTable {
 
     /// The words of the setting `key`. Empty if it has no value, or no row.
     fn words(&self, key: &str) -> Vec<String>;
+}
+
+/// Which settings of a table apply somewhere, and their defaults there.
+pub trait TablePart<T> {
+    /// Whether a setting applies.
+    fn has(key: &str) -> bool;
+
+    /// The defaults.
+    fn usual() -> T;
+}
+
+/// A table of which only a part can be given as words. The other settings keep their defaults.
+#[derive(Clone, Debug)]
+pub struct PartOf<T, P> {
+    /// All settings.
+    pub table: T,
+    part: PhantomData<P>,
+}
+
+impl<T, P: TablePart<T>> Default for PartOf<T, P> {
+    fn default() -> Self {
+        Self { table: P::usual(), part: PhantomData }
+    }
+}
+
+impl<T: SettingsTable, P: TablePart<T>> SettingsTable for PartOf<T, P> {
+    fn rows() -> Vec<Setting> {
+        T::rows().into_iter().filter(|row| P::has(row.key)).collect()
+    }
+
+    fn set(&mut self, key: &str, words: &[&str]) -> Result<(), SettingWordError> {
+        if P::has(key) { self.table.set(key, words) } else { Ok(()) }
+    }
+
+    fn words(&self, key: &str) -> Vec<String> {
+        if P::has(key) { self.table.words(key) } else { Vec::new() }
+    }
 }
 
 impl<T: SettingValue> SettingField for Option<T> {
@@ -663,6 +701,29 @@ mod tests {
         all.set("paint", &["blue"]).unwrap();
         assert_eq!(all.words("paint"), ["deep-blue"], "its other name");
         assert!(Wall::default().words("paint").is_empty() && Wall::default().words("shares").is_empty());
+    }
+
+    struct Dry;
+
+    impl TablePart<Wall> for Dry {
+        fn has(key: &str) -> bool {
+            key == "dry_for"
+        }
+
+        fn usual() -> Wall {
+            Wall { primed: true, ..Wall::default() }
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_table_has_its_own_rows_and_defaults() {
+        let mut part = PartOf::<Wall, Dry>::default();
+        let keys: Vec<_> = PartOf::<Wall, Dry>::rows().iter().map(|row| row.key).collect();
+        assert_eq!(keys, ["dry_for"]);
+        part.set("dry_for", &["3 s"]).unwrap();
+        part.set("primed", &["false"]).unwrap();
+        assert!(part.table.primed && part.words("primed").is_empty(), "it is no setting of the part");
+        assert_eq!(part.words("dry_for"), ["3 s"]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ settings! {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct LoadSettings gives UserOptions {
-        /// What a user does.
+        /// What a user does. On the command line `call` by default.
         scenario: Option<ScenarioName> [default, skip_serializing_if = "Option::is_none"] { excludes: &["mix"] };
         /// Instead: several scenarios, each with its share of the attempts, 100 % together.
         mix: BTreeMap<ScenarioName, Fraction> [default, skip_serializing_if = "BTreeMap::is_empty"] {
@@ -108,7 +108,8 @@ settings! {
         t2: Option<Duration> [default, skip_serializing_if = "Option::is_none"] { heading: CALLS };
         /// T4 of RFC 3261: the longest time that a message stays in the network.
         t4: Duration [default = "t4"] { heading: CALLS };
-        /// Addresses of at most seven servers that take over in turn, such as `"10.0.0.3:5060"`. The next one is used if
+        /// At most seven servers that take over in turn: in a file addresses such as `"10.0.0.3:5060"`, on the command line
+        /// written as the target, each with the flag. The next one is used if
         /// a server does not answer, answers 503 or is unreachable (RFC 3263 section 4.3). Not in the simulator.
         fail_over: Vec<String> [default, skip_serializing_if = "Vec::is_empty"] { value_name: "TARGET" };
         /// Port of the server.

@@ -43,7 +43,7 @@ pub use observation::{
     CallCounts, DelaySeen, JudgedThreshold, ServerSeen, StallsSeen, StepObservation, TesterSeen,
 };
 pub use order::{CapacityError, CapacityOrder, StepLoad, unit_of};
-pub use request::{SearchRequest, StepSettings};
+pub use request::{SearchRequest, StepPart, StepSettings};
 pub use search::{CapacitySearch, DriverOrder, StepProgress};
 pub use settings::{
     DesignObjective, FailureShareTest, Mode, RecoverySettings, Rfc7502, SearchChoice, SearchMode,

@@ -1,6 +1,6 @@
 //! A search as a user asks for it.
 
-use netrig_core::setting::{Setting, SettingWordError, SettingsTable};
+use netrig_core::setting::{PartOf, TablePart};
 use netrig_sip::index::Bound;
 use netrig_sip::load::Work;
 use netrig_sip::settings::LoadSettings;
@@ -12,23 +12,19 @@ use super::settings::{
 };
 
 /// The settings of the steps of a search: those of a load, without those that the search sets itself.
-#[derive(Clone, Debug, Default)]
-pub struct StepSettings(pub LoadSettings);
+pub type StepSettings = PartOf<LoadSettings, StepPart>;
 
-/// Settings of a load that a search sets itself.
-const OF_SEARCH: [&str; 6] = ["interval", "rate", "stages", "pause", "trace", "count"];
+/// The part of the settings of a load that a search does not set itself.
+#[derive(Clone, Debug)]
+pub struct StepPart;
 
-impl SettingsTable for StepSettings {
-    fn rows() -> Vec<Setting> {
-        LoadSettings::rows().into_iter().filter(|row| !OF_SEARCH.contains(&row.key)).collect()
+impl TablePart<LoadSettings> for StepPart {
+    fn has(key: &str) -> bool {
+        !["interval", "rate", "stages", "pause", "trace", "count"].contains(&key)
     }
 
-    fn set(&mut self, key: &str, words: &[&str]) -> Result<(), SettingWordError> {
-        self.0.set(key, words)
-    }
-
-    fn words(&self, key: &str) -> Vec<String> {
-        self.0.words(key)
+    fn usual() -> LoadSettings {
+        LoadSettings::default()
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use netrig_core::setting::SettingValue;
+use netrig_core::setting::{PartOf, SettingValue, TablePart};
 use netrig_core::{Duration, Fraction, settings};
 use netrig_host::{HostAddress, HostAddressError};
 use netrig_sip::index::{DelayStatistic, Thresholds};
@@ -111,6 +111,23 @@ impl Default for TesterSettings {
             seed: 1,
             i_may_test: None,
         }
+    }
+}
+
+/// The settings of a server that gets no load.
+pub type ReachSettings = PartOf<TesterSettings, ReachPart>;
+
+/// The part of the settings of the tester that apply without a load.
+#[derive(Clone, Debug)]
+pub struct ReachPart;
+
+impl TablePart<TesterSettings> for ReachPart {
+    fn has(key: &str) -> bool {
+        ["authorities", "local", "i_may_test"].contains(&key)
+    }
+
+    fn usual() -> TesterSettings {
+        TesterSettings::default()
     }
 }
 

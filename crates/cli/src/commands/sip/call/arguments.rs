@@ -6,8 +6,9 @@ use clap::Args;
 use netrig_core::{Duration, Size};
 use netrig_sip::Uri;
 use netrig_sip::manual::{Flaw, MessageChange};
+use netrig_sip_tester::request::ReachSettings;
 
-use crate::commands::sip::reach::ServerReach;
+use crate::commands::sip::typed::Typed;
 
 /// `netrig sip call`.
 #[derive(Debug, Args)]
@@ -22,7 +23,7 @@ pub struct Call {
     #[command(flatten)]
     pub course: Course,
     #[command(flatten)]
-    pub reach: ServerReach,
+    pub reach: Typed<ReachSettings>,
     /// Print one JSON document instead of the messages: each with its time, sent or received, and the rules that it breaks
     #[arg(long)]
     pub json: bool,
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn a_call_is_sent_from_an_address_of_a_link_with_its_interface() {
         let typed = |local: &str| Line::try_parse_from(["call", "udp:[fe80::2%lo]:5060", "--local", local]);
-        assert_eq!(typed("fe80::1%lo").unwrap().call.reach.local, Some("fe80::1%lo".parse().unwrap()));
+        assert_eq!(typed("fe80::1%lo").unwrap().call.reach.local(), Some("fe80::1%lo".parse().unwrap()));
         let unscoped = typed("fe80::1").unwrap_err().to_string();
         assert!(unscoped.contains("needs an interface"), "{unscoped}");
     }

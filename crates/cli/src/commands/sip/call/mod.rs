@@ -32,7 +32,7 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
         None => usual_course(typed.course.register, typed.course.hold),
     };
     let TestedServer { transport, host, address, tls, .. } = typed.reach.server(&typed.target)?;
-    let line = Line::open(transport, address, typed.reach.local, tls)
+    let line = Line::open(transport, address, typed.reach.local(), tls)
         .map_err(|error| Failure::failed(format!("there is no way to {}: {error}", typed.target)))?;
     let party = party(typed, transport, &host, &line)?;
     let changes = typed.messages.header.iter().cloned().map(MessageChange::added);

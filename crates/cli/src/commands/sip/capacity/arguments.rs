@@ -77,7 +77,7 @@ impl Capacity {
             &mut objective,
         ];
         self.environment.read("capacity", tables)?;
-        load.settings.0 = with_scenario(load.settings.0);
+        load.settings.table = with_scenario(load.settings.table);
         let tables: [&dyn TypedTable; 7] =
             [&tester, &load, &mode, &search, &sequential, &rfc7502, &objective];
         self.environment.save("capacity", &tables)?;
@@ -89,7 +89,7 @@ impl Capacity {
             rfc7502: rfc7502.settings,
             objective: objective.settings,
         };
-        let load = LoadRequest { load: load.settings.0, tester: tester.settings };
+        let load = LoadRequest { load: load.settings.table, tester: tester.settings };
         Ok(CapacitySettings { load, search, asked })
     }
 }

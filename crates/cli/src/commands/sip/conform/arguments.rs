@@ -7,11 +7,12 @@ use clap::{Args, ValueEnum};
 use netrig_core::Duration;
 use netrig_sip::Uri;
 use netrig_sip_tester::conformance::TestedRole;
+use netrig_sip_tester::request::ReachSettings;
 
 use netrig_sip::load::ArrivalRate;
 
 use crate::choice::{Choice, choice};
-use crate::commands::sip::reach::ServerReach;
+use crate::commands::sip::typed::Typed;
 
 /// The roles of servers.
 const ROLES: &[Choice<TestedRole>] = &[
@@ -64,7 +65,7 @@ pub struct Conform {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
-    pub reach: ServerReach,
+    pub reach: Typed<ReachSettings>,
     /// Print one JSON document instead of the report
     #[arg(long)]
     pub json: bool,

@@ -39,7 +39,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
     if typed.patience.is_zero() || typed.silence.is_zero() {
         return Err(Failure::request("--patience and --silence must be above zero"));
     }
-    let address = EndAddress::towards(server, transport, typed.reach.local, tls);
+    let address = EndAddress::towards(server, transport, typed.reach.local(), tls);
     let address =
         address.map_err(|error| Failure::failed(format!("there is no way to {server}: {error}")))?;
     let (domain, domain_port) = match &typed.users.domain {

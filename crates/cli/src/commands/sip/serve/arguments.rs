@@ -1,24 +1,21 @@
 //! The arguments of `netrig sip serve`.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::roles::{
-    NamedRole, OfRole, ProxyRole, RedirectRole, RegistrarRole, StatelessProxyRole, TableOfRole, UasRole,
-};
+use super::options::ServeOptions;
+use super::roles::{ProxyPart, RedirectPart, RegistrarPart, StatelessProxyPart, UasPart};
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
 use crate::commands::sip::typed::Typed;
 use crate::connection_limits::ConnectionLimits;
 use clap::{Args, Subcommand};
-use netrig_core::setting::SettingValue;
-use netrig_core::{Duration, Fraction, SpanDistribution, settings};
+use netrig_core::setting::{PartOf, TablePart};
+use netrig_core::{Duration, Fraction, SpanDistribution};
 use netrig_host::{HostAddress, HostAddressError};
-use netrig_sip::settings::{ServerRole, ServerSettings};
-use netrig_sip::transaction::Timing;
+use netrig_sip::settings::ServerSettings;
 use netrig_sip_net::ListeningPoint;
 
 /// `netrig sip serve`.
@@ -44,15 +41,15 @@ pub enum Server {
 #[derive(Debug, Subcommand)]
 pub enum Role {
     /// Accept registrations (RFC 3261 section 10)
-    Registrar(Served<RegistrarRole>),
+    Registrar(Served<RegistrarPart>),
     /// Accept registrations and forward requests to the users, with state of its transactions; forks (RFC 3261 section 16)
-    Proxy(Served<ProxyRole>),
+    Proxy(Served<ProxyPart>),
     /// Forward requests to users at given contacts, without state (RFC 3261 section 16.11)
-    StatelessProxy(Served<StatelessProxyRole>),
+    StatelessProxy(Served<StatelessProxyPart>),
     /// Accept registrations, and redirect callers to the users (RFC 3261 section 8.3)
-    Redirect(Served<RedirectRole>),
+    Redirect(Served<RedirectPart>),
     /// Answer calls to any user: a user agent server (RFC 3261 sections 8.2 and 13.3)
-    Uas(Served<UasRole>),
+    Uas(Served<UasPart>),
 }
 
 /// The sockets of a server, and their limits.
@@ -141,111 +138,18 @@ pub struct Ending {
 
 /// Words of a server of one role.
 #[derive(Debug, Args)]
-pub struct Served<R: NamedRole> {
+pub struct Served<P>
+where
+    P: TablePart<ServerSettings> + TablePart<ServeOptions> + Clone + Send + Sync + 'static,
+{
     #[command(flatten)]
-    pub server: Typed<OfRole<ServerSettings, R>>,
+    pub server: Typed<PartOf<ServerSettings, P>>,
     #[command(flatten)]
-    pub options: Typed<OfRole<ServeOptions, R>>,
+    pub options: Typed<PartOf<ServeOptions, P>>,
     #[command(flatten)]
     pub place: Place,
     #[command(flatten)]
     pub ending: Ending,
-}
-
-settings! {
-    /// Settings of a server that no experiment file has.
-    #[derive(Clone, Debug)]
-    pub struct ServeOptions {
-        /// A name for which it answers beside its addresses; given several times. The first is its realm.
-        domain: Vec<String> { heading: USERS, value_name: "NAME" };
-        /// Number of users, `user000000` and so on. Without it and without a file, any user is accepted.
-        users: Option<u32> { heading: USERS, excludes: &["users_file"] };
-        /// A file of users: `name,password` or `name,password,contact` on each line.
-        users_file: Option<PathBuf> { heading: USERS };
-        /// The most users with a registration, and the most bindings of theirs.
-        max_users: u32 { heading: USERS };
-        /// The variable of the environment with the password of all `--users`.
-        password_env: Option<String> {
-            heading: USERS,
-            value_name: "NAME",
-            requires: &["users"],
-            excludes: &["password"],
-        };
-        /// The password of all `--users`. Other users of this machine can read it in the list of processes.
-        password: Option<String> { heading: USERS, requires: &["users"] };
-        /// The realm of the passwords. By default the first domain, or else the address.
-        realm: Option<String> { heading: USERS, requires: &["digest"] };
-        /// T1, the estimate of a round-trip time from which all timers follow (RFC 3261 section 17.1.1.1).
-        t1: Duration { heading: "Transactions" };
-        /// Ring until the caller cancels.
-        never: bool { heading: CALLS, excludes: &["refuse"] };
-        /// Hang up this time after the caller's ACK. By default the caller hangs up.
-        talk: Option<Duration> { heading: CALLS, excludes: &["refuse", "never"] };
-        /// Hang up, or stop to ring, when a call has lasted this time.
-        max_call: Duration { heading: CALLS };
-        /// Address to which callers send their media: `192.0.2.1:9`, `[fe80::1%eth0]:9`. Nothing listens there. By default
-        /// port 9 of the first address.
-        media: Option<MediaAddress> { heading: CALLS };
-    }
-}
-
-/// Headings of the help text.
-const USERS: &str = "Users";
-const CALLS: &str = "Calls";
-
-impl Default for ServeOptions {
-    fn default() -> Self {
-        Self {
-            domain: Vec::new(),
-            users: None,
-            users_file: None,
-            max_users: 1_000_000,
-            password_env: None,
-            password: None,
-            realm: None,
-            t1: Timing::default().t1,
-            never: false,
-            talk: None,
-            max_call: Duration::from_secs(3600),
-            media: None,
-        }
-    }
-}
-
-impl TableOfRole for ServeOptions {
-    fn of(_: ServerRole) -> Self {
-        Self::default()
-    }
-
-    fn has(role: ServerRole, key: &str) -> bool {
-        match key {
-            "domain" | "users" | "users_file" | "max_users" => role != ServerRole::Uas,
-            "password_env" | "password" | "realm" => role.has("digest"),
-            "t1" => role.has("max_transactions"),
-            _ => role == ServerRole::Uas,
-        }
-    }
-}
-
-/// An address with a port, to which media are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MediaAddress(pub SocketAddr);
-
-impl SettingValue for MediaAddress {
-    const VALUE_NAME: &'static str = "ADDRESS:PORT";
-
-    fn read(word: &str) -> Result<Self, String> {
-        HostAddress::with_port(word, None).map(Self).map_err(|why| match why {
-            HostAddressError::Form => {
-                "expected an address with a port: 192.0.2.1:9, [2001:db8::1]:9 or [fe80::1%eth0]:9".to_owned()
-            }
-            why => why.to_string(),
-        })
-    }
-
-    fn word(&self) -> String {
-        HostAddress::text_with_port(self.0)
-    }
 }
 
 /// `netrig sip serve dns`.
@@ -283,8 +187,11 @@ pub struct Dns {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use clap::Parser;
 
+    use super::super::options::MediaAddress;
     use super::*;
 
     #[derive(Debug, Parser)]

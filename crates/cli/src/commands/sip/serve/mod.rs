@@ -2,6 +2,7 @@
 
 mod arguments;
 mod dns;
+mod options;
 mod roles;
 
 use std::net::Ipv4Addr;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netrig_core::Seeds;
+use netrig_core::setting::TablePart;
 use netrig_host::tls::{self, Identity, Trust};
 use netrig_sip::Host;
 use netrig_sip::digest::Algorithm;
@@ -33,8 +35,8 @@ use crate::interruption::until_interrupted;
 use netrig_sip_tester::metrics::of_server;
 
 pub use arguments::Serve;
-use arguments::{Ending, Place, Role, ServeOptions, Served, Server};
-use roles::NamedRole;
+use arguments::{Ending, Place, Role, Served, Server};
+use options::ServeOptions;
 
 /// The most numbered users.
 const MOST_USERS: u32 = 1_000_000;
@@ -59,7 +61,10 @@ impl<'a> TypedServer<'a> {
         }
     }
 
-    fn of<R: NamedRole>(typed: &'a Served<R>) -> Self {
+    fn of<P>(typed: &'a Served<P>) -> Self
+    where
+        P: TablePart<ServerSettings> + TablePart<ServeOptions> + Clone + Send + Sync,
+    {
         let Served { server, options, place, ending } = typed;
         // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
         let listen = ListeningPoint::or_usual(&place.listen, 5060);
