@@ -10,8 +10,8 @@ use netrig_store::{
     ExperimentId, Provenance, ProvenanceId, RecordOutcome, RunEnd, RunEntry, Store, StoredRun,
 };
 
-use crate::agenda::{Agenda, EarlierRuns, PendingRun, SubstratePlan};
 use crate::execution::ExecutedRun;
+use crate::pending_runs::{EarlierRuns, PendingRun, PendingRuns, SubstratePlan};
 use crate::progress::time_left;
 use crate::workers::{WorkerContext, Workers};
 use crate::{ProgressListener, RunEvent, RunTally, RunnerError};
@@ -74,7 +74,7 @@ pub fn carry_out(
         sweep.file()?;
         ended.interrupted |= sweep.cancelled > 0;
         ended.ran += sweep.tally.ran;
-        ended.add(sweep.agenda);
+        ended.add(sweep.pending_runs);
     }
     Ok(ended)
 }
@@ -94,7 +94,7 @@ pub fn found(
     let mut ended = PlanOutcome::default();
     for substrate in substrates {
         let scope = wanted.on(*substrate, build);
-        ended.add(Agenda::new(&scope, EarlierRuns::Stands, store)?);
+        ended.add(PendingRuns::new(&scope, EarlierRuns::Stands, store)?);
     }
     Ok(ended)
 }
@@ -118,10 +118,10 @@ pub fn first_that_count(
 
 impl PlanOutcome {
     /// Adds the results on one substrate.
-    fn add(&mut self, agenda: Agenda<'_>) {
-        self.interrupted |= agenda.waiting() > 0;
-        self.found += agenda.found;
-        self.points.extend(agenda.results());
+    fn add(&mut self, pending_runs: PendingRuns<'_>) {
+        self.interrupted |= pending_runs.waiting() > 0;
+        self.found += pending_runs.found;
+        self.points.extend(pending_runs.results());
     }
 }
 
@@ -176,7 +176,7 @@ struct Sweep<'a> {
     request: &'a PlanRequest<'a>,
     scope: &'a SubstratePlan<'a>,
     place: StoreIds,
-    agenda: Agenda<'a>,
+    pending_runs: PendingRuns<'a>,
     store: &'a mut Store,
     progress: &'a mut dyn ProgressListener,
     tally: RunTally,
@@ -198,12 +198,12 @@ impl<'a> Sweep<'a> {
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = request.jobs.unwrap_or_else(processors).min(scope.substrate.parallelism()).get();
         let start = Instant::now();
-        let agenda = Agenda::new(scope, EarlierRuns::TriedAgain, store)?;
+        let pending_runs = PendingRuns::new(scope, EarlierRuns::TriedAgain, store)?;
         Ok(Self {
             request,
             scope,
             place,
-            agenda,
+            pending_runs,
             store,
             progress,
             tally: RunTally::default(),
@@ -216,7 +216,7 @@ impl<'a> Sweep<'a> {
 
     fn run(&mut self) -> Result<(), RunnerError> {
         self.report(&RunEvent::Began { substrate: self.scope.substrate.name() }, 0);
-        if self.agenda.waiting() == 0 {
+        if self.pending_runs.waiting() == 0 {
             return Ok(());
         }
         let halt = AtomicBool::new(false);
@@ -242,7 +242,7 @@ impl<'a> Sweep<'a> {
                 halt.store(true, Ordering::Relaxed);
             }
             while !cancelled && workers.has_idle() {
-                let Some(pending) = self.agenda.next(self.store)? else { break };
+                let Some(pending) = self.pending_runs.next(self.store)? else { break };
                 let run = pending.run.clone();
                 workers.give(pending);
                 self.report(
@@ -261,7 +261,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Records a run that ended, and updates the agenda.
+    /// Records a run that ended, and updates the pending runs.
     fn record(
         &mut self,
         pending: PendingRun,
@@ -289,7 +289,7 @@ impl<'a> Sweep<'a> {
             RecordOutcome::Stored => None,
             // Another process recorded the run first. The stored result is the valid one.
             RecordOutcome::AlreadyThere => {
-                self.agenda.step_aside();
+                self.pending_runs.step_aside();
                 self.store.run(&entry.identity)?
             }
         };
@@ -297,7 +297,7 @@ impl<'a> Sweep<'a> {
             Some(stored) => (&stored.end, &stored.responses),
             None => (&entry.end, &entry.responses),
         };
-        self.agenda.ended(&entry.identity, end, responses, self.store)?;
+        self.pending_runs.ended(&entry.identity, end, responses, self.store)?;
         self.tally.ran += 1;
         self.tally.failed += u64::from(matches!(end, RunEnd::Failed(_)));
         self.busy += took;
@@ -309,13 +309,13 @@ impl<'a> Sweep<'a> {
     /// Files the runs that the store had under this experiment. This comes after the new runs: if the process is killed
     /// before, the next start finds them again.
     fn file(&mut self) -> Result<(), RunnerError> {
-        Ok(self.agenda.file(self.place.experiment, self.store)?)
+        Ok(self.pending_runs.file(self.place.experiment, self.store)?)
     }
 
     fn report(&mut self, event: &RunEvent<'_>, running: usize) {
-        self.tally.found = self.agenda.found;
+        self.tally.found = self.pending_runs.found;
         self.tally.running = running as u64;
-        self.tally.waiting = self.agenda.waiting();
+        self.tally.waiting = self.pending_runs.waiting();
         self.tally.elapsed = self.start.elapsed();
         self.tally.left = time_left(&self.tally, self.busy, self.jobs);
         self.progress.event(event, &self.tally);

@@ -14,11 +14,11 @@
     reason = "the runner reads the wall clock and describes the machine: provenance and duration of runs"
 )]
 
-mod agenda;
 mod carry_out;
 mod error;
 mod execution;
 mod machine;
+mod pending_runs;
 mod progress;
 mod recorded;
 mod workers;

@@ -6,7 +6,7 @@ use netrig_experiment::{Design, Factor, Point, PointRuns, RunRecord, StoppingRul
 use netrig_store::{ExperimentId, Replication, Store};
 
 use crate::RunnerError;
-use crate::agenda::record;
+use crate::pending_runs::record;
 
 /// The results of one version of an experiment's file in a store.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 use netrig_experiment::{Experiment, Substrate};
 
 use crate::RunnerError;
-use crate::agenda::PendingRun;
 use crate::execution::{ExecutedRun, execute};
+use crate::pending_runs::PendingRun;
 
 /// How long [`Workers::take`] waits.
 const TICK: Duration = Duration::from_millis(100);

@@ -213,6 +213,9 @@ pub trait SettingsTable {
 
     /// The words of the setting `key`. Empty if it has no value, or no row.
     fn words(&self, key: &str) -> Vec<String>;
+
+    /// The keys whose values differ from those of `other`, in order.
+    fn differences(&self, other: &Self) -> Vec<&'static str>;
 }
 
 /// Which settings of a table apply somewhere, and their defaults there.
@@ -249,6 +252,10 @@ impl<T: SettingsTable, P: TablePart<T>> SettingsTable for PartOf<T, P> {
 
     fn words(&self, key: &str) -> Vec<String> {
         if P::has(key) { self.table.words(key) } else { Vec::new() }
+    }
+
+    fn differences(&self, other: &Self) -> Vec<&'static str> {
+        self.table.differences(&other.table).into_iter().filter(|key| P::has(key)).collect()
     }
 }
 
@@ -533,6 +540,14 @@ macro_rules! settings {
                 })+
                 Vec::new()
             }
+
+            fn differences(&self, other: &Self) -> Vec<&'static str> {
+                let mut keys = Vec::new();
+                $(if self.$name != other.$name {
+                    keys.push(stringify!($name));
+                })+
+                keys
+            }
         }
     };
 }
@@ -700,6 +715,8 @@ mod tests {
         }
         all.set("paint", &["blue"]).unwrap();
         assert_eq!(all.words("paint"), ["deep-blue"], "its other name");
+        let painted = Wall { paint: all.paint, room: 3, ..Wall::default() };
+        assert_eq!(painted.differences(&Wall::default()), ["paint", "room"]);
         assert!(Wall::default().words("paint").is_empty() && Wall::default().words("shares").is_empty());
     }
 

@@ -19,7 +19,7 @@ use crate::parcel::Carriage;
 use crate::transport_endpoint::TransportEndpoint;
 
 /// The parts of the simulation that an end may use.
-pub(crate) struct World<'a> {
+pub(crate) struct EndContext<'a> {
     pub network: &'a mut Network,
     pub record: &'a mut FlowRecord,
     pub timers: &'a mut Vec<TimerOwner>,
@@ -100,9 +100,9 @@ impl FlowEnd {
     }
 
     /// Passes an event to the application, and carries out its actions.
-    pub fn notify(&mut self, now: Instant, event: AppEvent, world: &mut World) {
+    pub fn notify(&mut self, now: Instant, event: AppEvent, context: &mut EndContext) {
         if self.plan.offers {
-            self.catch_up(now, world);
+            self.catch_up(now, context);
         }
         let actions = &mut self.actions;
         let deadline = react(&mut *self.plan.application, now, event, |action| actions.push(action));
@@ -110,34 +110,34 @@ impl FlowEnd {
             self.only_offers = self.plan.application.only_offers();
         }
         if self.only_offers {
-            self.carry_out(now, world);
-            self.await_deadline(now, world);
+            self.carry_out(now, context);
+            self.await_deadline(now, context);
         } else {
-            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
-            self.carry_out(now, world);
+            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut context.network.agenda);
+            self.carry_out(now, context);
         }
     }
 
     /// Handles the deadlines of the application that were deferred.
     #[inline]
-    pub fn catch_up(&mut self, now: Instant, world: &mut World) {
+    pub fn catch_up(&mut self, now: Instant, context: &mut EndContext) {
         if std::mem::take(&mut self.is_behind) {
-            self.offer(now, world);
+            self.offer(now, context);
         }
     }
 
     /// Handles deferred deadlines at the end of a sampling interval, so that the offered data is counted in it.
-    pub fn offer_until(&mut self, now: Instant, world: &mut World) {
+    pub fn offer_until(&mut self, now: Instant, context: &mut EndContext) {
         if self.is_behind && self.plan.counts_offers {
-            self.offer(now, world);
+            self.offer(now, context);
         }
     }
 
     /// Handles deferred deadlines before another event at this end, unless they can still wait.
     #[inline(never)]
-    fn prepare_for_event(&mut self, now: Instant, world: &mut World) {
+    fn prepare_for_event(&mut self, now: Instant, context: &mut EndContext) {
         if self.is_behind && (self.plan.counts_offers || !self.have_plenty()) {
-            self.catch_up(now, world);
+            self.catch_up(now, context);
         }
     }
 
@@ -148,25 +148,25 @@ impl FlowEnd {
     /// After an event of a connection: sends while it has plenty of data, and then handles the deferred deadlines if a connection
     /// has not.
     #[inline(never)]
-    fn feed(&mut self, now: Instant, conn: u32, world: &mut World) {
+    fn feed(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         if !self.is_behind {
             return;
         }
         let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) else { return };
-        transmit(now, conn, endpoint, &self.plan.paths, world, TransportEndpoint::has_plenty);
+        transmit(now, conn, endpoint, &self.plan.paths, context, TransportEndpoint::has_plenty);
         if !self.have_plenty() {
-            self.catch_up(now, world);
+            self.catch_up(now, context);
         }
     }
 
     #[cold]
-    fn offer(&mut self, now: Instant, world: &mut World) {
+    fn offer(&mut self, now: Instant, context: &mut EndContext) {
         let Self { plan, conns, actions, .. } = self;
         let (side, flow, sends_data) = (plan.side, plan.flow, plan.sends_data);
         plan.application.offer(now, &mut |at, action| match action {
             AppAction::Send { conn, stream, data } => {
                 if sends_data {
-                    world.record.meter.offered(data.size());
+                    context.record.meter.offered(data.size());
                 }
                 if let Some(Some(FlowConnection { endpoint, .. })) =
                     conns.get_mut(number_at(side, conn) as usize)
@@ -174,7 +174,7 @@ impl FlowEnd {
                     endpoint.send_late(at, stream, data);
                 }
             }
-            AppAction::Record(sample) => world.sink.sample(Subject::Flow(flow), sample),
+            AppAction::Record(sample) => context.sink.sample(Subject::Flow(flow), sample),
             // An application that only offers has no other actions.
             other => actions.push(other),
         });
@@ -183,7 +183,7 @@ impl FlowEnd {
     /// Enters the deadline of an application that only offers data. If the deadline would have no effect before the next event at
     /// this end, defers it.
     #[inline(never)]
-    fn await_deadline(&mut self, now: Instant, world: &mut World) {
+    fn await_deadline(&mut self, now: Instant, context: &mut EndContext) {
         if !self.only_offers {
             return;
         }
@@ -195,9 +195,9 @@ impl FlowEnd {
         if is_behind {
             self.is_behind = true;
         } else {
-            self.catch_up(now, world);
+            self.catch_up(now, context);
             let deadline = self.plan.application.poll_timeout();
-            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut world.network.agenda);
+            self.appointment.keep(deadline, Actor::Application(self.plan.id), &mut context.network.agenda);
         }
     }
 
@@ -208,26 +208,26 @@ impl FlowEnd {
     }
 
     /// Handles an entry of the agenda for the application.
-    pub fn application_timeout(&mut self, now: Instant, world: &mut World) {
+    pub fn application_timeout(&mut self, now: Instant, context: &mut EndContext) {
         if !self.appointment.met(now) || self.is_behind {
             return;
         }
         match self.plan.application.poll_timeout() {
-            Some(at) if at <= now => self.notify(now, AppEvent::Timeout, world),
+            Some(at) if at <= now => self.notify(now, AppEvent::Timeout, context),
             later => {
-                self.appointment.keep(later, Actor::Application(self.plan.id), &mut world.network.agenda)
+                self.appointment.keep(later, Actor::Application(self.plan.id), &mut context.network.agenda)
             }
         }
     }
 
     /// Handles an entry of the agenda for a connection.
-    pub fn connection_timeout(&mut self, now: Instant, conn: u32, world: &mut World) {
-        self.prepare_for_event(now, world);
-        self.time_out(now, conn, world);
-        self.await_deadline(now, world);
+    pub fn connection_timeout(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
+        self.prepare_for_event(now, context);
+        self.time_out(now, conn, context);
+        self.await_deadline(now, context);
     }
 
-    fn time_out(&mut self, now: Instant, conn: u32, world: &mut World) {
+    fn time_out(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         let Some(Some(FlowConnection { endpoint, appointment, timer, .. })) =
             self.conns.get_mut(conn as usize)
         else {
@@ -239,76 +239,78 @@ impl FlowEnd {
         match endpoint.poll_timeout() {
             Some(at) if at <= now => {
                 endpoint.handle_timeout(now);
-                self.feed(now, conn, world);
-                self.settle(now, conn, world);
+                self.feed(now, conn, context);
+                self.settle(now, conn, context);
             }
-            later => appointment.keep(later, Actor::Timer(*timer), &mut world.network.agenda),
+            later => appointment.keep(later, Actor::Timer(*timer), &mut context.network.agenda),
         }
     }
 
     /// An application with a limited reading rate reads the bytes of this step.
-    pub fn read(&mut self, now: Instant, conn: u32, world: &mut World) {
-        self.prepare_for_event(now, world);
+    pub fn read(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
+        self.prepare_for_event(now, context);
         if let Some(Some(FlowConnection { endpoint, timer, reader: Some(reader), .. })) =
             self.conns.get_mut(conn as usize)
         {
             let bytes = reader.take(now);
-            world.network.agenda.enter(reader.next(), Actor::Reader(*timer));
+            context.network.agenda.enter(reader.next(), Actor::Reader(*timer));
             if endpoint.read(bytes) > 0 {
-                self.settle(now, conn, world);
+                self.settle(now, conn, context);
             }
         }
-        self.await_deadline(now, world);
+        self.await_deadline(now, context);
     }
 
     /// A packet arrived. Duplicates of datagrams are dropped here.
     #[inline(always)]
-    pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, world: &mut World) {
+    pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, context: &mut EndContext) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
-            world.record.meter.packet_arrived(carriage.packet.header.ip_len.into());
+            context.record.meter.packet_arrived(carriage.packet.header.ip_len.into());
         }
         // Only datagrams have no connection.
-        let Some(conn) = carriage.conn else { return self.take_datagram(now, carriage.packet.take(), world) };
+        let Some(conn) = carriage.conn else {
+            return self.take_datagram(now, carriage.packet.take(), context);
+        };
         if self.only_offers {
-            self.prepare_for_event(now, world);
+            self.prepare_for_event(now, context);
         }
-        self.segment(now, conn, &mut carriage.packet, world);
+        self.segment(now, conn, &mut carriage.packet, context);
         if self.only_offers {
-            self.await_deadline(now, world);
+            self.await_deadline(now, context);
         }
     }
 
     #[inline(never)]
-    fn take_datagram(&mut self, now: Instant, packet: Packet, world: &mut World) {
+    fn take_datagram(&mut self, now: Instant, packet: Packet, context: &mut EndContext) {
         let Packet { header, payload: Payload::Udp(Datagram { number, sent, answers, data }) } = packet
         else {
             return;
         };
         let first = if self.plan.sends_data {
-            world.record.answer_arrived(now, number)
+            context.record.answer_arrived(now, number)
         } else {
-            world.record.datagram_arrived(now, number, data.size())
+            context.record.datagram_arrived(now, number, data.size())
         };
         if !first {
             return;
         }
         if !self.plan.sends_data {
-            world.record.meter.data_arrived(now, world.sink);
+            context.record.meter.data_arrived(now, context.sink);
         }
         let from = SocketAddr::new(header.flow.src, header.flow.src_port);
         let event = match answers {
             Some(datagram) => AppEvent::Answered { datagram, data },
             None => AppEvent::Datagram { from, number, sent, data },
         };
-        self.notify(now, event, world);
+        self.notify(now, event, context);
     }
 
     #[inline(always)]
-    fn segment(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) {
+    fn segment(&mut self, now: Instant, conn: u32, packet: &mut Packet, context: &mut EndContext) {
         let slot = if let Some(slot @ Some(_)) = self.conns.get_mut(conn as usize) {
             slot
         } else {
-            if !self.accept(now, conn, packet, world) {
+            if !self.accept(now, conn, packet, context) {
                 return;
             }
             let Some(slot) = self.conns.get_mut(conn as usize) else { return };
@@ -318,36 +320,36 @@ impl FlowEnd {
         let arrived = (!self.plan.sends_data).then(|| connection.endpoint.arrived());
         connection.endpoint.take_packet(now, packet);
         if arrived.is_some_and(|arrived| connection.endpoint.arrived() != arrived) {
-            world.record.meter.data_arrived(now, world.sink);
+            context.record.meter.data_arrived(now, context.sink);
         }
         if self.is_behind {
-            self.feed(now, conn, world);
-            return self.settle(now, conn, world);
+            self.feed(now, conn, context);
+            return self.settle(now, conn, context);
         }
-        if let Some(event) = connection.drain(now, conn, &self.plan, world) {
-            self.deliver_events(now, conn, event, world);
-            self.conclude(now, conn, world);
+        if let Some(event) = connection.drain(now, conn, &self.plan, context) {
+            self.deliver_events(now, conn, event, context);
+            self.conclude(now, conn, context);
         } else {
-            Self::follow_up(now, slot, &self.plan, &mut self.gone, world);
+            Self::follow_up(now, slot, &self.plan, &mut self.gone, context);
         }
     }
 
     /// Drains a connection after a mutation: packets, then events. If the application answers an event, that is a new mutation,
     /// which is drained in turn.
     #[inline(never)]
-    pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
+    pub(crate) fn settle(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         let Some(Some(connection)) = self.conns.get_mut(conn as usize) else { return };
-        if let Some(event) = connection.drain(now, conn, &self.plan, world) {
-            self.deliver_events(now, conn, event, world);
+        if let Some(event) = connection.drain(now, conn, &self.plan, context) {
+            self.deliver_events(now, conn, event, context);
         }
-        self.conclude(now, conn, world);
+        self.conclude(now, conn, context);
     }
 
     /// The last step of settling a connection.
     #[inline(never)]
-    fn conclude(&mut self, now: Instant, conn: u32, world: &mut World) {
+    fn conclude(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         if let Some(slot) = self.conns.get_mut(conn as usize) {
-            Self::follow_up(now, slot, &self.plan, &mut self.gone, world);
+            Self::follow_up(now, slot, &self.plan, &mut self.gone, context);
         }
     }
 
@@ -358,25 +360,25 @@ impl FlowEnd {
         slot: &mut Option<FlowConnection>,
         plan: &Blueprint,
         gone: &mut Counters,
-        world: &mut World,
+        context: &mut EndContext,
     ) {
         let Some(FlowConnection { endpoint, closed, appointment, timer, .. }) = slot else { return };
         while let Some(incident) = endpoint.poll_incident() {
-            plan.report(now, &incident, endpoint, world);
+            plan.report(now, &incident, endpoint, context);
         }
         if plan.traces {
-            trace(now, plan.flow, plan.paths.len(), endpoint, world.sink);
+            trace(now, plan.flow, plan.paths.len(), endpoint, context.sink);
         }
         if *closed && endpoint.may_be_forgotten() {
             *gone += endpoint.counters();
             *slot = None;
         } else {
-            appointment.keep(endpoint.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
+            appointment.keep(endpoint.poll_timeout(), Actor::Timer(*timer), &mut context.network.agenda);
         }
     }
 
     /// Passes this event of a connection and all later ones to the application.
-    fn deliver_events(&mut self, now: Instant, conn: u32, event: ConnectionEvent, world: &mut World) {
+    fn deliver_events(&mut self, now: Instant, conn: u32, event: ConnectionEvent, context: &mut EndContext) {
         let mut next = Some(event);
         while let Some(Some(FlowConnection { id, endpoint, closed, .. })) = self.conns.get_mut(conn as usize)
             && let Some(event) = next.take().or_else(|| endpoint.poll_event())
@@ -391,33 +393,33 @@ impl FlowEnd {
             if let ConnectionEvent::Received { data, .. } = &event
                 && !self.plan.sends_data
             {
-                world.record.meter.received(data.size());
+                context.record.meter.received(data.size());
             }
-            self.notify(now, AppEvent::Connection { conn: id, event }, world);
+            self.notify(now, AppEvent::Connection { conn: id, event }, context);
         }
     }
 
     /// Carries out all actions of the application before it receives the resulting events.
-    fn carry_out(&mut self, now: Instant, world: &mut World) {
+    fn carry_out(&mut self, now: Instant, context: &mut EndContext) {
         if self.actions.is_empty() {
             return;
         }
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
-                AppAction::Open { conn, .. } => self.open(now, conn, world),
+                AppAction::Open { conn, .. } => self.open(now, conn, context),
                 AppAction::Send { conn, stream, data } => {
                     if self.plan.sends_data {
-                        world.record.meter.offered(data.size());
+                        context.record.meter.offered(data.size());
                     }
-                    self.mutate(now, conn, |endpoint| endpoint.send(now, stream, data), world);
+                    self.mutate(now, conn, |endpoint| endpoint.send(now, stream, data), context);
                 }
-                AppAction::Close { conn } => self.mutate(now, conn, |endpoint| endpoint.close(now), world),
-                AppAction::Datagram { data, .. } => self.datagram(now, data, None, world),
-                AppAction::Answer { datagram, data, .. } => self.datagram(now, data, Some(datagram), world),
-                AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
+                AppAction::Close { conn } => self.mutate(now, conn, |endpoint| endpoint.close(now), context),
+                AppAction::Datagram { data, .. } => self.datagram(now, data, None, context),
+                AppAction::Answer { datagram, data, .. } => self.datagram(now, data, Some(datagram), context),
+                AppAction::Record(sample) => context.sink.sample(Subject::Flow(self.plan.flow), sample),
                 AppAction::GiveUp { why } => {
-                    world.given_up.get_or_insert(why);
+                    context.given_up.get_or_insert(why);
                 }
             }
         }
@@ -427,7 +429,7 @@ impl FlowEnd {
         }
         let mut touched = std::mem::take(&mut self.touched);
         for conn in touched.drain(..) {
-            self.settle(now, conn, world);
+            self.settle(now, conn, context);
         }
         if self.touched.is_empty() {
             self.touched = touched;
@@ -435,9 +437,9 @@ impl FlowEnd {
     }
 
     /// Sends the packets that follow from an action. The connection is settled when all actions have been carried out.
-    pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, world: &mut World) {
+    pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
-            transmit(now, conn, endpoint, &self.plan.paths, world, |_| true);
+            transmit(now, conn, endpoint, &self.plan.paths, context, |_| true);
         }
         if self.touched.last() != Some(&conn) {
             self.touched.push(conn);
@@ -450,12 +452,12 @@ impl FlowEnd {
         now: Instant,
         id: ConnId,
         change: impl FnOnce(&mut TransportEndpoint),
-        world: &mut World,
+        context: &mut EndContext,
     ) {
         let conn = self.number_of(id);
         if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
             change(endpoint);
-            self.acted_upon(now, conn, world);
+            self.acted_upon(now, conn, context);
         }
     }
 
@@ -463,16 +465,16 @@ impl FlowEnd {
         number_at(self.plan.side, id)
     }
 
-    fn datagram(&mut self, now: Instant, data: Data, answers: Option<DatagramId>, world: &mut World) {
+    fn datagram(&mut self, now: Instant, data: Data, answers: Option<DatagramId>, context: &mut EndContext) {
         let headers = !matches!(self.plan.carrier, Carrier::Udp { headers: false });
         let flow = self.five_tuple(0, protocol::UDP, self.plan.ports);
         let overhead = if headers { flow.ip_header_len() + 8 } else { 0 };
         // No datagram of an experiment is longer than 4 GB.
         let ip_len = data.size() as u32 + overhead;
         if self.plan.sends_data {
-            world.record.datagram_sent(now, data.size());
+            context.record.datagram_sent(now, data.size());
         } else {
-            world.record.answer_sent(now);
+            context.record.answer_sent(now);
         }
         self.gone.packets_sent += 1;
         self.gone.data_packets_sent += 1;
@@ -480,10 +482,10 @@ impl FlowEnd {
         self.datagrams += 1;
         let header = Header { flow, ip_len, dscp: self.plan.dscp, ecn: Ecn::NotEct };
         let payload = Payload::Udp(Datagram { number, sent: now, answers, data });
-        let mut carriage = world.network.vacant();
+        let mut carriage = context.network.vacant();
         carriage.packet = Packet { header, payload };
         (carriage.conn, carriage.stop) = (None, self.plan.paths[0].way);
-        world.network.send(now, carriage, world.sink);
+        context.network.send(now, carriage, context.sink);
     }
 
     pub(crate) fn five_tuple(&self, path: usize, protocol: u8, [src_port, dst_port]: [u16; 2]) -> FiveTuple {
@@ -512,25 +514,31 @@ impl FlowEnd {
     }
 
     /// The interface of this node to `link` goes down or up.
-    pub fn interface(&mut self, now: Instant, link: usize, up: bool, world: &mut World) {
-        self.control(now, link, if up { Control::InterfaceUp } else { Control::InterfaceDown }, world);
+    pub fn interface(&mut self, now: Instant, link: usize, up: bool, context: &mut EndContext) {
+        self.control(now, link, if up { Control::InterfaceUp } else { Control::InterfaceDown }, context);
     }
 
     /// The user sets the path over `link` as the primary.
-    pub fn set_primary(&mut self, now: Instant, link: usize, world: &mut World) {
-        self.control(now, link, Control::SetPrimary, world);
+    pub fn set_primary(&mut self, now: Instant, link: usize, context: &mut EndContext) {
+        self.control(now, link, Control::SetPrimary, context);
     }
 
-    fn control(&mut self, now: Instant, link: usize, control: fn(PathId) -> Control, world: &mut World) {
+    fn control(
+        &mut self,
+        now: Instant,
+        link: usize,
+        control: fn(PathId) -> Control,
+        context: &mut EndContext,
+    ) {
         let Some(path) = self.plan.paths.iter().position(|path| path.link == link) else { return };
-        self.catch_up(now, world);
+        self.catch_up(now, context);
         for conn in 0..self.conns.len() as u32 {
             if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
                 endpoint.control(now, control(PathId(path as u8)));
-                self.settle(now, conn, world);
+                self.settle(now, conn, context);
             }
         }
-        self.await_deadline(now, world);
+        self.await_deadline(now, context);
     }
 }
 
@@ -542,11 +550,11 @@ impl FlowConnection {
         now: Instant,
         conn: u32,
         plan: &Blueprint,
-        world: &mut World,
+        context: &mut EndContext,
     ) -> Option<ConnectionEvent> {
-        transmit(now, conn, &mut self.endpoint, &plan.paths, world, |_| true);
+        transmit(now, conn, &mut self.endpoint, &plan.paths, context, |_| true);
         if !plan.sends_data {
-            world.record.meter.received(self.endpoint.take_ignored());
+            context.record.meter.received(self.endpoint.take_ignored());
         }
         self.endpoint.poll_event()
     }
@@ -554,16 +562,22 @@ impl FlowConnection {
 
 impl Blueprint {
     /// Reports an incident of a connection, if this end sends the data.
-    fn report(&self, now: Instant, incident: &Incident, endpoint: &TransportEndpoint, world: &mut World) {
+    fn report(
+        &self,
+        now: Instant,
+        incident: &Incident,
+        endpoint: &TransportEndpoint,
+        context: &mut EndContext,
+    ) {
         if !self.sends_data {
             return;
         }
         let timer =
             if matches!(endpoint, TransportEndpoint::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
         let words = || incident.words(timer, |path| name_of(&self.paths, path));
-        world.timeline.note(now, Subject::Flow(self.flow), words, world.sink);
+        context.timeline.note(now, Subject::Flow(self.flow), words, context.sink);
         if let Some((subject, quantity, value)) = incident.moment(self.flow) {
-            world.sink.sample(subject, Sample { at: now, quantity, value });
+            context.sink.sample(subject, Sample { at: now, quantity, value });
         }
     }
 }
@@ -583,17 +597,17 @@ fn transmit(
     conn: u32,
     endpoint: &mut TransportEndpoint,
     paths: &[FlowPath],
-    world: &mut World,
+    context: &mut EndContext,
     may_go_on: impl Fn(&TransportEndpoint) -> bool,
 ) {
     while !endpoint.is_silent(now) && may_go_on(endpoint) {
-        let mut carriage = world.network.vacant();
+        let mut carriage = context.network.vacant();
         if !endpoint.transmit_into(now, &mut carriage.packet) {
-            return world.network.recycle(carriage);
+            return context.network.recycle(carriage);
         }
         carriage.conn = Some(conn);
         carriage.stop = way_of(paths, &carriage.packet.header.flow);
-        world.network.send(now, carriage, world.sink);
+        context.network.send(now, carriage, context.sink);
     }
 }
 

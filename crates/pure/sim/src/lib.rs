@@ -5,7 +5,7 @@
 //!
 //! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] is the event queue. [`network`] moves packets over
 //! wires, [`air`] over WiFi channels, [`cables`] over cables without delay, and [`host`] through nodes that need time to receive.
-//! [`tap`] captures the packets that pass a node. [`flow_end`] joins an application to its connections, and [`world`] puts all
+//! [`tap`] captures the packets that pass a node. [`flow_end`] joins an application to its connections, and [`simulation`] puts all
 //! together.
 #![forbid(unsafe_code)]
 
@@ -23,9 +23,9 @@ mod network;
 mod opening;
 mod parcel;
 
+mod simulation;
 mod tap;
 mod transport_endpoint;
-mod world;
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
@@ -178,7 +178,7 @@ impl Substrate for Simulator {
     }
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
-        world::Simulation::new(run, self.most_memory, sink)?.run(sink, cancel)
+        simulation::Simulation::new(run, self.most_memory, sink)?.run(sink, cancel)
     }
 }
 

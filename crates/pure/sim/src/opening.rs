@@ -9,20 +9,20 @@ use netrig_transport::{Packet, Payload, Serial, tcp};
 use crate::actor::Actor;
 use crate::agenda::Appointment;
 use crate::blueprint::{ConnectionAcceptor, pairs, way_of};
-use crate::flow_end::{FlowConnection, FlowEnd, TimerOwner, World};
+use crate::flow_end::{EndContext, FlowConnection, FlowEnd, TimerOwner};
 use crate::transport_endpoint::TransportEndpoint;
 
 impl FlowEnd {
     /// The application opens a connection.
-    pub(crate) fn open(&mut self, now: Instant, id: ConnId, world: &mut World) {
+    pub(crate) fn open(&mut self, now: Instant, id: ConnId, context: &mut EndContext) {
         let ConnId::Opened(n) = id else { return };
         let conn = self.number_of(id);
         // Dynamic ports are used again after 16384 connections. The earliest connections are closed by then.
         let ports = [self.plan.ports[0] + (n % 16_384) as u16, self.plan.ports[1]];
         let Some(mut endpoint) = self.caller(conn, ports) else { return };
         endpoint.open(now);
-        self.add_connection(now, conn, id, endpoint, world);
-        self.acted_upon(now, conn, world);
+        self.add_connection(now, conn, id, endpoint, context);
+        self.acted_upon(now, conn, context);
     }
 
     fn caller(&self, conn: u32, ports: [u16; 2]) -> Option<TransportEndpoint> {
@@ -54,7 +54,13 @@ impl FlowEnd {
     }
 
     /// A packet arrived that belongs to no connection. Returns whether a new connection must receive it.
-    pub(crate) fn accept(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) -> bool {
+    pub(crate) fn accept(
+        &mut self,
+        now: Instant,
+        conn: u32,
+        packet: &mut Packet,
+        context: &mut EndContext,
+    ) -> bool {
         let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == FlowSide::Server);
         if !opened_by_peer {
             return false;
@@ -73,21 +79,21 @@ impl FlowEnd {
                 let isn = Serial(self.stream(&format!("connection/{conn}")).label() as u32);
                 let endpoint =
                     self.with_settings(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
-                self.accepted(now, conn, TransportEndpoint::Tcp(Box::new(endpoint)), world);
+                self.accepted(now, conn, TransportEndpoint::Tcp(Box::new(endpoint)), context);
                 true
             }
             ConnectionAcceptor::Sctp(listener) => {
                 match listener.handle_packet(now, packet.take()) {
                     None => {}
                     Some(ListenerResponse::Reply(reply)) => {
-                        let mut carriage = world.network.vacant();
+                        let mut carriage = context.network.vacant();
                         carriage.stop = way_of(&self.plan.paths, &reply.header.flow);
                         (carriage.packet, carriage.conn) = (reply, Some(conn));
-                        world.network.send(now, carriage, world.sink);
+                        context.network.send(now, carriage, context.sink);
                     }
                     Some(ListenerResponse::Accepted(association)) => {
-                        self.accepted(now, conn, TransportEndpoint::Sctp(association), world);
-                        self.settle(now, conn, world);
+                        self.accepted(now, conn, TransportEndpoint::Sctp(association), context);
+                        self.settle(now, conn, context);
                     }
                 }
                 false
@@ -101,10 +107,10 @@ impl FlowEnd {
         connection.with_dscp(self.plan.dscp).with_announced_mss(self.plan.announced_mss)
     }
 
-    fn accepted(&mut self, now: Instant, conn: u32, endpoint: TransportEndpoint, world: &mut World) {
+    fn accepted(&mut self, now: Instant, conn: u32, endpoint: TransportEndpoint, context: &mut EndContext) {
         let id = ConnId::Accepted(self.accepted);
         self.accepted += 1;
-        self.add_connection(now, conn, id, endpoint, world);
+        self.add_connection(now, conn, id, endpoint, context);
     }
 
     fn add_connection(
@@ -113,17 +119,17 @@ impl FlowEnd {
         conn: u32,
         id: ConnId,
         mut endpoint: TransportEndpoint,
-        world: &mut World,
+        context: &mut EndContext,
     ) {
         if self.plan.application.ignores_data() {
             endpoint.ignore_data();
         }
-        let timer = world.timers.len() as u32;
-        world.timers.push(TimerOwner { end: self.plan.id, conn });
+        let timer = context.timers.len() as u32;
+        context.timers.push(TimerOwner { end: self.plan.id, conn });
         let reader = self.plan.reads.map(|reads| ReadSchedule::new(reads, now));
         if let Some(reader) = &reader {
             endpoint.set_reading(false);
-            world.network.agenda.enter(reader.next(), Actor::Reader(timer));
+            context.network.agenda.enter(reader.next(), Actor::Reader(timer));
         }
         if self.conns.len() <= conn as usize {
             self.conns.resize_with(conn as usize + 1, || None);

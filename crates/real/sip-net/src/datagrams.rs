@@ -168,7 +168,11 @@ impl DatagramSocket {
     ///
     /// # Errors
     /// If the socket cannot be opened with these options.
-    pub(super) fn open_told(address: SocketAddr, room: u32, is_coalesced: bool) -> Result<Self, SocketError> {
+    pub(super) fn open_with_errors(
+        address: SocketAddr,
+        room: u32,
+        is_coalesced: bool,
+    ) -> Result<Self, SocketError> {
         let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
         making.report_errors()?;
         if is_coalesced {

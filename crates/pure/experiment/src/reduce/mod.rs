@@ -1,10 +1,10 @@
 //! From the samples of a run to its responses.
 
+mod accumulator;
 #[cfg(test)]
 pub(crate) mod bench;
 mod layout;
 mod measured;
-mod store;
 mod trace;
 mod view;
 
@@ -16,10 +16,10 @@ use netrig_stats::{fairness, warmup};
 use crate::response::metric::{Metric, Need};
 use crate::{Per, ResponseSpec, RunOutcome, Scenario, WarmUp};
 
+use accumulator::{Accumulator, MeasuringWindow};
 pub use layout::Outage;
 pub(crate) use layout::{Layout, SubjectPlace};
 pub use measured::{Cut, MeasuredValue};
-use store::{MeasuringWindow, Store};
 pub use trace::Trace;
 use view::Held;
 pub use view::View;
@@ -32,8 +32,8 @@ pub use view::View;
 pub struct Reduction {
     layout: Layout,
     tasks: Vec<Task>,
-    stores: Vec<Store>,
-    routes: StoreRoutes,
+    accumulators: Vec<Accumulator>,
+    routes: SampleRoutes,
     warm_up: WarmUp,
     /// Quantities that this run does not count.
     uncounted: Vec<(Subject, &'static Quantity)>,
@@ -47,7 +47,7 @@ struct Task {
     members: Vec<ResponseMember>,
 }
 
-/// One member of a response: its window, and the stores of its samples.
+/// One member of a response: its window, and the accumulators of its samples.
 #[derive(Debug)]
 struct ResponseMember {
     subject: Subject,
@@ -55,29 +55,29 @@ struct ResponseMember {
     kept: Vec<(&'static Quantity, usize)>,
 }
 
-/// The stores that a sample goes to. They are looked up once per sample, so by index and not by name.
+/// The accumulators that a sample goes to. They are looked up once per sample, so by index and not by name.
 #[derive(Debug, Default)]
-struct StoreRoutes {
-    run: Vec<StoreRoute>,
-    nodes: Vec<Vec<StoreRoute>>,
-    counters: Vec<Vec<Vec<StoreRoute>>>,
-    flows: Vec<Vec<StoreRoute>>,
-    paths: Vec<Vec<Vec<StoreRoute>>>,
-    links: Vec<[Vec<StoreRoute>; 2]>,
-    classes: Vec<[Vec<Vec<StoreRoute>>; 2]>,
-    rules: Vec<[Vec<Vec<StoreRoute>>; 2]>,
+struct SampleRoutes {
+    run: Vec<SampleRoute>,
+    nodes: Vec<Vec<SampleRoute>>,
+    counters: Vec<Vec<Vec<SampleRoute>>>,
+    flows: Vec<Vec<SampleRoute>>,
+    paths: Vec<Vec<Vec<SampleRoute>>>,
+    links: Vec<[Vec<SampleRoute>; 2]>,
+    classes: Vec<[Vec<Vec<SampleRoute>>; 2]>,
+    rules: Vec<[Vec<Vec<SampleRoute>>; 2]>,
     /// The distinct quantities of all routes.
     wanted: Vec<&'static Quantity>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct StoreRoute {
+struct SampleRoute {
     quantity: &'static Quantity,
-    store: usize,
+    accumulator: usize,
 }
 
 /// Stores by subject and quantity: two needs of the same kind and window share one.
-type SharedStores =
+type SharedAccumulators =
     BTreeMap<(Subject, &'static str), Vec<(std::mem::Discriminant<Need>, MeasuringWindow, usize)>>;
 
 impl Reduction {
@@ -88,10 +88,16 @@ impl Reduction {
     }
 
     pub(crate) fn over(responses: &[(String, ResponseSpec)], warm_up: WarmUp, layout: Layout) -> Self {
-        let routes = StoreRoutes::for_layout(&layout);
-        let mut reduction =
-            Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up, uncounted: Vec::new() };
-        let mut shared = SharedStores::new();
+        let routes = SampleRoutes::for_layout(&layout);
+        let mut reduction = Self {
+            layout,
+            tasks: Vec::new(),
+            accumulators: Vec::new(),
+            routes,
+            warm_up,
+            uncounted: Vec::new(),
+        };
+        let mut shared = SharedAccumulators::new();
         for (name, spec) in responses {
             let members = match spec.metric() {
                 Some(metric) => reduction.members(spec, metric, &mut shared),
@@ -106,7 +112,7 @@ impl Reduction {
         &mut self,
         spec: &ResponseSpec,
         metric: &'static dyn Metric,
-        shared: &mut SharedStores,
+        shared: &mut SharedAccumulators,
     ) -> Vec<ResponseMember> {
         let mut members = Vec::new();
         let subjects: Vec<Subject> = spec.of.members(&self.layout);
@@ -119,14 +125,14 @@ impl Reduction {
                 let kind = std::mem::discriminant(&need);
                 let alike = shared.entry((subject, need.quantity().name)).or_default();
                 let known = alike.iter().find(|(of, over, _)| (*of, *over) == (kind, window));
-                let store = known.map(|(_, _, store)| *store).unwrap_or_else(|| {
-                    self.stores.push(Store::for_need(need, window));
-                    let store = self.stores.len() - 1;
-                    self.routes.add(subject, need, store);
-                    alike.push((kind, window, store));
-                    store
+                let accumulator = known.map(|(_, _, accumulator)| *accumulator).unwrap_or_else(|| {
+                    self.accumulators.push(Accumulator::for_need(need, window));
+                    let accumulator = self.accumulators.len() - 1;
+                    self.routes.add(subject, need, accumulator);
+                    alike.push((kind, window, accumulator));
+                    accumulator
                 });
-                kept.push((need.quantity(), store));
+                kept.push((need.quantity(), accumulator));
             }
             members.push(ResponseMember { subject, window, kept });
         }
@@ -240,7 +246,10 @@ impl Reduction {
         outcome: &'a RunOutcome,
         end: Instant,
     ) -> View<'a> {
-        let held = member.kept.iter().map(|(quantity, store)| Held::borrowed(quantity, &self.stores[*store]));
+        let held = member
+            .kept
+            .iter()
+            .map(|(quantity, accumulator)| Held::borrowed(quantity, &self.accumulators[*accumulator]));
         let flow = match member.subject {
             Subject::Flow(flow) => self.layout.flows.get(flow as usize),
             _ => None,
@@ -263,7 +272,7 @@ impl Sink for Reduction {
     fn sample(&mut self, subject: Subject, sample: Sample) {
         for route in self.routes.of(subject) {
             if std::ptr::eq(route.quantity, sample.quantity) {
-                self.stores[route.store].take(subject, sample);
+                self.accumulators[route.accumulator].take(subject, sample);
             }
         }
     }
@@ -273,7 +282,7 @@ impl Sink for Reduction {
     }
 
     fn kept_bytes(&self) -> u64 {
-        self.stores.iter().map(|store| store.bytes() as u64).sum()
+        self.accumulators.iter().map(|accumulator| accumulator.bytes() as u64).sum()
     }
 
     fn wants(&self, quantity: &'static Quantity) -> bool {
@@ -281,7 +290,7 @@ impl Sink for Reduction {
     }
 }
 
-impl StoreRoutes {
+impl SampleRoutes {
     fn for_layout(layout: &Layout) -> Self {
         let paths = |flow: &layout::FlowPlace| vec![Vec::new(); usize::from(flow.paths)];
         let parts = |[forward, backward]: &[Vec<String>; 2]| {
@@ -300,8 +309,8 @@ impl StoreRoutes {
         }
     }
 
-    fn add(&mut self, subject: Subject, need: Need, store: usize) {
-        let route = StoreRoute { quantity: need.quantity(), store };
+    fn add(&mut self, subject: Subject, need: Need, accumulator: usize) {
+        let route = SampleRoute { quantity: need.quantity(), accumulator };
         if !self.wanted.iter().any(|wanted| std::ptr::eq(*wanted, route.quantity)) {
             self.wanted.push(route.quantity);
         }
@@ -327,7 +336,7 @@ impl StoreRoutes {
         }
     }
 
-    fn of(&self, subject: Subject) -> &[StoreRoute] {
+    fn of(&self, subject: Subject) -> &[SampleRoute] {
         let found = match subject {
             Subject::Run => Some(&self.run),
             Subject::Node(node) => self.nodes.get(node as usize),

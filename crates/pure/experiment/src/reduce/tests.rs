@@ -87,7 +87,7 @@ fn wants_only_what_is_needed() {
     assert!(Reduction::over(&tail, WarmUp::None, layout).wants(&WAITING_TIME));
 }
 
-/// Two responses over the same samples store them once.
+/// Two responses over the same samples accumulator them once.
 #[test]
 fn quantiles_of_one_quantity_share_a_store() {
     let spec = |statistic: &str| {
@@ -95,7 +95,7 @@ fn quantiles_of_one_quantity_share_a_store() {
         (statistic.to_owned(), toml::from_str(&text).unwrap())
     };
     let reduction = Reduction::over(&[spec("p50"), spec("p99")], WarmUp::None, Bench::new(1).layout);
-    assert_eq!(reduction.stores.len(), 1);
+    assert_eq!(reduction.accumulators.len(), 1);
 }
 
 /// A fixed warm-up of 4 s is a window that starts there; a response's own `after` takes precedence.

@@ -7,21 +7,21 @@ use netrig_core::{Duration, Instant, Quantity};
 use netrig_stats::summary::Summary;
 use netrig_traffic::Settings;
 
+use super::accumulator::{Accumulator, LevelAverage, LevelSum, Mark, MeasuringWindow};
 use super::layout::{FlowPlace, Layout, Outage};
 use super::measured::MeasuredValue;
-use super::store::{LevelAverage, LevelSum, Mark, MeasuringWindow, Store};
 use crate::{RunOutcome, Statistic};
 
 /// The samples of one quantity.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     quantity: &'static Quantity,
-    store: Cow<'a, Store>,
+    accumulator: Cow<'a, Accumulator>,
 }
 
 impl<'a> Held<'a> {
-    pub(super) fn borrowed(quantity: &'static Quantity, store: &'a Store) -> Self {
-        Self { quantity, store: Cow::Borrowed(store) }
+    pub(super) fn borrowed(quantity: &'static Quantity, accumulator: &'a Accumulator) -> Self {
+        Self { quantity, accumulator: Cow::Borrowed(accumulator) }
     }
 }
 
@@ -47,25 +47,25 @@ impl<'a> View<'a> {
         let first = &views[0];
         let join = |held: &Held<'_>| {
             let quantity = held.quantity;
-            let store = match &*held.store {
-                Store::Summary { window, .. } => {
+            let accumulator = match &*held.accumulator {
+                Accumulator::Summary { window, .. } => {
                     let mut summary = Summary::default();
                     views
                         .iter()
                         .filter_map(|view| view.summary(quantity))
                         .for_each(|other| summary.merge(other));
-                    Store::Summary { window: *window, summary }
+                    Accumulator::Summary { window: *window, summary }
                 }
-                Store::Observations { window, .. } => {
+                Accumulator::Observations { window, .. } => {
                     let values = views.iter().filter_map(View::observations).flatten().copied().collect();
-                    Store::Observations { window: *window, values }
+                    Accumulator::Observations { window: *window, values }
                 }
                 _ => {
                     let sum = views.iter().map(|view| view.total(quantity)).sum();
-                    Store::Total { window: first.window, sum }
+                    Accumulator::Total { window: first.window, sum }
                 }
             };
-            Held { quantity, store: Cow::Owned(store) }
+            Held { quantity, accumulator: Cow::Owned(accumulator) }
         };
         View { held: first.held.iter().map(join).collect(), skip: 0, ..first.alike() }
     }
@@ -75,15 +75,15 @@ impl<'a> View<'a> {
         View { held: Vec::new(), window, statistic, within, skip, end, outcome, layout, flow }
     }
 
-    fn store(&self, quantity: &'static Quantity) -> Option<&Store> {
-        self.held.iter().find(|held| std::ptr::eq(held.quantity, quantity)).map(|held| &*held.store)
+    fn accumulator(&self, quantity: &'static Quantity) -> Option<&Accumulator> {
+        self.held.iter().find(|held| std::ptr::eq(held.quantity, quantity)).map(|held| &*held.accumulator)
     }
 
     /// The sum of a count over the measuring window; 0 without samples.
     pub fn total(&self, quantity: &'static Quantity) -> f64 {
-        match self.store(quantity) {
-            Some(Store::Total { sum, .. }) => *sum,
-            Some(Store::Series(samples)) => {
+        match self.accumulator(quantity) {
+            Some(Accumulator::Total { sum, .. }) => *sum,
+            Some(Accumulator::Series(samples)) => {
                 samples.iter().filter(|(at, _)| self.window.holds(*at)).map(|(_, value)| value).sum()
             }
             _ => 0.0,
@@ -104,16 +104,16 @@ impl<'a> View<'a> {
 
     /// The sum of a count that is stored as a series, after `from` up to and including `to`.
     pub fn sum_between(&self, quantity: &'static Quantity, from: Instant, to: Instant) -> f64 {
-        let Some(Store::Series(samples)) = self.store(quantity) else { return 0.0 };
+        let Some(Accumulator::Series(samples)) = self.accumulator(quantity) else { return 0.0 };
         let first = samples.partition_point(|(at, _)| *at <= from);
         samples[first..].iter().take_while(|(at, _)| *at <= to).map(|(_, value)| value).sum()
     }
 
     /// The mean over time of a level in the measuring window; `None` without samples.
     pub fn average(&self, quantity: &'static Quantity) -> Option<LevelAverage> {
-        match self.store(quantity)? {
-            Store::Average { level, .. } => level.level(),
-            Store::Series(samples) => {
+        match self.accumulator(quantity)? {
+            Accumulator::Average { level, .. } => level.level(),
+            Accumulator::Series(samples) => {
                 let mut levels = LevelSum::default();
                 samples.iter().for_each(|(at, value)| levels.take(self.window, *at, *value));
                 levels.level()
@@ -124,11 +124,11 @@ impl<'a> View<'a> {
 
     /// The chosen statistic of the observations in the measuring window.
     pub fn statistic(&self, quantity: &'static Quantity) -> MeasuredValue {
-        let found = match self.store(quantity) {
-            Some(Store::Summary { summary, .. }) if summary.n() == 0 => None,
-            Some(Store::Summary { summary, .. }) => Some(Ok(self.statistic.of_summary(summary))),
-            Some(Store::Observations { values, .. }) if values.len() <= self.skip => None,
-            Some(Store::Observations { values, .. }) => Some(self.statistic.of(&values[self.skip..])),
+        let found = match self.accumulator(quantity) {
+            Some(Accumulator::Summary { summary, .. }) if summary.n() == 0 => None,
+            Some(Accumulator::Summary { summary, .. }) => Some(Ok(self.statistic.of_summary(summary))),
+            Some(Accumulator::Observations { values, .. }) if values.len() <= self.skip => None,
+            Some(Accumulator::Observations { values, .. }) => Some(self.statistic.of(&values[self.skip..])),
             _ => None,
         };
         match found {
@@ -145,8 +145,8 @@ impl<'a> View<'a> {
     }
 
     fn summary(&self, quantity: &'static Quantity) -> Option<&Summary> {
-        match self.store(quantity)? {
-            Store::Summary { summary, .. } => Some(summary),
+        match self.accumulator(quantity)? {
+            Accumulator::Summary { summary, .. } => Some(summary),
             _ => None,
         }
     }
@@ -159,8 +159,8 @@ impl<'a> View<'a> {
 
     /// The stored observations after the skipped ones.
     pub(super) fn observations(&self) -> Option<&[f64]> {
-        self.held.iter().find_map(|held| match &*held.store {
-            Store::Observations { values, .. } => Some(values.get(self.skip..).unwrap_or_default()),
+        self.held.iter().find_map(|held| match &*held.accumulator {
+            Accumulator::Observations { values, .. } => Some(values.get(self.skip..).unwrap_or_default()),
             _ => None,
         })
     }
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
         let every = self.sample_every().as_nanos().max(1);
         let length = self.window.end.since(self.window.start).as_nanos().div_ceil(every);
         let mut sums = vec![0.0; usize::try_from(length).unwrap_or(0)];
-        if let Some(Store::Series(samples)) = self.store(quantity) {
+        if let Some(Accumulator::Series(samples)) = self.accumulator(quantity) {
             for (at, value) in samples.iter().filter(|(at, _)| self.window.holds(*at)) {
                 let index = at.since(self.window.start).as_nanos().saturating_sub(1) / every;
                 if let Some(sum) = usize::try_from(index).ok().and_then(|index| sums.get_mut(index)) {
@@ -184,8 +184,8 @@ impl<'a> View<'a> {
 
     /// All marks of the subject or its paths, in the order of time.
     pub fn marks(&self, quantity: &'static Quantity) -> &[Mark] {
-        match self.store(quantity) {
-            Some(Store::Marks(marks)) => marks,
+        match self.accumulator(quantity) {
+            Some(Accumulator::Marks(marks)) => marks,
             _ => &[],
         }
     }

@@ -183,31 +183,31 @@ const fn is_over_udp(value: &LargeRequests) -> bool {
     matches!(value, LargeRequests::Udp)
 }
 
-pub(super) fn no_time() -> Duration {
+fn no_time() -> Duration {
     Duration::ZERO
 }
 
-pub(super) fn tenth_of_a_second() -> Duration {
+fn tenth_of_a_second() -> Duration {
     Duration::from_millis(100)
 }
 
-pub(super) fn usual_description() -> Size {
+fn usual_description() -> Size {
     Size::from_bytes(300)
 }
 
-pub(super) fn an_hour() -> Duration {
+fn an_hour() -> Duration {
     Duration::from_secs(3600)
 }
 
-pub(super) fn t1() -> Duration {
+fn t1() -> Duration {
     Timing::default().t1
 }
 
-pub(super) fn t4() -> Duration {
+fn t4() -> Duration {
     Timing::default().t4
 }
 
-pub(super) fn one_place() -> u8 {
+fn one_place() -> u8 {
     1
 }
 
@@ -215,7 +215,7 @@ fn sip_port() -> u16 {
     5060
 }
 
-pub(super) fn one() -> u16 {
+fn one() -> u16 {
     1
 }
 

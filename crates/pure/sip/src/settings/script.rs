@@ -1,16 +1,36 @@
 //! Settings of calls that follow a scenario file, and of the rule test of a server.
 
+use netrig_core::setting::SettingsTable as _;
 use netrig_core::{Duration, SpanDistribution};
 
 use super::TESTED_USERS;
 use super::error::{SettingError, wrong};
-use super::load::{
-    Called, Connections, LargeRequests, LoadSettings, an_hour, no_time, one, one_place, t1, t4,
-    tenth_of_a_second, usual_description,
-};
+use super::load::{Connections, LoadSettings};
 use crate::load::Plan;
 
 impl LoadSettings {
+    /// Keys without an effect on calls that follow a scenario file.
+    pub const SAID_BY_SCRIPTS: [&str; 18] = [
+        "callee",
+        "ring",
+        "contacts",
+        "provisionals",
+        "session_expires",
+        "patience",
+        "sdp",
+        "domain",
+        "expires",
+        "t1",
+        "t4",
+        "population",
+        "fail_over",
+        "location",
+        "messages",
+        "follow_redirects",
+        "retries",
+        "large_requests",
+    ];
+
     /// The text of the flow's scenario file, if its calls follow one.
     pub fn script(&self) -> Option<&str> {
         self.scenario_text.as_deref()
@@ -53,7 +73,8 @@ impl LoadSettings {
                 None => Ok(()),
             };
         }
-        if let Some((key, _)) = self.said_by_scripts().into_iter().find(|(_, is_said)| *is_said) {
+        let set = self.differences(&Self::default());
+        if let Some(key) = set.into_iter().find(|key| Self::SAID_BY_SCRIPTS.contains(key)) {
             return wrong(key, "calls that follow a scenario of the file's own have no such setting");
         }
         if !matches!(self.hold.0, SpanDistribution::Constant(_)) {
@@ -79,30 +100,6 @@ impl LoadSettings {
             );
         }
         Ok(())
-    }
-
-    /// Keys without an effect on calls that follow a scenario file, and whether they are set.
-    fn said_by_scripts(&self) -> [(&'static str, bool); 18] {
-        [
-            ("callee", self.callee != Called::Server),
-            ("ring", self.ring != no_time()),
-            ("contacts", self.contacts != one_place()),
-            ("provisionals", self.provisionals != one()),
-            ("session_expires", self.session_expires.is_some()),
-            ("patience", self.patience != tenth_of_a_second()),
-            ("sdp", self.sdp != usual_description()),
-            ("domain", self.domain.is_some()),
-            ("expires", self.expires != an_hour()),
-            ("t1", self.t1 != t1()),
-            ("t4", self.t4 != t4()),
-            ("population", self.population > 0),
-            ("fail_over", !self.fail_over.is_empty()),
-            ("location", self.location.is_some()),
-            ("messages", !self.messages.is_empty()),
-            ("follow_redirects", self.follow_redirects),
-            ("retries", self.retries > 0),
-            ("large_requests", self.large_requests != LargeRequests::Udp),
-        ]
     }
 
     /// Checks that a plan has enough users for the rule test of its server.

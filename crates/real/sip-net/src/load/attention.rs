@@ -33,13 +33,13 @@ pub(super) struct Attention {
     looked: Instant,
     /// Start of the window, and the messages in it.
     window: (Instant, u64),
-    pace: Pace,
+    mode: WakeMode,
     is_punctual: bool,
 }
 
-/// The rate of messages.
+/// What wakes the thread, by the rate of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+enum WakeMode {
     /// Each message wakes the thread.
     Calm,
     /// Deadlines and periodic reads wake it.
@@ -66,7 +66,7 @@ impl Attention {
             more: false,
             looked: Instant::ZERO,
             window: (Instant::ZERO, 0),
-            pace: Pace::Calm,
+            mode: WakeMode::Calm,
             is_punctual,
         })
     }
@@ -82,9 +82,9 @@ impl Attention {
         if self.more {
             return Ok(());
         }
-        if self.pace != Pace::Calm {
+        if self.mode != WakeMode::Calm {
             let (now, rested) = (self.clock.now(), self.looked + self.rest);
-            let next = if self.pace == Pace::Full { rested } else { next };
+            let next = if self.mode == WakeMode::Full { rested } else { next };
             // If a deadline has just passed and the next is after the interval, one wake-up serves both.
             self.more = rested <= next.max(now);
             if !self.more || now < self.looked + Duration::from_nanos(self.rest.as_nanos() / 2) {
@@ -120,10 +120,10 @@ impl Attention {
         *came += found;
         let span = self.looked - *since;
         if span >= WINDOW {
-            self.pace = match self.rest * *came {
-                all if all <= span => Pace::Calm,
-                all if all <= span * MANY || self.is_punctual => Pace::Busy,
-                _ => Pace::Full,
+            self.mode = match self.rest * *came {
+                all if all <= span => WakeMode::Calm,
+                all if all <= span * MANY || self.is_punctual => WakeMode::Busy,
+                _ => WakeMode::Full,
             };
             self.window = (self.looked, 0);
         }
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(watched.turn(Duration::from_millis(1)), 0, "the deadline comes first");
         watched.attention.rest = Duration::ZERO;
         assert_eq!(watched.turn(rest), 1, "the rest is over");
-        assert!(watched.attention.pace == Pace::Calm || watched.turn(Duration::ZERO) == 0);
+        assert!(watched.attention.mode == WakeMode::Calm || watched.turn(Duration::ZERO) == 0);
     }
 
     #[test]
@@ -214,6 +214,6 @@ mod tests {
             watched.peer.send(b"x").unwrap();
             assert_eq!(watched.turn(Duration::from_secs(3600)), 1);
         }
-        assert_eq!(watched.attention.pace, Pace::Calm);
+        assert_eq!(watched.attention.mode, WakeMode::Calm);
     }
 }

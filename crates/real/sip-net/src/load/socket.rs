@@ -60,7 +60,7 @@ impl LoadSocket {
     /// Opens the socket with a receive buffer for this rate of calls, as far as the system grants it.
     pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
         let wanted = room_for(calls_per_s);
-        let socket = DatagramSocket::open_told(local, wanted, calls_per_s > COALESCED_ABOVE)?;
+        let socket = DatagramSocket::open_with_errors(local, wanted, calls_per_s > COALESCED_ABOVE)?;
         Ok(Self { socket, received: ReceiveBatch::new(LONGEST_DATAGRAM), wanted, has_errors: false })
     }
 

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use netrig_core::setting::{Setting, SettingsTable as _};
 use netrig_core::{Duration, Fraction};
+use netrig_sip::settings::LoadSettings;
 use netrig_sip_net::ListeningPoint;
 use netrig_sip_tester::media::MediaCodec;
 
@@ -97,6 +99,32 @@ impl ScriptArguments {
     }
 }
 
+/// Flags without an effect on calls that follow a scenario file.
+fn said_by_scripts() -> impl Iterator<Item = &'static str> {
+    let said = |row: &Setting| LoadSettings::SAID_BY_SCRIPTS.contains(&row.key);
+    let of_load = LoadSettings::rows().into_iter().filter(said).map(|row| row.key);
+    of_load.chain([
+        "scenario",
+        "mix",
+        "stop_on_loss_of_server",
+        "name_source",
+        "names",
+        "users_from",
+        "longest_ringing",
+        "reconnect",
+        "statistic",
+        "success",
+        "cpus",
+        "punctual",
+        "warm_up",
+        "bhca",
+        "environment",
+        "save_environment",
+        "metrics",
+        "metrics_file",
+    ])
+}
+
 /// A scenario file in place of the load's own scenarios.
 #[derive(Debug, Args)]
 pub struct LoadScriptArguments {
@@ -105,12 +133,7 @@ pub struct LoadScriptArguments {
         long,
         value_name = "FILE",
         help_heading = "Scenario",
-        conflicts_with_all = [
-            "scenario", "mix", "fail_over", "stop_on_loss_of_server", "name_source", "names", "users_from", "domain", "expires",
-            "callee", "ring", "contacts", "provisionals", "session_expires", "patience", "longest_ringing", "sdp", "messages", "follow_redirects", "retries", "large_requests", "t4",
-            "reconnect",
-            "statistic", "success", "cpus", "punctual", "warm_up", "bhca", "environment", "save_environment", "metrics", "metrics_file",
-        ]
+        conflicts_with_all = said_by_scripts()
     )]
     pub scenario_file: Option<PathBuf>,
     #[command(flatten)]

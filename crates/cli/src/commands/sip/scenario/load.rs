@@ -10,6 +10,7 @@ use netrig_host::tls::{self, Identity};
 use netrig_sip::header::Transport;
 use netrig_sip::load::Pace;
 use netrig_sip::settings::Connections;
+use netrig_sip::transaction::Timing;
 use netrig_sip_net::{EndAddress, ListeningPoint};
 use netrig_sip_tester::keep::LoadEvidence;
 use netrig_sip_tester::media::{MediaOrder, MediaSource};
@@ -88,7 +89,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
         settings: ScriptSettings {
             remote_host: host_of_target(&host).to_owned(),
             pause: hold,
-            t2: load.t2.unwrap_or_else(|| Duration::from_secs(4).max(load.t1)),
+            t2: load.t2.unwrap_or(Timing::default().t2),
             users: load.users.unwrap_or(0),
             ..usual.settings
         },

@@ -1,6 +1,6 @@
 //! The pending runs on one substrate, their order, and the results so far.
 //!
-//! The agenda has no threads and no clock: its caller reports each run that ended, and asks for the next one.
+//! It has no threads and no clock. Its caller reports each run that ended, and asks for the next one.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -11,7 +11,7 @@ use netrig_experiment::{
 use netrig_store::{Enrolment, ExperimentId, RunEnd, Store, StoreError, StoredResponse, StoredRun};
 
 /// The runs of a plan on one substrate.
-pub(crate) struct Agenda<'a> {
+pub(crate) struct PendingRuns<'a> {
     scope: &'a SubstratePlan<'a>,
     past: EarlierRuns,
     points: Vec<PointState>,
@@ -72,14 +72,14 @@ pub(crate) struct PendingRun {
     pub(crate) run: Run,
 }
 
-impl<'a> Agenda<'a> {
-    /// An agenda of all runs of the plan that the store does not have.
+impl<'a> PendingRuns<'a> {
+    /// All runs of the plan that the store does not have.
     pub(crate) fn new(
         scope: &'a SubstratePlan<'a>,
         past: EarlierRuns,
         store: &Store,
     ) -> Result<Self, StoreError> {
-        let mut agenda = Self {
+        let mut pending_runs = Self {
             scope,
             past,
             points: Vec::new(),
@@ -90,15 +90,15 @@ impl<'a> Agenda<'a> {
             cursor: 0,
         };
         for place in 0..scope.plan.len() {
-            agenda.points.push(PointState {
+            pending_runs.points.push(PointState {
                 point: scope.plan.point(place),
                 asked: 0,
                 records: Vec::new(),
                 end: scope.refusal(place).map(|(status, why)| PointEnd::Refused(status, why)),
             });
-            agenda.advance(place, store)?;
+            pending_runs.advance(place, store)?;
         }
-        Ok(agenda)
+        Ok(pending_runs)
     }
 
     /// The number of waiting runs.

@@ -44,7 +44,7 @@ pub struct LevelAverage {
 
 /// The stored form of one quantity.
 #[derive(Clone, Debug)]
-pub(super) enum Store {
+pub(super) enum Accumulator {
     Total { window: MeasuringWindow, sum: f64 },
     Series(Vec<(Instant, f64)>),
     Average { window: MeasuringWindow, level: LevelSum },
@@ -82,7 +82,7 @@ impl LevelSum {
     }
 }
 
-impl Store {
+impl Accumulator {
     pub(super) fn for_need(need: Need, window: MeasuringWindow) -> Self {
         match need {
             Need::Total(_) => Self::Total { window, sum: 0.0 },

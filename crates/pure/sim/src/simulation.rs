@@ -10,7 +10,7 @@ use netrig_transport::ReportingEnds;
 
 use crate::actor::{Actor, EndId, PacketHolder};
 use crate::blueprint::{Blueprint, FlowPath, acceptor, carrier_at};
-use crate::flow_end::{FlowEnd, TimerOwner, World};
+use crate::flow_end::{EndContext, FlowEnd, TimerOwner};
 use crate::flow_record::FlowRecord;
 use crate::network::Network;
 
@@ -131,31 +131,31 @@ impl<'a> Simulation<'a> {
             Actor::Network(holder) => self.serve(now, holder, sink),
             Actor::FifoLine(line) => {
                 while let Some((end, mut carriage)) = self.network.arrived_from_fifo(now, line, sink) {
-                    self.at_end(end, sink, |end, world| end.packet(now, &mut carriage, world));
+                    self.at_end(end, sink, |end, context| end.packet(now, &mut carriage, context));
                     self.network.recycle(carriage);
                 }
             }
             Actor::Merge(merge) => self.network.serve_merge(now, merge),
             Actor::Timer(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
-                self.at_end(end, sink, |end, world| end.connection_timeout(now, conn, world));
+                self.at_end(end, sink, |end, context| end.connection_timeout(now, conn, context));
             }
             Actor::Reader(timer) => {
                 let TimerOwner { end, conn } = self.timers[timer as usize];
-                self.at_end(end, sink, |end, world| end.read(now, conn, world));
+                self.at_end(end, sink, |end, context| end.read(now, conn, context));
             }
             Actor::Application(end) => {
-                self.at_end(end, sink, |end, world| end.application_timeout(now, world));
+                self.at_end(end, sink, |end, context| end.application_timeout(now, context));
             }
             // The end of the server first: it listens before the client opens a connection.
             Actor::FlowStarts(flow) => {
                 for end in [FlowSide::Server, FlowSide::Client].map(|side| EndId::of(flow, side)) {
-                    self.at_end(end, sink, |end, world| end.notify(now, AppEvent::Started, world));
+                    self.at_end(end, sink, |end, context| end.notify(now, AppEvent::Started, context));
                 }
             }
             Actor::FlowStops(flow) => {
-                self.at_end(EndId::of(flow, FlowSide::Client), sink, |end, world| {
-                    end.notify(now, AppEvent::Stopped, world)
+                self.at_end(EndId::of(flow, FlowSide::Client), sink, |end, context| {
+                    end.notify(now, AppEvent::Stopped, context)
                 });
             }
             Actor::Event(number) => self.apply(now, &self.scenario.events[number as usize], sink),
@@ -172,15 +172,15 @@ impl<'a> Simulation<'a> {
             return;
         }
         while let Some((end, mut carriage)) = self.network.arrived(now, holder, sink) {
-            self.at_end(end, sink, |end, world| end.packet(now, &mut carriage, world));
+            self.at_end(end, sink, |end, context| end.packet(now, &mut carriage, context));
             self.network.recycle(carriage);
         }
         self.network.reappoint(holder);
     }
 
     #[inline(always)]
-    fn at_end(&mut self, end: EndId, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut World)) {
-        let mut world = World {
+    fn at_end(&mut self, end: EndId, sink: &mut dyn Sink, act: impl FnOnce(&mut FlowEnd, &mut EndContext)) {
+        let mut context = EndContext {
             network: &mut self.network,
             record: &mut self.records[end.flow()],
             timers: &mut self.timers,
@@ -188,7 +188,7 @@ impl<'a> Simulation<'a> {
             given_up: &mut self.given_up,
             sink,
         };
-        act(&mut self.ends[end.index()], &mut world);
+        act(&mut self.ends[end.index()], &mut context);
     }
 
     /// Checks the memory of the run and its kept samples. It is called from time to time and at the end, so a run may exceed the
@@ -241,12 +241,12 @@ impl<'a> Simulation<'a> {
             }
             Action::Interface { node, link, up } => {
                 for end in self.ends_at(node) {
-                    self.at_end(end, sink, |end, world| end.interface(now, link, up, world));
+                    self.at_end(end, sink, |end, context| end.interface(now, link, up, context));
                 }
             }
             Action::SetPrimary { node, link } => {
                 for end in self.ends_at(node) {
-                    self.at_end(end, sink, |end, world| end.set_primary(now, link, world));
+                    self.at_end(end, sink, |end, context| end.set_primary(now, link, context));
                 }
             }
         }
@@ -266,7 +266,7 @@ impl<'a> Simulation<'a> {
         self.network.tick(now, &self.timeline, sink);
         for number in 0..self.scenario.flows.len() as u32 {
             for end in FlowSide::BOTH.map(|side| EndId::of(number, side)) {
-                self.at_end(end, sink, |end, world| end.offer_until(now, world));
+                self.at_end(end, sink, |end, context| end.offer_until(now, context));
             }
         }
         for (record, ends) in self.records.iter_mut().zip(self.ends.chunks(2)) {
