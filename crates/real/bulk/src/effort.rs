@@ -25,11 +25,6 @@ impl Effort {
         Self { ran: Duration::from_nanos(ran), waited: waited(&schedstat) }
     }
 
-    /// Time that the thread ran or was runnable, s.
-    pub fn wanted_s(&self) -> f64 {
-        self.ran.as_secs_f64() + self.waited.as_secs_f64()
-    }
-
     /// The difference to an `earlier` reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self { ran: self.ran - earlier.ran, waited: self.waited - earlier.waited }

@@ -20,6 +20,7 @@ mod bucket;
 mod datagrams;
 mod effort;
 mod host;
+mod limit;
 mod losses;
 mod radio;
 mod report;
@@ -37,6 +38,7 @@ pub use datagrams::{
 };
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
+pub use limit::{LimitThresholds, PathDelays};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
 pub use report::{Datagrams, EndReport};

@@ -14,7 +14,7 @@ use suppaftp::{FtpStream, Mode};
 
 use super::verdict::{TransferLimit, TransferWatch};
 use crate::ProbeError;
-use netrig_bulk::Effort;
+use netrig_bulk::{Effort, EndReport, PathDelays};
 use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, hold_window};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
@@ -256,15 +256,21 @@ impl FtpSession<'_> {
         let mut session = session.passive_stream_builder(move |to| {
             dial(to.port()).map_err(|why| FtpError::ConnectionError(io::Error::other(why)))
         });
-        let (watch, before) = (TransferWatch::start(), Effort::of_this_thread());
+        let (watch, before, since) = (TransferWatch::start(), Effort::of_this_thread(), monotonic_nanos());
         let (bytes, transfer_s) = match order.direction {
             FtpDirection::Store => self.store(&mut session, rest)?,
             FtpDirection::Fetch => self.fetch(&mut session)?,
         };
         let data = self.sockets.last();
-        let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
-        let wanted_s = Effort::of_this_thread().since(&before).wanted_s();
-        let limits = watch.limits(wanted_s, &[data], trips);
+        let [srtt, min_rtt] = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
+        let effort = Effort::of_this_thread().since(&before);
+        let end = EndReport {
+            ran_ns: effort.ran.as_nanos(),
+            waited_ns: effort.waited.as_nanos(),
+            threads_ns: monotonic_nanos() - since,
+            ..EndReport::default()
+        };
+        let limits = watch.limits(&end, &[data], PathDelays::of(srtt, min_rtt));
         session.quit().map_err(self.at("farewell"))?;
         let session_s = (monotonic_nanos() - begun) as f64 * 1e-9;
         Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, limits })

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
-    ByteBudget, PartReading, Reading, RunningTransfer, StreamEnding, StreamOrder, TransferDirection,
-    TransferPart, connect,
+    ByteBudget, PartReading, PathDelays, Reading, RunningTransfer, StreamEnding, StreamOrder,
+    TransferDirection, TransferPart, connect,
 };
 use netrig_core::Duration;
 use netrig_host::socket::{SocketBuilder, TcpOptions};
@@ -144,8 +144,8 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let ideal = path.as_ref().map(TcpPath::ideal_bytes_per_s);
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
-    let wanted_s = (report.ran_ns + report.waited_ns) as f64 * 1e-9;
-    let limits = watch.limits(wanted_s, &last, trips);
+    let delays = PathDelays::of(trips[0], trips[1]);
+    let limits = watch.limits(&report, &last, delays);
     let mut faults: Vec<_> = limits.into_iter().map(|limit| limit.why).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
     faults.extend(

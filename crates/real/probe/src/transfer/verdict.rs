@@ -1,21 +1,10 @@
-//! Limits at the ends of a transfer. Each possible one makes the transfer invalid as a measurement of the path. The
-//! causes in the speed meter, which name one limit, use higher thresholds.
+//! Limits at the ends of a transfer. Each possible one makes the transfer invalid as a measurement of the path.
 
+use netrig_bulk::{EndReport, LimitThresholds, PathDelays};
 use netrig_core::Duration;
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
-use netrig_host::{TcpInfo, monotonic_nanos};
-
-/// Share of the time for which threads ran or waited for a processor, above which the processor may be the limit.
-const BUSY: f64 = 0.9;
-
-/// Share of the time above which the buffer of an end may be the limit.
-const HELD_UP: f64 = 0.1;
-
-/// While a queue of the path is full, the buffers of the ends are full too and are not the limit. Then the round-trip
-/// time exceeds that of the idle path by more than this share of it plus the wake-up time of a busy host, s.
-const QUEUED: f64 = 0.25;
-const WAKING_S: f64 = 1e-3;
+use netrig_host::TcpInfo;
 
 /// The limit of a transfer at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,71 +31,76 @@ pub struct TransferLimit {
 /// Observes this host during a transfer.
 #[derive(Debug)]
 pub(super) struct TransferWatch {
-    begun: u64,
     counts: InterruptionCounts,
 }
 
-/// Observations of a transfer, in seconds, summed over all its connections.
+/// Observations of a transfer. Shares are of the time, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct TransferObservation {
-    /// Threads ran or waited for a processor.
-    wanted_s: f64,
+    /// Whether the threads ran or waited for a processor nearly all the time, and the share.
+    starved: Option<f64>,
     /// The path had room, but the socket's buffer had no more data.
-    buffer_s: f64,
+    buffer: f64,
     /// TCP had more to send, but the far end's window was full.
-    window_s: f64,
-    /// The mean round-trip time and that of the idle path, if they were measured, s.
-    trips: [Option<f64>; 2],
+    window: f64,
+    /// The mean round-trip time and that of the idle path, if they were measured.
+    delays: Option<PathDelays>,
 }
 
 impl TransferWatch {
     /// Starts the observation.
     pub fn start() -> Self {
-        Self { begun: monotonic_nanos(), counts: InterruptionCounts::read() }
+        Self { counts: InterruptionCounts::read() }
     }
 
-    /// Reasons why a transfer does not measure the path. Its threads ran, or waited for a processor, for `wanted_s`; `connections` are
-    /// the last readings of its sending ends; `trips` are the mean round-trip time and that of the idle path, s, if measured.
+    /// Reasons why a transfer does not measure the path. `connections` are the last readings of its sending ends; `delays` are the
+    /// mean round-trip time and that of the idle path, if measured.
     pub fn limits(
         &self,
-        wanted_s: f64,
+        end: &EndReport,
         connections: &[TcpInfo],
-        trips: [Option<f64>; 2],
+        delays: Option<PathDelays>,
     ) -> Vec<TransferLimit> {
-        let span_s = (monotonic_nanos() - self.begun) as f64 * 1e-9;
         let stolen = InterruptionCounts::read().since(&self.counts, Precedence::None, false).fault();
         let stolen = stolen.map(|why| TransferLimit { by: LimitedBy::Host, why });
-        let sum = |of: fn(&TcpInfo) -> Duration| connections.iter().map(|info| of(info).as_secs_f64()).sum();
-        let (buffer_s, window_s) = (sum(|info| info.buffer_limited), sum(|info| info.window_limited));
-        let seen = TransferObservation { wanted_s, buffer_s, window_s, trips };
-        seen.limits(span_s * connections.len() as f64).chain(stolen).collect()
+        // Each connection has a thread.
+        let lasted_s = end.threads_ns.max(1) as f64 * 1e-9;
+        let share = |of: fn(&TcpInfo) -> Duration| {
+            connections.iter().map(|info| of(info).as_secs_f64()).sum::<f64>() / lasted_s
+        };
+        let seen = TransferObservation {
+            starved: end.is_starved().then(|| end.thread_shares().iter().sum()),
+            buffer: share(|info| info.buffer_limited),
+            window: share(|info| info.window_limited),
+            delays,
+        };
+        seen.limits().chain(stolen).collect()
     }
 }
 
 impl TransferObservation {
-    fn limits(&self, span_s: f64) -> impl Iterator<Item = TransferLimit> {
-        let share = |seconds: f64| if span_s > 0.0 { seconds / span_s } else { 0.0 };
-        let [wanted, buffer, window] = [self.wanted_s, self.buffer_s, self.window_s].map(share);
-        let [mean, idle] = self.trips;
-        let is_queued = mean.zip(idle).is_some_and(|(mean, idle)| mean > idle * (1.0 + QUEUED) + WAKING_S);
+    fn limits(self) -> impl Iterator<Item = TransferLimit> {
+        let thresholds = LimitThresholds::POSSIBLE;
+        let is_queued = self.delays.is_some_and(|delays| thresholds.is_queued(delays));
+        let held = |share: f64| Some(share).filter(|share| !is_queued && thresholds.is_held_back(*share));
         let percent = |share: f64| 100.0 * share;
-        let busy = (wanted > BUSY).then(|| {
+        let busy = self.starved.map(|share| {
             format!(
                 "this end ran, or waited for a processor, for {:.0} % of the time: the transfer could not have been faster",
-                percent(wanted)
+                percent(share)
             )
         });
-        let buffer = (buffer > HELD_UP && !is_queued).then(|| {
+        let buffer = held(self.buffer).map(|share| {
             format!(
                 "for {:.0} % of the time the path had room for more than the sending socket's buffer held (net.ipv4.tcp_wmem)",
-                percent(buffer)
+                percent(share)
             )
         });
-        let window = (window > HELD_UP && !is_queued).then(|| {
+        let window = held(self.window).map(|share| {
             format!(
                 "for {:.0} % of the time the path had room for more than the far end's window let through: it reads too \
                  slowly, or its buffer is too small (net.ipv4.tcp_rmem)",
-                percent(window)
+                percent(share)
             )
         });
         let by = [LimitedBy::Processor, LimitedBy::Buffer, LimitedBy::Window];
@@ -121,54 +115,55 @@ mod tests {
     use super::*;
 
     fn faults(seen: TransferObservation) -> Vec<String> {
-        seen.limits(10.0).map(|limit| limit.why).collect()
+        seen.limits().map(|limit| limit.why).collect()
+    }
+
+    fn delays(loaded_s: f64, idle_s: f64) -> Option<PathDelays> {
+        Some(PathDelays { loaded_s, idle_s })
     }
 
     #[test]
     fn a_transfer_that_the_path_holds_up_is_the_paths() {
         let quiet =
-            TransferObservation { wanted_s: 9.0, buffer_s: 1.0, window_s: 1.0, trips: [Some(0.1); 2] };
+            TransferObservation { buffer: 0.1, window: 0.1, delays: delays(0.1, 0.1), ..Default::default() };
         assert!(faults(quiet).is_empty(), "{:?}", faults(quiet));
         // Full buffers while the path's queue is full say nothing about the ends.
-        let queued =
-            TransferObservation { buffer_s: 9.0, window_s: 9.0, trips: [Some(0.127), Some(0.1)], ..quiet };
+        let queued = TransferObservation { buffer: 0.9, window: 0.9, delays: delays(0.127, 0.1), ..quiet };
         assert!(faults(queued).is_empty(), "{:?}", faults(queued));
-        assert_eq!(TransferObservation::default().limits(0.0).count(), 0, "of no time nothing is said");
+        let end = EndReport { ran_ns: 84, threads_ns: 100, ..EndReport::default() };
+        let idle = TransferWatch::start().limits(&end, &[], None);
+        assert!(!idle.iter().any(|limit| limit.by == LimitedBy::Processor), "{idle:?}");
     }
 
     #[test]
     fn what_an_end_did_is_told_each_in_its_words() {
+        let none = TransferObservation::default();
         for (seen, expected) in [
             (
-                TransferObservation { wanted_s: 9.1, ..TransferObservation::default() },
+                TransferObservation { starved: Some(0.91), ..none },
                 "waited for a processor, for 91 % of the time",
             ),
             (
-                TransferObservation { buffer_s: 2.0, ..TransferObservation::default() },
+                TransferObservation { buffer: 0.2, ..none },
                 "for 20 % of the time the path had room for more than the sending",
             ),
             (
-                TransferObservation {
-                    window_s: 3.0,
-                    trips: [Some(0.12), Some(0.1)],
-                    ..TransferObservation::default()
-                },
+                TransferObservation { window: 0.3, delays: delays(0.12, 0.1), ..none },
                 "than the far end's window let through",
             ),
             // Two programs on one host: the longer time is their wake-up.
             (
-                TransferObservation {
-                    window_s: 9.0,
-                    trips: [Some(2.5e-4), Some(5e-6)],
-                    ..TransferObservation::default()
-                },
+                TransferObservation { window: 0.9, delays: delays(2.5e-4, 5e-6), ..none },
                 "than the far end's window let through",
             ),
         ] {
             let faults_found = faults(seen);
             assert!(faults_found.len() == 1 && faults_found[0].contains(expected), "{faults_found:?}");
         }
-        let all = TransferObservation { wanted_s: 10.0, buffer_s: 5.0, window_s: 5.0, trips: [None; 2] };
+        let all = TransferObservation { starved: Some(1.0), buffer: 0.5, window: 0.5, delays: None };
         assert_eq!(faults(all).len(), 3);
+        let end = EndReport { ran_ns: 60, waited_ns: 31, threads_ns: 100, ..EndReport::default() };
+        let busy = TransferWatch::start().limits(&end, &[], None);
+        assert!(busy[0].by == LimitedBy::Processor && busy[0].why.contains("91 %"), "{busy:?}");
     }
 }

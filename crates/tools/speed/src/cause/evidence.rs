@@ -1,12 +1,11 @@
 //! The evidence for the limit of one direction.
 
+use netrig_bulk::{LimitThresholds, PathDelays};
+
 use super::limit::{LimitingFactor, MeasuredHost};
 use crate::measure::{LineCapacity, PhaseReport, SpeedReport};
 use crate::meter::{ConnectionSummary, Delays, OneWay};
 use crate::protocol::{Carrier, DataDirection, Datagrams, EndReport};
-
-/// A thread that runs or waits for a processor for this share of the time is saturated.
-const BUSY: f64 = 0.85;
 
 /// A processor that handles packets for this share of the time has no time left for programs.
 const SOFTIRQ: f64 = 0.9;
@@ -14,8 +13,11 @@ const SOFTIRQ: f64 = 0.9;
 /// Share of stolen time from which the hypervisor is the limit.
 const STOLEN: f64 = 0.1;
 
-/// A window or a buffer that limited the sender for this share of the time was the limit.
-const HELD_BACK: f64 = 0.3;
+/// How long a window or a buffer must limit the sender, and how long packets must be queued.
+const THRESHOLDS: LimitThresholds = LimitThresholds::CONCLUSIVE;
+
+/// A sender that had nothing to send for this share of the time wrote too late.
+const IDLE: f64 = 0.15;
 
 /// A window that limited the sender for `HELD_BACK_AT_TIMES` of the time, and of which `FILLED` was used per round trip, was the
 /// limit, too: the kernel counts the rest of the time of a paced sender as pacing.
@@ -28,10 +30,6 @@ const REACHED: f64 = 0.9;
 /// A radio delivers less than three quarters of the bit rate of its frames (IEEE 802.11: gaps, preambles, acknowledgements), and
 /// less if it shares the channel. A transfer with this share has reached the capacity of the radio.
 const RADIO: f64 = 0.4;
-
-/// Packets were queued if their delay exceeds that of the idle path by this time, s, and by this share of it.
-const QUEUED_S: f64 = 0.001;
-const QUEUED: f64 = 0.1;
 
 /// If the congestion window exceeds the data in flight by the factor `LET`, something else limits the sender. It is the send buffer if
 /// the share `HELD` of it, as the kernel counts it, was in flight.
@@ -172,30 +170,30 @@ impl<'a> LimitEvidence<'a> {
     /// Delays under load and on the idle path, s: the median one-way delay of the echoes in the direction of the data, or the median
     /// round-trip time if the clocks allow no one-way delays. Without echoes (servers of iperf3), the mean and the minimum round-trip time
     /// of the kernel.
-    fn passages_s(&self) -> Option<[f64; 2]> {
-        let kernel = || self.connections().and_then(|told| told.round_trip_s.zip(told.least_round_trip_s));
-        self.one_way_s(self.way).or_else(|| self.round_trips_s()).or_else(|| kernel().map(Into::into))
+    fn delays(&self) -> Option<PathDelays> {
+        let kernel =
+            || self.connections().and_then(|told| PathDelays::of(told.round_trip_s, told.least_round_trip_s));
+        self.one_way(self.way).or_else(|| self.round_trip()).or_else(kernel)
     }
 
-    /// Median one-way delays under load and on the idle path, s. The clock offset is the same in both.
-    fn one_way_s(&self, way: DataDirection) -> Option<[f64; 2]> {
+    /// Median one-way delays under load and on the idle path. The clock offset is the same in both.
+    fn one_way(&self, way: DataDirection) -> Option<PathDelays> {
         let of = |ways: &OneWay| if matches!(way, DataDirection::Up) { ways.up } else { ways.down }.p50_s;
-        let loaded = self.phase.ways.as_ref().and_then(of);
-        loaded.zip(self.idle_ways.and_then(of)).map(Into::into)
+        PathDelays::of(self.phase.ways.as_ref().and_then(of), self.idle_ways.and_then(of))
     }
 
-    fn round_trips_s(&self) -> Option<[f64; 2]> {
+    fn round_trip(&self) -> Option<PathDelays> {
         let loaded = self.phase.delays.and_then(|delays| delays.p50_s);
-        loaded.zip(self.idle.and_then(|idle| idle.p50_s)).map(Into::into)
+        PathDelays::of(loaded, self.idle.and_then(|idle| idle.p50_s))
     }
 
     /// Delay above that of the idle path, s.
     fn queue_s(&self) -> f64 {
-        self.passages_s().map_or(0.0, waited_s)
+        self.delays().map_or(0.0, PathDelays::added_s)
     }
 
     fn is_queued(&self) -> bool {
-        self.passages_s().is_some_and(is_longer)
+        self.delays().is_some_and(|delays| THRESHOLDS.is_queued(delays))
     }
 
     fn connections(&self) -> Option<&ConnectionSummary> {
@@ -262,7 +260,7 @@ impl<'a> LimitEvidence<'a> {
 
     /// Queueing delay of other traffic on a full line, s. The queue of the search itself may be longer.
     fn queue_of(&self, line: &LineCapacity) -> f64 {
-        self.passages_s().map_or(line.found.queue_ns as f64 * 1e-9, waited_s)
+        self.delays().map_or(line.found.queue_ns as f64 * 1e-9, PathDelays::added_s)
     }
 
     /// A processor that affected the connections: the receiver read too late and the window closed, or the sender wrote too late.
@@ -271,8 +269,8 @@ impl<'a> LimitEvidence<'a> {
         let closed = connections.window_limited.unwrap_or(0.0);
         let idle = connections.busy.map_or(0.0, |share| 1.0 - share);
         let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
-        let takes = closed > HELD_BACK_AT_TIMES && is_starved(receiver) || is_waiting(receiver, closed);
-        let gives = idle > 1.0 - BUSY && is_starved(sender) || is_waiting(sender, idle);
+        let takes = closed > HELD_BACK_AT_TIMES && receiver.is_starved() || is_waiting(receiver, closed);
+        let gives = idle > IDLE && sender.is_starved() || is_waiting(sender, idle);
         (takes || gives).then(|| self.of_processor(!takes))
     }
 
@@ -281,7 +279,7 @@ impl<'a> LimitEvidence<'a> {
         let (report, end) =
             if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };
         let stolen = report.host.processors.iter().map(|share| share.steal).fold(0.0, f64::max);
-        let [ran, waited] = of_thread(report);
+        let [ran, waited] = report.thread_shares();
         // The rest of the wait is due to other programs of the host.
         if stolen > STOLEN.max(MOST * waited) {
             return LimitingFactor::Stolen { end, share: stolen };
@@ -291,11 +289,11 @@ impl<'a> LimitEvidence<'a> {
 
     /// A host with saturated processors, if no other limit was found. If both hosts are saturated, the one with the higher demand.
     fn starved(&self) -> Option<LimitingFactor> {
-        let wanted = |report: &EndReport| of_thread(report).iter().sum::<f64>();
+        let wanted = |report: &EndReport| report.thread_shares().iter().sum::<f64>();
         let flooded = |report: &EndReport| softirq(report) > SOFTIRQ;
         let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
         let sends = wanted(sender) >= wanted(receiver);
-        match (is_starved(sender) || is_starved(receiver), flooded(receiver), flooded(sender)) {
+        match (sender.is_starved() || receiver.is_starved(), flooded(receiver), flooded(sender)) {
             (true, ..) => Some(self.of_processor(sends)),
             (_, true, _) => Some(self.of_processor(false)),
             (.., true) => Some(self.of_processor(true)),
@@ -310,7 +308,7 @@ impl<'a> LimitEvidence<'a> {
         let streams = self.phase.carrier.streams().max(1);
         let in_flight = self.underway().unwrap_or(0.0);
         let filled = share > HELD_BACK_AT_TIMES && in_flight > FILLED * bytes;
-        (filled || share > HELD_BACK).then_some(LimitingFactor::Window {
+        (filled || THRESHOLDS.is_held_back(share)).then_some(LimitingFactor::Window {
             end: self.receives(),
             bytes,
             round_trip_s,
@@ -333,10 +331,11 @@ impl<'a> LimitEvidence<'a> {
         let filled = bytes.is_some_and(|bytes| underway > HELD * bytes as f64);
         let let_be = connections.cwnd.unwrap_or(0.0);
         let is_short = chosen && filled && let_be > LET * underway;
-        (share > HELD_BACK || is_short).then_some(LimitingFactor::SendBuffer {
+        let is_held_back = THRESHOLDS.is_held_back(share);
+        (is_held_back || is_short).then_some(LimitingFactor::SendBuffer {
             end: self.sends(),
             bytes,
-            share: if share > HELD_BACK { share } else { 0.0 },
+            share: if is_held_back { share } else { 0.0 },
             chosen,
             underway: [underway, let_be],
         })
@@ -353,9 +352,9 @@ impl<'a> LimitEvidence<'a> {
     fn way_back(&self) -> Option<LimitingFactor> {
         let back =
             if matches!(self.way, DataDirection::Up) { DataDirection::Down } else { DataDirection::Up };
-        let (there, back) = self.one_way_s(self.way).zip(self.one_way_s(back))?;
-        (is_longer(back) && !is_longer(there))
-            .then(|| LimitingFactor::WayBack { reached: self.reached(), queue_s: waited_s(back) })
+        let (there, back) = self.one_way(self.way).zip(self.one_way(back))?;
+        (THRESHOLDS.is_queued(back) && !THRESHOLDS.is_queued(there))
+            .then(|| LimitingFactor::WayBack { reached: self.reached(), queue_s: back.added_s() })
     }
 
     /// A search that was aborted or ran out of time says nothing about the line.
@@ -372,7 +371,7 @@ impl<'a> LimitEvidence<'a> {
         connections.bytes_again.filter(|bytes| *bytes > 0)?;
         if lossy > LOSSY {
             let reached = self.reached();
-            let unqueued = self.passages_s().is_some() && !self.is_queued();
+            let unqueued = self.delays().is_some() && !self.is_queued();
             return Some(LimitingFactor::Loss {
                 share: lossy,
                 reached,
@@ -399,7 +398,7 @@ impl<'a> LimitEvidence<'a> {
             return Some(LimitingFactor::Line { bits_per_s, reached, queue_s: self.queue_s() });
         }
         let adapts = self.phase.carrier.adapts();
-        let unqueued = self.passages_s().is_some();
+        let unqueued = self.delays().is_some();
         let searched = self.searched.is_some();
         share.filter(|share| *share > LOSSY).map(|share| LimitingFactor::Loss {
             share,
@@ -417,7 +416,7 @@ impl<'a> LimitEvidence<'a> {
         if !is_dropped_by_host(self.phase) {
             return None;
         }
-        if is_starved(&self.phase.receiver) {
+        if self.phase.receiver.is_starved() {
             return Some(self.of_processor(false));
         }
         Some(LimitingFactor::SocketBuffer {
@@ -458,9 +457,9 @@ impl<'a> LimitEvidence<'a> {
         } else {
             // The search fills its own queue, in which other traffic need not wait.
             let flooded = found.queue_ns as f64 * 1e-9;
-            let others =
-                self.phase.delays.and_then(|delays| delays.p95_s).zip(self.idle.and_then(|idle| idle.p50_s));
-            let queue_s = others.map_or(flooded, |others| waited_s(others.into()).min(flooded));
+            let loaded = self.phase.delays.and_then(|delays| delays.p95_s);
+            let others = PathDelays::of(loaded, self.idle.and_then(|idle| idle.p50_s));
+            let queue_s = others.map_or(flooded, |others| others.added_s().min(flooded));
             LimitingFactor::Line { bits_per_s, reached: bits_per_s, queue_s }
         })
     }
@@ -480,49 +479,27 @@ impl<'a> LimitEvidence<'a> {
     }
 }
 
-/// Delay above that of the idle path, s.
-fn waited_s([loaded, idle]: [f64; 2]) -> f64 {
-    (loaded - idle).max(0.0)
-}
-
-/// Whether the delay includes a queue.
-fn is_longer(passages: [f64; 2]) -> bool {
-    waited_s(passages) > QUEUED_S.max(QUEUED * passages[1])
-}
-
 /// Whether the line drops packets above its rate without a queue.
 fn is_policer(line: &LineCapacity) -> bool {
     let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
     let queue_s = line.found.queue_ns as f64 * 1e-9;
     // Without the loss below the rate there is no comparison.
     line.found.loss_beneath.is_some_and(|beneath| line.found.loss_above > 2.0 * beneath)
-        && queue_s < QUEUED_S.max(2.0 * datagram_s)
+        && queue_s < THRESHOLDS.queued_s.max(2.0 * datagram_s)
 }
 
 /// Whether a host limited a search: it dropped received datagrams, or a thread that carries data had no processor time left.
 pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
     // A sender that saturated the line was not the limit, however busy it was.
     let offered_enough = phase.capacity.is_some_and(|capacity| capacity.found.saturated);
-    is_dropped_by_host(phase) || is_starved(&phase.receiver) || (!offered_enough && is_starved(&phase.sender))
-}
-
-/// Whether the threads that carry data ran, or waited for a processor, nearly all the time.
-fn is_starved(report: &EndReport) -> bool {
-    of_thread(report).iter().sum::<f64>() > BUSY
+    is_dropped_by_host(phase) || phase.receiver.is_starved() || (!offered_enough && phase.sender.is_starved())
 }
 
 /// Whether data was held back for a large share of the time and the threads waited for a processor for most of that. Between two
 /// runs a thread may also sleep while the requested data is in flight.
 fn is_waiting(report: &EndReport, held_back: f64) -> bool {
-    let [_, waited] = of_thread(report);
-    held_back > HELD_BACK && waited > MOST * held_back
-}
-
-/// Shares of the time in which the threads of an end ran and waited for a processor.
-fn of_thread(report: &EndReport) -> [f64; 2] {
-    // A thread runs slightly longer than its phase.
-    let of = |nanos: u64| (nanos as f64 / report.threads_ns.max(1) as f64).min(1.0);
-    [of(report.ran_ns), of(report.waited_ns)]
+    let [_, waited] = report.thread_shares();
+    THRESHOLDS.is_held_back(held_back) && waited > MOST * held_back
 }
 
 fn softirq(report: &EndReport) -> f64 {
