@@ -19,6 +19,7 @@ mod progress;
 mod request;
 mod stored_run;
 mod studies;
+mod typed;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use netrig_sip_tester::request::ReachSettings;
 use netrig_sip::load::ArrivalRate;
 
 use crate::choice::{Choice, choice};
-use crate::commands::sip::typed::Typed;
+use crate::typed::Typed;
 
 /// The roles of servers.
 const ROLES: &[Choice<TestedRole>] = &[

@@ -9,8 +9,8 @@ use super::roles::{ProxyPart, RedirectPart, RegistrarPart, StatelessProxyPart, U
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
-use crate::commands::sip::typed::Typed;
 use crate::connection_limits::ConnectionLimits;
+use crate::typed::Typed;
 use clap::{Args, Subcommand};
 use netrig_core::setting::{PartOf, TablePart};
 use netrig_core::{Duration, Fraction, SpanDistribution};
