@@ -9,7 +9,6 @@ mod arguments;
 mod build;
 mod choice;
 mod commands;
-mod connection_limits;
 mod coverage;
 mod failure;
 mod input;

@@ -1,8 +1,8 @@
 //! Settings that are typed: flags from the table that describes them.
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _, ValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use netrig_core::setting::{Setting, SettingsTable, WordCount};
+use netrig_core::setting::{Setting, SettingValue, SettingsTable, WordCount};
 
 /// The settings of a table: those that were typed, and the defaults of the others.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +92,7 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
     let help = if syntax.is_empty() { about.to_owned() } else { format!("{about}: {syntax}") };
     let usual = usual.words(key).join(",");
     let help = match count {
-        WordCount::One if !usual.is_empty() => format!("{help} [default: {usual}]"),
+        WordCount::One | WordCount::Many if !usual.is_empty() => format!("{help} [default: {usual}]"),
         _ => help,
     };
     let mut argument = Arg::new(key).help(help);
@@ -100,7 +100,7 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
         // A file of settings may have it.
         argument = argument.required_unless_present(SETTINGS_FILE);
     } else {
-        argument = argument.long(row.flag());
+        argument = argument.long(row.flag()).short(row.short);
     }
     if !row.heading.is_empty() {
         argument = argument.help_heading(row.heading);
@@ -116,7 +116,14 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
         WordCount::One => argument = argument.action(ArgAction::Set),
         WordCount::Many => argument = argument.action(ArgAction::Append),
     }
-    argument.value_name(value_name).num_args(1).value_parser(parser::<T>(row))
+    if row.is_list {
+        argument = argument.value_delimiter(',');
+    }
+    argument = argument.value_name(value_name).num_args(1).value_parser(parser::<T>(row));
+    match row.flag_value {
+        "" => argument,
+        word => argument.num_args(0..=1).default_missing_value(word),
+    }
 }
 
 /// Accepts the words of a setting.
@@ -129,8 +136,18 @@ fn parser<T: SettingsTable + Default + 'static>(row: &Setting) -> ValueParser {
         };
         return ValueParser::new(accept);
     }
+    names(&row.form.choices).map(|word| word).into()
+}
+
+/// Accepts these names.
+fn names(choices: &[(&'static str, &'static str)]) -> PossibleValuesParser {
     let choice = |(name, about): &(&'static str, &'static str)| {
         PossibleValue::new(*name).help(about.trim().trim_end_matches('.'))
     };
-    PossibleValuesParser::new(row.form.choices.iter().map(choice)).map(|word| word).into()
+    PossibleValuesParser::new(choices.iter().map(choice))
+}
+
+/// Reads a value with a name, for an argument without a row.
+pub fn named<T: SettingValue + Clone + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
+    names(&T::choices()).try_map(|word| T::read(&word))
 }

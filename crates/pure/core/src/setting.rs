@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::{Duration, Fraction, Size};
+use crate::{Dscp, Duration, Fraction, Prefix, Rate, Size};
 
 /// A setting that can be given as words: its description.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Setting {
     pub key: &'static str,
     /// Its flag without dashes, if that is not the key with `-` for `_`.
     pub flag: &'static str,
+    /// Its flag of one letter.
+    pub short: Option<char>,
     /// Whether it is given by its place on a command line, without a flag.
     pub is_positional: bool,
     /// The description: sentences.
@@ -26,6 +28,10 @@ pub struct Setting {
     pub heading: &'static str,
     /// The name of its value in a help text: `TIME`. Empty for the name of its type's value.
     pub value_name: &'static str,
+    /// Whether a word may have several values, separated by commas.
+    pub is_list: bool,
+    /// The value that its flag alone stands for. Empty if the flag needs a value.
+    pub flag_value: &'static str,
     /// The group of settings of which only one can be given. Empty for none.
     pub group: &'static str,
     /// Keys that cannot be given with it.
@@ -43,10 +49,13 @@ impl Setting {
     pub const USUAL: Self = Self {
         key: "",
         flag: "",
+        short: None,
         is_positional: false,
         about: "",
         heading: "",
         value_name: "",
+        is_list: false,
+        flag_value: "",
         group: "",
         excludes: &[],
         requires: &[],
@@ -200,6 +209,41 @@ impl SettingForms<f64> for Share {
     }
 }
 
+/// A whole number from `LEAST` to `MOST`.
+#[derive(Clone, Copy, Debug)]
+pub struct Within<const LEAST: u64, const MOST: u64>;
+
+/// A whole number of at least 1.
+pub type AtLeastOne = Within<1, { u64::MAX }>;
+
+impl<const LEAST: u64, const MOST: u64> Within<LEAST, MOST> {
+    fn check(words: &[&str]) -> Result<(), SettingWordError> {
+        let word = words.last().copied().unwrap_or_default();
+        let range = LEAST..=MOST;
+        if word.parse().is_ok_and(|number: u64| !range.contains(&number)) {
+            let most = if MOST == u64::MAX { String::new() } else { format!("={MOST}") };
+            let why = format!("{word} is not in {LEAST}..{most}");
+            return Err(SettingWordError { word: word.to_owned(), why });
+        }
+        Ok(())
+    }
+}
+
+impl<T: SettingField, const LEAST: u64, const MOST: u64> SettingForms<T> for Within<LEAST, MOST> {
+    fn form() -> SettingForm {
+        T::form()
+    }
+
+    fn read(words: &[&str]) -> Result<T, SettingWordError> {
+        Self::check(words)?;
+        T::read(words)
+    }
+
+    fn words(value: &T) -> Vec<String> {
+        value.words()
+    }
+}
+
 /// A structure whose settings can be given as words.
 pub trait SettingsTable {
     /// The descriptions, in order.
@@ -318,10 +362,11 @@ fn read<T: SettingValue>(word: &str) -> Result<T, SettingWordError> {
     SettingValue::read(word).map_err(|why| SettingWordError { word: word.to_owned(), why })
 }
 
-/// Values whose text is that of files.
-macro_rules! texts {
+/// Types whose values are words as their text is: each with the usual name of a value.
+#[macro_export]
+macro_rules! setting_texts {
     ($($type:ty = $name:literal;)+) => {$(
-        impl SettingValue for $type {
+        impl $crate::setting::SettingValue for $type {
             const VALUE_NAME: &'static str = $name;
 
             fn read(word: &str) -> Result<Self, String> {
@@ -335,11 +380,14 @@ macro_rules! texts {
     )+};
 }
 
-texts! {
+setting_texts! {
     String = "TEXT";
     Duration = "TIME";
     Size = "SIZE";
     Fraction = "SHARE";
+    Rate = "RATE";
+    Dscp = "DSCP";
+    Prefix = "PREFIX";
 }
 
 macro_rules! numbers {
@@ -358,7 +406,7 @@ macro_rules! numbers {
     )+};
 }
 
-numbers!(u8 u16 u32 u64);
+numbers!(u8 u16 u32 u64 usize);
 
 impl SettingValue for f64 {
     const VALUE_NAME: &'static str = "N";
@@ -425,6 +473,9 @@ impl<K: Ord + FromStr<Err: Display> + Display> SettingField for BTreeMap<K, Frac
 ///
 /// `pub struct Settings gives Options` declares a second structure of those fields that end with `=> name`, for code that
 /// reads values as they were given.
+///
+/// `pub struct Settings with defaults` has the default of a setting after its row: `{ heading: PACKETS } = 100;`. Without it
+/// the default is that of the type.
 #[macro_export]
 macro_rules! settings {
     (@alias) => {
@@ -470,6 +521,37 @@ macro_rules! settings {
             /// The values that are read as they were given.
             pub fn options(&self) -> $options {
                 $options { $($($option: self.$option.clone(),)?)+ }
+            }
+        }
+    };
+    (@usual) => { Default::default() };
+    (@usual $usual:expr) => { $usual };
+    (
+        $(#[$meta:meta])*
+        pub struct $table:ident with defaults {
+            $(
+                $(#[doc = $about:literal])+
+                $name:ident: $type:ty $(as $form:ty)?
+                $([$($serde:tt)*])?
+                $({ $($part:ident: $value:expr),* $(,)? })?
+                $(= $usual:expr)?
+                ;
+            )+
+        }
+    ) => {
+        $crate::settings! {
+            $(#[$meta])*
+            pub struct $table {
+                $(
+                    $(#[doc = $about])+
+                    $name: $type $(as $form)? $([$($serde)*])? $({ $($part: $value),* })?;
+                )+
+            }
+        }
+
+        impl Default for $table {
+            fn default() -> Self {
+                Self { $($name: $crate::settings!(@usual $($usual)?),)+ }
             }
         }
     };
@@ -701,6 +783,35 @@ mod tests {
         all.set("paint", &["blue"]).unwrap();
         assert_eq!(all.words("paint"), ["deep-blue"], "its other name");
         assert!(Wall::default().words("paint").is_empty() && Wall::default().words("shares").is_empty());
+    }
+
+    crate::settings! {
+        /// A roof.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Roof with defaults {
+            /// Its tiles.
+            tiles: usize as AtLeastOne { short: Some('t') } = 200;
+            /// Its slope, degrees.
+            slope: Option<u16> as Within<10, 60> {};
+            /// Its colours.
+            colours: Vec<Paint> { is_list: true } = vec![Paint::Red];
+        }
+    }
+
+    #[test]
+    fn a_table_has_its_defaults_and_the_ranges_of_its_numbers() {
+        let mut roof = Roof::default();
+        assert_eq!(roof, Roof { tiles: 200, slope: None, colours: vec![Paint::Red] });
+        for (key, word, said) in [
+            ("tiles", "0", "`0`: 0 is not in 1.."),
+            ("slope", "61", "`61`: 61 is not in 10..=60"),
+            ("slope", "steep", "`steep`: expected a whole number up to 65535"),
+        ] {
+            assert_eq!(roof.set(key, &[word]).unwrap_err().to_string(), said);
+        }
+        roof.set("slope", &["60"]).unwrap();
+        roof.set("colours", &["blue", "red"]).unwrap();
+        assert_eq!(roof, Roof { tiles: 200, slope: Some(60), colours: vec![Paint::Blue, Paint::Red] });
     }
 
     struct Dry;

@@ -3,9 +3,9 @@
 use super::common::{Form, KeyPlace, Target};
 use super::media::arguments::{Transfer, Video, Voice};
 use crate::choice::{Choice, choice};
-use crate::connection_limits::ConnectionLimits;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Dscp, Duration, Prefix, Rate, Size};
+use netrig_host::ConnectionLimits;
 use netrig_host::HostAddress;
 use netrig_probe::flow::packet::FlowMethod;
 use netrig_probe::{Gaps, ProbePlan, control, stamp, train};
@@ -326,7 +326,7 @@ pub struct Reflect {
     #[arg(long, value_name = "RATE", default_value = "100Mbit/s")]
     pub max_rate: Rate,
     #[command(flatten)]
-    pub slots: ConnectionLimits,
+    pub slots: crate::typed::Typed<ConnectionLimits>,
     #[command(flatten)]
     pub key: KeyPlace,
     #[command(flatten)]

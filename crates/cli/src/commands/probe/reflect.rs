@@ -23,7 +23,7 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
         stateful: arguments.stateful,
         format: arguments.timestamps,
         most_rate: arguments.max_rate,
-        slots: arguments.slots.of(FarEndOrder::SLOTS),
+        slots: arguments.slots.settings.of(FarEndOrder::SLOTS),
     };
     let cancel = until_interrupted()?;
     let far_end = FarEnd::open(order).map_err(failure)?;
