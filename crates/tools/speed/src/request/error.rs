@@ -4,8 +4,13 @@ use std::io;
 
 use netrig_core::{Duration, Rate, Size};
 
-use super::measurement::{FEWEST, SHORTEST};
 use crate::protocol::{PhaseError, SHORTEST_INTERVAL};
+
+/// The shortest phase: five readings.
+pub(super) const SHORTEST: Duration = Duration::from_millis(500);
+
+/// The fewest datagrams at a rate from which a result can be given.
+pub(super) const FEWEST: f64 = 10.0;
 
 /// Why settings are not a measurement. A setting is named by its flag.
 #[derive(Debug, thiserror::Error)]

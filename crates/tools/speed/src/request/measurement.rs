@@ -6,15 +6,9 @@ use netrig_core::{Duration, Rate, Size, choices, settings};
 use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_host::{HostAddress, random};
 
-use super::error::MeasureRequestError;
+use super::error::{FEWEST, MeasureRequestError, SHORTEST};
 use crate::measure::{CallOrder, Iperf3Order, MeasureOrder, MeasureTask, PhaseOrder, SearchTask};
 use crate::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase, SHORTEST_INTERVAL};
-
-/// The shortest phase: five readings.
-pub(super) const SHORTEST: Duration = Duration::from_millis(500);
-
-/// The fewest datagrams at a rate from which a result can be given.
-pub(super) const FEWEST: f64 = 10.0;
 
 /// For how long the idle path is observed after the load.
 const AFTER: Duration = Duration::from_millis(500);
