@@ -7,7 +7,6 @@
 
 mod arguments;
 mod build;
-mod choice;
 mod commands;
 mod coverage;
 mod failure;

@@ -1,11 +1,12 @@
 //! `probe train`: trains of echo requests, each with one packet size, and how the round-trip time depends on the size.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::{Duration, Size};
+use netrig_core::{Dscp, Duration, Size, setting_texts, settings};
 use netrig_stats::fit::line;
 
 use super::error::ProbeError;
@@ -13,7 +14,7 @@ use super::path_sections;
 use super::ping::{self, PingOrder};
 use super::report::{CONFIDENCE, Measure, ProbeReport, Punctuality, Section};
 use super::schedule::Gaps;
-use super::two_way::ProbePlan;
+use super::two_way::{PACKETS, ProbePlan};
 
 /// Echo requests of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,46 @@ impl FromStr for Train {
     }
 }
 
-/// Settings of trains.
+impl fmt::Display for Train {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.count, Size::from_bytes(self.size as u64))
+    }
+}
+
+setting_texts! {
+    Train = "COUNTxSIZE";
+}
+
+settings! {
+    /// The settings of trains.
+    #[derive(Clone, Debug)]
+    pub struct TrainSettings with defaults {
+        /// Number of packets and data size of each train, separated by commas.
+        trains: Vec<Train> { heading: PACKETS, value_name: "COUNTxSIZE[,..]", is_list: true }
+            = vec![Train { count: 11, size: 100 }, Train { count: 10, size: 1000 }];
+        /// Time between two packets.
+        interval: Duration { heading: PACKETS } = Duration::from_secs(1);
+        /// Time after which a packet counts as lost.
+        wait: Duration { heading: PACKETS } = Duration::from_secs(2);
+        /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
+        dscp: Dscp { heading: PACKETS } = Dscp::BE;
+    }
+}
+
+impl TrainSettings {
+    /// The order for trains to this host.
+    pub fn order(&self, target: SocketAddr) -> TrainOrder {
+        TrainOrder {
+            target,
+            trains: self.trains.clone(),
+            gap: self.interval,
+            wait: self.wait,
+            dscp: self.dscp.0,
+        }
+    }
+}
+
+/// The order of trains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainOrder {
     /// The host to probe. The port is ignored.

@@ -32,7 +32,7 @@ use report::PathMtuFindings;
 use search::{PathMtuSearch, PathMtuStep, TooLongReason};
 
 pub(super) use far_end::serve;
-pub use order::{MtuResponder, PathMtuOrder};
+pub use order::{MtuResponder, PathMtuOrder, PathMtuSettings};
 pub use report::{BlackHolePlace, PathMtuReport, SegmentSizes, SizeOutcome, TooLongSize};
 
 /// Time-out of a TCP connection attempt.

@@ -2,14 +2,66 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::Duration;
+use netrig_core::setting::Within;
+use netrig_core::{Dscp, Duration, Size, settings};
 
 use super::super::error::ProbeError;
 use super::super::flow::packet::ProbeFlow;
 use super::super::stamp::HmacKey;
+use super::super::two_way::PACKETS;
 use super::search::PathMtuPlan;
+use crate::control;
 
-/// Settings of a path MTU search.
+settings! {
+    /// The settings of a path MTU search.
+    #[derive(Clone, Debug)]
+    pub struct PathMtuSettings with defaults {
+        /// Let `probe reflect` at the target answer, and not ICMP echo: this measures only the path to the target, and both ends
+        /// report TCP's segments.
+        far_end: bool {};
+        /// Find how long TCP's segments may be at this port of the target.
+        tcp_port: Option<u16> as Within<1, 65535> { value_name: "PORT", excludes: &["far_end"] };
+        /// If packets are lost silently, find after which hop.
+        locate: bool {};
+        /// Size that every path should carry, with the IP header. By default 1200 B, 1280 B for IPv6.
+        base: Option<Size> { heading: PACKETS };
+        /// Largest packet to try.
+        most: Option<Size> { heading: PACKETS };
+        /// Packets of one size that must be lost before the size counts as too long.
+        count: u32 { heading: PACKETS } = 3;
+        /// Time after which a packet counts as lost; shorter once round-trip times are known.
+        wait: Duration { heading: PACKETS } = Duration::from_secs(1);
+        /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
+        dscp: Dscp { heading: PACKETS } = Dscp::BE;
+    }
+}
+
+impl PathMtuSettings {
+    /// The port of a target that is given without one.
+    pub const fn port(&self) -> u16 {
+        if self.far_end { control::PORT } else { 0 }
+    }
+
+    /// The order for a search on the path to this target. A far end has the key.
+    pub fn order(&self, target: SocketAddr, key: Option<HmacKey>) -> PathMtuOrder {
+        PathMtuOrder {
+            target,
+            responder: if self.far_end {
+                MtuResponder::FarEnd(key)
+            } else {
+                MtuResponder::Echo(self.tcp_port)
+            },
+            base: self.base.map(Size::to_usize),
+            most: self.most.map(Size::to_usize),
+            probes: self.count,
+            wait: self.wait,
+            dscp: self.dscp.0,
+            locate: self.locate,
+        }
+    }
+}
+
+/// The order of a path MTU search.
 #[derive(Clone, Debug)]
 pub struct PathMtuOrder {
     /// The target. The port is ignored for echo requests.

@@ -18,7 +18,7 @@ use super::error::ProbeError;
 use super::flow::FlowSocket;
 use course::TraceCourse;
 
-pub use order::{SpeedOrder, TraceOrder};
+pub use order::{SpeedOrder, TraceOrder, TraceSettings};
 pub use report::{HopAddress, TraceHop, TraceReport};
 
 /// Finds the hops of a path.

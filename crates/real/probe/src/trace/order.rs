@@ -2,14 +2,81 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::Duration;
+use netrig_core::{Dscp, Duration, Size, settings};
 
 use super::super::error::ProbeError;
 use super::super::flow::packet::{FlowMethod, ProbeFlow};
+use super::super::two_way::PACKETS;
 use super::course::{MOST_PACKETS, TracePlan};
 use super::speed::{LEAST_LENGTHS, SHORTEST_V4, SHORTEST_V6, SpeedPlan};
 
-/// Settings of a trace.
+/// Target ports: traceroute's first port, and that of HTTP.
+const UDP_PORT: u16 = 33434;
+const TCP_PORT: u16 = 80;
+
+/// Heading of settings of the estimation of link rates in help texts.
+const SPEED: &str = "Speed";
+
+settings! {
+    /// The settings of a trace.
+    #[derive(Clone, Debug)]
+    pub struct TraceSettings with defaults {
+        /// Kind of packets.
+        method: FlowMethod { value_name: "METHOD" } = FlowMethod::Udp;
+        /// The first TTL.
+        first: u8 { heading: PACKETS, value_name: "TTL" } = 1;
+        /// The last TTL.
+        hops: u8 { heading: PACKETS, value_name: "TTL" } = 30;
+        /// Packets to each hop.
+        count: u32 { heading: PACKETS } = 3;
+        /// Length of each packet with the IP header, by default 60 B. Packets are never fragmented.
+        size: Option<Size> { heading: PACKETS };
+        /// Time after which a packet counts as lost.
+        wait: Duration { heading: PACKETS } = Duration::from_secs(2);
+        /// Least time between two packets.
+        gap: Duration { heading: PACKETS } = Duration::from_millis(10);
+        /// Most packets in flight at once.
+        in_flight: usize { heading: PACKETS } = 16;
+        /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
+        dscp: Dscp { heading: PACKETS } = Dscp::BE;
+        /// Estimate the speed of every link from how the delay grows with the length of the packets.
+        speed: bool { heading: SPEED };
+        /// Number of packet lengths for the speed, at least 5.
+        lengths: usize { heading: SPEED, requires: &["speed"] } = 8;
+        /// Packets of each of these lengths to each hop; only the shortest round-trip time of each length is used.
+        each: u32 { heading: SPEED, requires: &["speed"] } = 8;
+    }
+}
+
+impl TraceSettings {
+    /// The port of a target that is given without one.
+    pub const fn port(&self) -> u16 {
+        match self.method {
+            FlowMethod::Udp => UDP_PORT,
+            FlowMethod::Icmp => 0,
+            FlowMethod::Tcp => TCP_PORT,
+        }
+    }
+
+    /// The order for a trace to this target.
+    pub fn order(&self, target: SocketAddr) -> TraceOrder {
+        TraceOrder {
+            target,
+            method: self.method,
+            first: self.first,
+            last: self.hops,
+            each: self.count,
+            length: self.size.map(Size::to_usize),
+            wait: self.wait,
+            gap: self.gap,
+            in_flight: self.in_flight,
+            dscp: self.dscp.0,
+            speed: self.speed.then_some(SpeedOrder { lengths: self.lengths, each: self.each }),
+        }
+    }
+}
+
+/// The order of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceOrder {
     /// The target. The port is ignored for ICMP.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_core::{Duration, number};
+use netrig_core::{Duration, number, settings};
 use serde::Serialize;
 
 use super::super::error::ProbeError;
@@ -20,7 +20,25 @@ const READ: usize = 256 << 10;
 /// Time at the beginning that the second rate excludes, ns.
 const FIRST_SECOND: u64 = 1_000_000_000;
 
-/// Settings of a fetch.
+settings! {
+    /// The settings of a fetch.
+    #[derive(Clone, Debug)]
+    pub struct WebSettings with defaults {
+        /// How long the server may take for each answer.
+        wait: Duration {} = Duration::from_secs(10);
+        /// Time after which the transfer is stopped.
+        limit: Duration {} = Duration::from_secs(60);
+    }
+}
+
+impl WebSettings {
+    /// The order for this object.
+    pub const fn order(&self, url: Url, address: SocketAddr) -> WebOrder {
+        WebOrder { url, address, wait: self.wait, limit: self.limit }
+    }
+}
+
+/// The order of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrder {
     /// The object.
