@@ -16,6 +16,6 @@ impl Typed<ReachSettings> {
 
     /// The local address; `None` if the system chooses it.
     pub fn local(&self) -> Option<HostAddress> {
-        self.settings.table.local.map(|local| local.0)
+        self.settings.table.local
     }
 }
