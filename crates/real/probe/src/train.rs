@@ -69,34 +69,6 @@ settings! {
     }
 }
 
-impl TrainSettings {
-    /// The order for trains to this host.
-    pub fn order(&self, target: SocketAddr) -> TrainOrder {
-        TrainOrder {
-            target,
-            trains: self.trains.clone(),
-            gap: self.interval,
-            wait: self.wait,
-            dscp: self.dscp.0,
-        }
-    }
-}
-
-/// The order of trains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrainOrder {
-    /// The host to probe. The port is ignored.
-    pub target: SocketAddr,
-    /// The trains, in order of sending.
-    pub trains: Vec<Train>,
-    /// Gap between two packets.
-    pub gap: Duration,
-    /// A packet without an answer after this time is lost.
-    pub wait: Duration,
-    /// DSCP of the packets.
-    pub dscp: u8,
-}
-
 /// Maximum number of trains.
 const MOST_TRAINS: usize = 64;
 
@@ -105,18 +77,26 @@ const BOTH_WAYS: f64 = 16.0;
 
 /// Sends trains and fits a line to their round-trip times.
 ///
-/// If the order is invalid. A missing answer is a measurement, not an error.
-pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
-    if order.trains.is_empty() || order.trains.len() > MOST_TRAINS {
-        let trains = order.trains.len();
+/// If a setting is invalid. A missing answer is a measurement, not an error.
+pub fn train(
+    target: SocketAddr,
+    settings: &TrainSettings,
+    cancel: &AtomicBool,
+) -> Result<ProbeReport, ProbeError> {
+    if settings.trains.is_empty() || settings.trains.len() > MOST_TRAINS {
+        let trains = settings.trains.len();
         return Err(ProbeError::Request(format!("{trains} trains: expected 1 to {MOST_TRAINS}")));
     }
     let mut whole: Option<ProbeReport> = None;
     let (mut sizes, mut trips) = (Vec::new(), Vec::new());
-    for train in &order.trains {
-        let plan =
-            ProbePlan { count: train.count, gaps: Gaps::Periodic(order.gap), wait: order.wait, seed: 0 };
-        let ping = PingOrder { target: order.target, plan, size: train.size, dscp: order.dscp };
+    for train in &settings.trains {
+        let plan = ProbePlan {
+            count: train.count,
+            gaps: Gaps::Periodic(settings.interval),
+            wait: settings.wait,
+            seed: 0,
+        };
+        let ping = PingOrder { target, plan, size: train.size, dscp: settings.dscp.0 };
         let (course, delays) = ping::exchange(&ping, cancel)?;
         for delay in delays.iter().flatten() {
             sizes.push(train.size as f64);

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use netrig_probe::path_mtu::path_mtu;
-use netrig_probe::web::Url;
+use netrig_probe::web::{Url, WebOrder};
 use netrig_probe::{OneWayMetric, ProbeReport, control};
 
 use super::arguments::{Mtu, OneWay, Ping, Stamp, Trace, Train, Web};
@@ -45,8 +45,8 @@ pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
 
 /// `netrig probe train`.
 pub fn train(arguments: &Train) -> Result<ExitCode, Failure> {
-    let order = arguments.probe.settings.order(arguments.target.resolve(0)?);
-    let report = netrig_probe::train::train(&order, &*until_interrupted()?).map_err(failure)?;
+    let (target, cancel) = (arguments.target.resolve(0)?, until_interrupted()?);
+    let report = netrig_probe::train::train(target, &arguments.probe.settings, &*cancel).map_err(failure)?;
     tell(&report, arguments.form)
 }
 
@@ -54,7 +54,7 @@ pub fn train(arguments: &Train) -> Result<ExitCode, Failure> {
 pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
     let probe = &arguments.probe.settings;
     let key = if probe.far_end { arguments.key.read()? } else { None };
-    let order = probe.order(arguments.target.resolve(probe.port())?, key);
+    let order = probe.clone().order(arguments.target.resolve(probe.port())?, key);
     let report = path_mtu(&order, &*until_interrupted()?).map_err(failure)?;
     print_report(arguments.form.json, &report, || report.text())?;
     Ok(exit_code(report.interrupted, report.valid, report.path_mtu.is_some()))
@@ -63,8 +63,8 @@ pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
 /// `netrig probe trace`.
 pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
     let probe = &arguments.probe.settings;
-    let order = probe.order(arguments.target.resolve(probe.port())?);
-    let report = netrig_probe::trace::trace(&order, &*until_interrupted()?).map_err(failure)?;
+    let target = arguments.target.resolve(probe.port())?;
+    let report = netrig_probe::trace::trace(target, probe, &*until_interrupted()?).map_err(failure)?;
     print_report(arguments.form.json, &report, || report.text())?;
     Ok(exit_code(report.interrupted, report.valid, !report.hops.is_empty()))
 }
@@ -74,7 +74,7 @@ pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     let url: Url = arguments.url.parse().map_err(Failure::request)?;
     let target = Target { target: url.host.clone(), ipv4: arguments.ipv4, ipv6: arguments.ipv6 };
     let address = target.resolve(url.port)?;
-    let order = arguments.probe.settings.order(url, address);
+    let order = WebOrder { url, address, settings: arguments.probe.settings.clone() };
     let report = netrig_probe::web::web(&order, &*until_interrupted()?).map_err(failure)?;
     print_report(arguments.form.json, &report, || report.text())?;
     // An object that does not exist or is incomplete has no rate.

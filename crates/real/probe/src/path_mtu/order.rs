@@ -43,21 +43,10 @@ impl PathMtuSettings {
     }
 
     /// The order for a search on the path to this target. A far end has the key.
-    pub fn order(&self, target: SocketAddr, key: Option<HmacKey>) -> PathMtuOrder {
-        PathMtuOrder {
-            target,
-            responder: if self.far_end {
-                MtuResponder::FarEnd(key)
-            } else {
-                MtuResponder::Echo(self.tcp_port)
-            },
-            base: self.base.map(Size::to_usize),
-            most: self.most.map(Size::to_usize),
-            probes: self.count,
-            wait: self.wait,
-            dscp: self.dscp.0,
-            locate: self.locate,
-        }
+    pub fn order(self, target: SocketAddr, key: Option<HmacKey>) -> PathMtuOrder {
+        let echo = MtuResponder::Echo(self.tcp_port);
+        let responder = if self.far_end { MtuResponder::FarEnd(key) } else { echo };
+        PathMtuOrder { target, responder, settings: self }
     }
 }
 
@@ -68,18 +57,8 @@ pub struct PathMtuOrder {
     pub target: SocketAddr,
     /// The host that answers.
     pub responder: MtuResponder,
-    /// A size that the path should carry, octets of IP; the usual size of its IP version if absent.
-    pub base: Option<usize>,
-    /// The largest size to try, octets of IP; the maximum of IP if absent.
-    pub most: Option<usize>,
-    /// Lost packets of one size after which the size counts as too long.
-    pub probes: u32,
-    /// A packet without a response after this time counts as lost.
-    pub wait: Duration,
-    /// DSCP of the packets.
-    pub dscp: u8,
-    /// If packets vanish, find the place with a trace.
-    pub locate: bool,
+    /// The settings.
+    pub settings: PathMtuSettings,
 }
 
 /// Who answers.
@@ -105,15 +84,15 @@ impl PathMtuOrder {
     pub(super) fn plan(&self, flow: &ProbeFlow) -> Result<PathMtuPlan, ProbeError> {
         let at = usize::from(self.target.is_ipv6());
         let least = LEAST[at].max(flow.shortest());
-        let most = self.most.unwrap_or(MOST);
-        let base = self.base.unwrap_or_else(|| BASE[at].min(most));
-        let sound = most <= MOST && self.wait <= Duration::from_secs(60);
-        PathMtuPlan::new(least, base, most, self.probes, self.wait).filter(|_| sound).ok_or_else(|| {
+        let PathMtuSettings { count, wait, .. } = self.settings;
+        let most = self.settings.most.map_or(MOST, Size::to_usize);
+        let base = self.settings.base.map_or_else(|| BASE[at].min(most), Size::to_usize);
+        let sound = most <= MOST && wait <= Duration::from_secs(60);
+        PathMtuPlan::new(least, base, most, count, wait).filter(|_| sound).ok_or_else(|| {
             ProbeError::Request(format!(
-                "packets of {base} B to {most} B, {} of each, waited for {} s: expected {least} B to {MOST} B with headers, one \
+                "packets of {base} B to {most} B, {count} of each, waited for {} s: expected {least} B to {MOST} B with headers, one \
                  of each at least, and 60 s at most",
-                self.probes,
-                self.wait.as_secs_f64()
+                wait.as_secs_f64()
             ))
         })
     }

@@ -22,19 +22,12 @@ const FIRST_SECOND: u64 = 1_000_000_000;
 
 settings! {
     /// The settings of a fetch.
-    #[derive(Clone, Debug)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct WebSettings with defaults {
         /// How long the server may take for each answer.
         wait: Duration {} = Duration::from_secs(10);
         /// Time after which the transfer is stopped.
         limit: Duration {} = Duration::from_secs(60);
-    }
-}
-
-impl WebSettings {
-    /// The order for this object.
-    pub const fn order(&self, url: Url, address: SocketAddr) -> WebOrder {
-        WebOrder { url, address, wait: self.wait, limit: self.limit }
     }
 }
 
@@ -45,10 +38,8 @@ pub struct WebOrder {
     pub url: Url,
     /// Address and port of the server.
     pub address: SocketAddr,
-    /// Time-out of each wait for the server.
-    pub wait: Duration,
-    /// Time limit of the fetch. After it, the fetch ends with what arrived.
-    pub limit: Duration,
+    /// The time limits.
+    pub settings: WebSettings,
 }
 
 /// Results of a fetch.
@@ -97,7 +88,7 @@ pub struct WebReport {
 pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeError> {
     let target = order.address;
     let begin = monotonic_nanos();
-    let wait = StdDuration::from(order.wait.max(Duration::from_millis(1)));
+    let wait = StdDuration::from(order.settings.wait.max(Duration::from_millis(1)));
     let stream = TcpStream::connect_timeout(&target, wait).map_err(|source| ProbeError::FarEnd {
         target,
         why: format!("cannot connect: {source}"),
@@ -107,7 +98,7 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
     let connected = monotonic_nanos();
     let mut wire =
         InterruptibleStream::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
-    wire.until = Some(StdInstant::now() + StdDuration::from(order.limit));
+    wire.until = Some(StdInstant::now() + StdDuration::from(order.settings.limit));
     let host = order.url.authority();
     let fields = [
         ("Host", host.as_str()),
