@@ -46,7 +46,7 @@ pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
 /// `netrig probe train`.
 pub fn train(arguments: &Train) -> Result<ExitCode, Failure> {
     let (target, cancel) = (arguments.target.resolve(0)?, until_interrupted()?);
-    let report = netrig_probe::train::train(target, &arguments.probe.settings, &*cancel).map_err(failure)?;
+    let report = netrig_probe::train::train(target, &arguments.probe.settings, &cancel).map_err(failure)?;
     tell(&report, arguments.form)
 }
 

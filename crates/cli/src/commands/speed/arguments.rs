@@ -26,7 +26,7 @@ pub struct Speed {
 #[derive(Debug, Subcommand)]
 pub enum Kind {
     /// The server: listens at one port of TCP and UDP, and limits the number of sessions at once
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Compare this host's settings with what a path needs, and print the command that mends each; changes nothing
     Tune(Tune),
 }

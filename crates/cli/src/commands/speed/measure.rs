@@ -16,11 +16,11 @@ use netrig_speed::measure::{
     measure_iperf3,
 };
 use netrig_speed::protocol::{DataDirection, PORT};
-use netrig_speed::request::MeasureRequestError;
 
 use super::arguments::{Form, Measure};
 use crate::commands::probe::{KeyPlace, Target};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
+use crate::input::random_seed;
 use crate::interruption::until_interrupted;
 
 pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
@@ -30,7 +30,7 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
             "--sctp --json=iperf3: iperf3's document has no place for netrig's associations; use --json",
         ));
     }
-    settings.check().map_err(refused)?;
+    settings.check().map_err(Failure::request)?;
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), place: None, before: (0.0, 0) };
     let measured = if settings.iperf3 {
@@ -72,7 +72,7 @@ fn measure_own(
 ) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
     let server = target.resolve(PORT)?;
     let call = call_order(&target.target, server, &arguments.key, arguments.trust.as_deref())?;
-    let order = arguments.speed.settings.order(call).map_err(refused)?;
+    let order = arguments.speed.settings.order(call, random_seed()?).map_err(Failure::request)?;
     let report = meter::measure(order, cancel, progress).map_err(failure)?;
     let host = HostAddress::from(report.server).to_string();
     let phases = report.carriages.iter();
@@ -88,7 +88,7 @@ fn measure_foreign(
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
     let server = target.resolve(iperf3::PORT)?;
-    let order = arguments.speed.settings.iperf3_order(server).map_err(refused)?;
+    let order = arguments.speed.settings.iperf3_order(server).map_err(Failure::request)?;
     measure_iperf3(&order, cancel, progress).map_err(|error| match error {
         Iperf3Error::Carrier(_) => Failure::request(error),
         Iperf3Error::Test(TestError::Interrupted) => Failure::Interrupted,
@@ -113,13 +113,6 @@ pub(super) fn call_order(
         rate: None,
         options: TcpOptions::default(),
     })
-}
-
-fn refused(error: MeasureRequestError) -> Failure {
-    match error {
-        MeasureRequestError::Seed(_) => Failure::failed(error),
-        error => Failure::request(error),
-    }
 }
 
 pub(super) fn failure(error: SpeedError) -> Failure {

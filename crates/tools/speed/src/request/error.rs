@@ -1,7 +1,5 @@
 //! Why a request is not a measurement.
 
-use std::io;
-
 use netrig_core::{Duration, Rate, Size};
 
 use crate::protocol::{PhaseError, SHORTEST_INTERVAL};
@@ -70,7 +68,4 @@ pub enum MeasureRequestError {
     /// A phase is invalid.
     #[error(transparent)]
     Phase(#[from] PhaseError),
-    /// The kernel gave no random number.
-    #[error("no random seed: {0}")]
-    Seed(#[source] io::Error),
 }

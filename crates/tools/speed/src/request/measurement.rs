@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use netrig_core::{Duration, Rate, Size, choices, settings};
+use netrig_host::HostAddress;
 use netrig_host::socket::{Buffers, TcpOptions};
-use netrig_host::{HostAddress, random};
 
 use super::error::{FEWEST, MeasureRequestError, SHORTEST};
 use crate::measure::{CallOrder, Iperf3Order, MeasureOrder, MeasureTask, PhaseOrder, SearchTask};
@@ -104,7 +104,7 @@ impl SpeedSettings {
     pub fn check(&self) -> Result<(), MeasureRequestError> {
         self.check_times()?;
         self.check_pairs()?;
-        for task in self.tasks()? {
+        for task in self.tasks(0)? {
             match task {
                 MeasureTask::Carry(phase) => phase.check(),
                 MeasureTask::Search(search) => search.check(),
@@ -157,15 +157,16 @@ impl SpeedSettings {
         Ok(())
     }
 
-    /// The order for a measurement by netrig's own protocol. The settings give the rate and the socket options of the call.
+    /// The order for a measurement by netrig's own protocol. The settings give the rate and the socket options of the call, and
+    /// the seed gives the exponential gaps.
     ///
     /// # Errors
     /// The first fault.
-    pub fn order(&self, call: CallOrder) -> Result<MeasureOrder, MeasureRequestError> {
+    pub fn order(&self, call: CallOrder, seed: u64) -> Result<MeasureOrder, MeasureRequestError> {
         Ok(MeasureOrder {
             call: CallOrder { rate: self.udp, options: self.options()?, ..call },
             idle: self.idle,
-            tasks: self.tasks()?,
+            tasks: self.tasks(seed)?,
             after: AFTER,
             echo_every: ECHO_EVERY,
             responsive: !self.no_rpm,
@@ -177,7 +178,8 @@ impl SpeedSettings {
     /// # Errors
     /// The first fault.
     pub fn iperf3_order(&self, server: SocketAddr) -> Result<Iperf3Order, MeasureRequestError> {
-        let phases = self.tasks()?.into_iter().filter_map(|task| match task {
+        // Its gaps are constant.
+        let phases = self.tasks(0)?.into_iter().filter_map(|task| match task {
             MeasureTask::Carry(phase) => Some(phase),
             MeasureTask::Search(_) => None,
         });
@@ -186,8 +188,8 @@ impl SpeedSettings {
         if order.phases.is_empty() { Err(MeasureRequestError::Iperf3Search) } else { Ok(order) }
     }
 
-    /// The tasks, in their order.
-    fn tasks(&self) -> Result<Vec<MeasureTask>, MeasureRequestError> {
+    /// The tasks, in their order. The seed is that of exponential gaps.
+    fn tasks(&self, seed: u64) -> Result<Vec<MeasureTask>, MeasureRequestError> {
         let ways = match (self.down, self.up, self.both) {
             (true, ..) => &[DataDirection::Down][..],
             (_, true, _) => &[DataDirection::Up],
@@ -203,7 +205,6 @@ impl SpeedSettings {
         if let Some(rate) = self.udp {
             let bits_per_s = rate.bits_per_s();
             let load = if self.poisson {
-                let seed = random().map(u64::from_le_bytes).map_err(MeasureRequestError::Seed)?;
                 DatagramLoad::Poisson { bits_per_s, seed }
             } else {
                 DatagramLoad::Fixed { bits_per_s }
@@ -275,9 +276,9 @@ mod tests {
         let usual = SpeedSettings::default();
         usual.check().unwrap();
         let carries: Vec<_> =
-            usual.tasks().unwrap().iter().map(|task| matches!(task, MeasureTask::Carry(_))).collect();
+            usual.tasks(1).unwrap().iter().map(|task| matches!(task, MeasureTask::Carry(_))).collect();
         assert_eq!(carries, [true, true, false, false]);
-        assert_eq!(settings(&[("udp", &["1Mbit/s"]), ("both", &[])]).tasks().unwrap().len(), 3);
+        assert_eq!(settings(&[("udp", &["1Mbit/s"]), ("both", &[])]).tasks(1).unwrap().len(), 3);
     }
 
     #[test]
