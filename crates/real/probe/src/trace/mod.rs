@@ -5,8 +5,8 @@
 //! clock.
 
 pub mod course;
-mod order;
 mod report;
+mod settings;
 pub mod speed;
 #[cfg(test)]
 mod tests;
@@ -19,8 +19,8 @@ use super::error::ProbeError;
 use super::flow::FlowSocket;
 use course::TraceCourse;
 
-pub use order::TraceSettings;
 pub use report::{HopAddress, TraceHop, TraceReport};
+pub use settings::TraceSettings;
 
 /// Finds the hops of the path to a target. For ICMP its port is ignored.
 ///

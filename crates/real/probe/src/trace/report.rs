@@ -13,7 +13,7 @@ use super::super::flow::packet::{AnswerKind, FlowMethod};
 use super::super::icmp_error::{IcmpError, Label, Unreachable};
 use super::super::report::{CONFIDENCE, Measure, Stamps, as_map};
 use super::course::{SentTraceProbe, TraceCourse, TraceEnd};
-use super::order::TraceSettings;
+use super::settings::TraceSettings;
 use super::speed::{SpeedSample, along};
 use super::wire::TraceAccount;
 use netrig_host::HostAddress;
