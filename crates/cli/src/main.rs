@@ -7,9 +7,7 @@
 
 mod arguments;
 mod build;
-mod choice;
 mod commands;
-mod connection_limits;
 mod coverage;
 mod failure;
 mod input;
@@ -19,6 +17,7 @@ mod progress;
 mod request;
 mod stored_run;
 mod studies;
+mod typed;
 
 use std::process::ExitCode;
 

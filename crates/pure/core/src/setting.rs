@@ -3,13 +3,15 @@
 //! The table of a structure gives its fields, their form in files (serde), their JSON schema, and rows of [`Setting`]. From
 //! the rows come flags of a command line, keys of a file of settings, and what a document says was set.
 
+mod tables;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::{Duration, Fraction, Size};
+use crate::{Dscp, Duration, Fraction, Prefix, Rate, Size};
 
 /// A setting that can be given as words: its description.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct Setting {
     pub key: &'static str,
     /// Its flag without dashes, if that is not the key with `-` for `_`.
     pub flag: &'static str,
+    /// Its flag of one letter.
+    pub short: Option<char>,
     /// Whether it is given by its place on a command line, without a flag.
     pub is_positional: bool,
     /// The description: sentences.
@@ -26,6 +30,10 @@ pub struct Setting {
     pub heading: &'static str,
     /// The name of its value in a help text: `TIME`. Empty for the name of its type's value.
     pub value_name: &'static str,
+    /// Whether a word may have several values, separated by commas.
+    pub is_list: bool,
+    /// The value that its flag alone stands for. Empty if the flag needs a value.
+    pub flag_value: &'static str,
     /// The group of settings of which only one can be given. Empty for none.
     pub group: &'static str,
     /// Keys that cannot be given with it.
@@ -43,10 +51,13 @@ impl Setting {
     pub const USUAL: Self = Self {
         key: "",
         flag: "",
+        short: None,
         is_positional: false,
         about: "",
         heading: "",
         value_name: "",
+        is_list: false,
+        flag_value: "",
         group: "",
         excludes: &[],
         requires: &[],
@@ -200,6 +211,41 @@ impl SettingForms<f64> for Share {
     }
 }
 
+/// A whole number from `LEAST` to `MOST`.
+#[derive(Clone, Copy, Debug)]
+pub struct Within<const LEAST: u64, const MOST: u64>;
+
+/// A whole number of at least 1.
+pub type AtLeastOne = Within<1, { u64::MAX }>;
+
+impl<const LEAST: u64, const MOST: u64> Within<LEAST, MOST> {
+    fn check(words: &[&str]) -> Result<(), SettingWordError> {
+        let word = words.last().copied().unwrap_or_default();
+        let range = LEAST..=MOST;
+        if word.parse().is_ok_and(|number: u64| !range.contains(&number)) {
+            let most = if MOST == u64::MAX { String::new() } else { format!("={MOST}") };
+            let why = format!("{word} is not in {LEAST}..{most}");
+            return Err(SettingWordError { word: word.to_owned(), why });
+        }
+        Ok(())
+    }
+}
+
+impl<T: SettingField, const LEAST: u64, const MOST: u64> SettingForms<T> for Within<LEAST, MOST> {
+    fn form() -> SettingForm {
+        T::form()
+    }
+
+    fn read(words: &[&str]) -> Result<T, SettingWordError> {
+        Self::check(words)?;
+        T::read(words)
+    }
+
+    fn words(value: &T) -> Vec<String> {
+        value.words()
+    }
+}
+
 /// A structure whose settings can be given as words.
 pub trait SettingsTable {
     /// The descriptions, in order.
@@ -325,10 +371,11 @@ fn read<T: SettingValue>(word: &str) -> Result<T, SettingWordError> {
     SettingValue::read(word).map_err(|why| SettingWordError { word: word.to_owned(), why })
 }
 
-/// Values whose text is that of files.
-macro_rules! texts {
+/// Types whose values are words as their text is: each with the usual name of a value.
+#[macro_export]
+macro_rules! setting_texts {
     ($($type:ty = $name:literal;)+) => {$(
-        impl SettingValue for $type {
+        impl $crate::setting::SettingValue for $type {
             const VALUE_NAME: &'static str = $name;
 
             fn read(word: &str) -> Result<Self, String> {
@@ -342,11 +389,14 @@ macro_rules! texts {
     )+};
 }
 
-texts! {
+setting_texts! {
     String = "TEXT";
     Duration = "TIME";
     Size = "SIZE";
     Fraction = "SHARE";
+    Rate = "RATE";
+    Dscp = "DSCP";
+    Prefix = "PREFIX";
 }
 
 macro_rules! numbers {
@@ -365,7 +415,7 @@ macro_rules! numbers {
     )+};
 }
 
-numbers!(u8 u16 u32 u64);
+numbers!(u8 u16 u32 u64 usize);
 
 impl SettingValue for f64 {
     const VALUE_NAME: &'static str = "N";
@@ -420,341 +470,5 @@ impl<K: Ord + FromStr<Err: Display> + Display> SettingField for BTreeMap<K, Frac
         }
         let part = |(name, share): (&K, &Fraction)| format!("{name}={share}");
         vec![self.iter().map(part).collect::<Vec<_>>().join(",")]
-    }
-}
-
-/// Declares a structure of settings. Each field has its description, its type, in brackets its form in files (arguments of
-/// `serde`), and, if it can be given as words, in braces what [`Setting`] has of it.
-///
-/// A field whose words have not the form of its type names the form: `least_s: f64 as Seconds`.
-///
-/// The description becomes the documentation of the field, the description in the JSON schema, and the help text of its flag.
-///
-/// `pub struct Settings gives Options` declares a second structure of those fields that end with `=> name`, for code that
-/// reads values as they were given.
-#[macro_export]
-macro_rules! settings {
-    (@alias) => {
-        $crate::settings!(@alias $crate::setting::OwnForm);
-    };
-    (@alias $form:ty) => {
-        #[allow(dead_code, reason = "a setting of files only has no words")]
-        type Form = $form;
-    };
-    (
-        $(#[$meta:meta])*
-        pub struct $table:ident gives $options:ident {
-            $(
-                $(#[doc = $about:literal])+
-                $name:ident: $type:ty $(as $form:ty)?
-                $([$($serde:tt)*])?
-                $({ $($part:ident: $value:expr),* $(,)? })?
-                $(=> $option:ident)?
-                ;
-            )+
-        }
-    ) => {
-        $crate::settings! {
-            $(#[$meta])*
-            pub struct $table {
-                $(
-                    $(#[doc = $about])+
-                    $name: $type $(as $form)? $([$($serde)*])? $({ $($part: $value),* })?;
-                )+
-            }
-        }
-
-        #[doc = concat!("Values of [`", stringify!($table), "`] that are read as they were given.")]
-        #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-        pub struct $options {
-            $($(
-                #[doc = concat!("See [`", stringify!($table), "::", stringify!($option), "`].")]
-                pub $option: $type,
-            )?)+
-        }
-
-        impl $table {
-            /// The values that are read as they were given.
-            pub fn options(&self) -> $options {
-                $options { $($($option: self.$option.clone(),)?)+ }
-            }
-        }
-    };
-    (
-        $(#[$meta:meta])*
-        pub struct $table:ident {
-            $(
-                $(#[doc = $about:literal])+
-                $name:ident: $type:ty $(as $form:ty)?
-                $([$($serde:tt)*])?
-                $({ $($part:ident: $value:expr),* $(,)? })?
-                ;
-            )+
-        }
-    ) => {
-        $(#[$meta])*
-        pub struct $table {
-            $(
-                $(#[doc = $about])+
-                $(#[serde($($serde)*)])?
-                pub $name: $type,
-            )+
-        }
-
-        impl $crate::setting::SettingsTable for $table {
-            fn rows() -> Vec<$crate::setting::Setting> {
-                let mut rows = Vec::new();
-                $({
-                    $crate::settings!(@alias $($form)?);
-                    let about = concat!($($about),+);
-                    $(rows.push($crate::setting::Setting {
-                        key: stringify!($name),
-                        about,
-                        form: <Form as $crate::setting::SettingForms<$type>>::form(),
-                        $($part: $value,)*
-                        ..$crate::setting::Setting::USUAL
-                    });)?
-                    let _ = about;
-                })+
-                rows
-            }
-
-            fn set(&mut self, key: &str, words: &[&str]) -> Result<(), $crate::setting::SettingWordError> {
-                $({
-                    $crate::settings!(@alias $($form)?);
-                    $(if key == stringify!($name) {
-                        let _ = ($($value,)*);
-                        self.$name = <Form as $crate::setting::SettingForms<$type>>::read(words)?;
-                    })?
-                })+
-                Ok(())
-            }
-
-            fn words(&self, key: &str) -> Vec<String> {
-                $({
-                    $crate::settings!(@alias $($form)?);
-                    $(if key == stringify!($name) {
-                        let _ = ($($value,)*);
-                        return <Form as $crate::setting::SettingForms<$type>>::words(&self.$name);
-                    })?
-                })+
-                Vec::new()
-            }
-
-            fn differences(&self, other: &Self) -> Vec<&'static str> {
-                let mut keys = Vec::new();
-                $(if self.$name != other.$name {
-                    keys.push(stringify!($name));
-                })+
-                keys
-            }
-        }
-    };
-}
-
-/// Declares an enum of values with names, each with its description: in files, in the JSON schema, and as words. An enum that
-/// derives `Default` marks its default by `[default]`. A second name after `|` is read only.
-#[macro_export]
-macro_rules! choices {
-    (
-        $(#[$meta:meta])*
-        pub enum $type:ident {
-            $(
-                $(#[doc = $about:literal])+
-                $([$mark:ident])?
-                $choice:ident = $name:literal $(| $other:literal)?,
-            )+
-        }
-    ) => {
-        $(#[$meta])*
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-        )]
-        pub enum $type {
-            $($(#[doc = $about])+ $(#[$mark])? #[serde(rename = $name $(, alias = $other)?)] $choice,)+
-        }
-
-        impl $type {
-            /// All values.
-            pub const ALL: &'static [Self] = &[$(Self::$choice,)+];
-
-            /// The name in files and commands.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$choice => $name,)+ }
-            }
-
-            /// The description, in a sentence.
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$choice => concat!($($about),+),)+ }
-            }
-        }
-
-        impl std::fmt::Display for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl std::str::FromStr for $type {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                $($(if text == $other { return Ok(Self::$choice); })?)+
-                let found = Self::ALL.iter().copied().find(|choice| choice.name() == text);
-                let names = || Self::ALL.iter().map(|choice| choice.name()).collect::<Vec<_>>().join(", ");
-                found.ok_or_else(|| format!("expected one of {}", names()))
-            }
-        }
-
-        impl $crate::setting::SettingValue for $type {
-            const VALUE_NAME: &'static str = "NAME";
-
-            fn choices() -> Vec<(&'static str, &'static str)> {
-                Self::ALL.iter().map(|choice| (choice.name(), choice.about())).collect()
-            }
-
-            fn read(word: &str) -> Result<Self, String> {
-                word.parse()
-            }
-
-            fn word(&self) -> String {
-                self.name().to_owned()
-            }
-        }
-    };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::choices! {
-        /// A colour.
-        pub enum Paint {
-            /// As blood.
-            Red = "red",
-            /// As the sea.
-            Blue = "deep-blue" | "blue",
-        }
-    }
-
-    crate::settings! {
-        /// A wall.
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct Wall {
-            /// The paint of a wall.
-            paint: Option<Paint> [default, skip_serializing_if = "Option::is_none"] { heading: "Walls" };
-            /// How long it dries.
-            dry_for: Duration [default] { flag: "dry", heading: "Walls", group: "time" };
-            /// Coats, one
-            /// after the other.
-            coats: Vec<u8> [default] { heading: "Coats" };
-            /// Whether it is primed.
-            primed: bool [default] { heading: "Coats", excludes: &["coats"] };
-            /// Shares of the paints.
-            shares: BTreeMap<String, Fraction> [default] { heading: "Coats" };
-            /// Its height, m, which is given in percent of the room's.
-            height: f64 as Share [default] { heading: "Coats" };
-            /// The room, which only a file has.
-            room: u32 [default];
-        }
-    }
-
-    #[test]
-    fn a_row_describes_its_setting() {
-        let rows = Wall::rows();
-        let keys: Vec<_> = rows.iter().map(|row| (row.key, row.flag(), row.form.count)).collect();
-        assert_eq!(
-            keys,
-            [
-                ("paint", "paint".to_owned(), WordCount::One),
-                ("dry_for", "dry".to_owned(), WordCount::One),
-                ("coats", "coats".to_owned(), WordCount::Many),
-                ("primed", "primed".to_owned(), WordCount::Switch),
-                ("shares", "shares".to_owned(), WordCount::One),
-                ("height", "height".to_owned(), WordCount::One),
-            ]
-        );
-        assert_eq!(rows[0].form.choices, [("red", " As blood."), ("deep-blue", " As the sea.")]);
-        assert_eq!(
-            (rows[1].group, rows[2].about, rows[3].excludes),
-            ("time", " Coats, one after the other.", &["coats"][..])
-        );
-    }
-
-    #[test]
-    fn words_become_values_and_values_words() {
-        let mut all = Wall::default();
-        for (key, words) in [
-            ("paint", &["deep-blue"][..]),
-            ("dry_for", &["1 min", "5 s"]),
-            ("coats", &["1", "2"]),
-            ("primed", &[]),
-            ("shares", &["a=70%, b=30 %"]),
-            ("height", &["50%"]),
-        ] {
-            all.set(key, words).unwrap();
-        }
-        assert_eq!(
-            (all.paint, all.dry_for),
-            (Some(Paint::Blue), Duration::from_secs(5)),
-            "the last word counts"
-        );
-        assert_eq!((&*all.coats, all.primed, all.shares.len()), (&[1, 2][..], true, 2));
-        for (key, words) in [
-            ("paint", vec!["deep-blue"]),
-            ("dry_for", vec!["5 s"]),
-            ("coats", vec!["1", "2"]),
-            ("primed", vec!["true"]),
-            ("shares", vec!["a=70 %,b=30 %"]),
-            ("height", vec!["50 %"]),
-            ("room", vec![]),
-        ] {
-            assert_eq!(all.words(key), words, "{key}");
-        }
-        all.set("paint", &["blue"]).unwrap();
-        assert_eq!(all.words("paint"), ["deep-blue"], "its other name");
-        let painted = Wall { paint: all.paint, room: 3, ..Wall::default() };
-        assert_eq!(painted.differences(&Wall::default()), ["paint", "room"]);
-        assert!(Wall::default().words("paint").is_empty() && Wall::default().words("shares").is_empty());
-    }
-
-    struct Dry;
-
-    impl TablePart<Wall> for Dry {
-        fn has(key: &str) -> bool {
-            key == "dry_for"
-        }
-
-        fn usual() -> Wall {
-            Wall { primed: true, ..Wall::default() }
-        }
-    }
-
-    #[test]
-    fn a_part_of_a_table_has_its_own_rows_and_defaults() {
-        let mut part = PartOf::<Wall, Dry>::default();
-        let keys: Vec<_> = PartOf::<Wall, Dry>::rows().iter().map(|row| row.key).collect();
-        assert_eq!(keys, ["dry_for"]);
-        part.set("dry_for", &["3 s"]).unwrap();
-        part.set("primed", &["false"]).unwrap();
-        assert!(part.table.primed && part.words("primed").is_empty(), "it is no setting of the part");
-        assert_eq!(part.words("dry_for"), ["3 s"]);
-    }
-
-    #[test]
-    fn a_word_that_is_no_value_is_refused_with_the_reason() {
-        for (key, word, said) in [
-            ("paint", "green", "`green`: expected one of red, deep-blue"),
-            ("coats", "256", "`256`: expected a whole number up to 255"),
-            ("primed", "yes", "`yes`: expected true or false"),
-            ("shares", "a", "`a`: `a` has not the form name=70%"),
-            ("shares", "a=1%,a=2%", "`a=1%,a=2%`: `a` comes twice"),
-        ] {
-            let mut all = Wall::default();
-            assert_eq!(all.set(key, &[word]).unwrap_err().to_string(), said);
-            assert_eq!(all, Wall::default(), "{key}");
-        }
     }
 }

@@ -3,7 +3,8 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::{Data, Duration, Instant, Stream};
+use netrig_core::setting::SettingValue;
+use netrig_core::{Data, Duration, Instant, Stream, UnitError, choices};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,19 +42,18 @@ fn packet_time() -> Duration {
     Duration::from_millis(20)
 }
 
-/// A voice codec.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum VoiceCodec {
-    /// ITU-T G.711, 64 kbit/s; lost speech is silence.
-    #[serde(rename = "g711")]
-    G711,
-    /// ITU-T G.711 with packet-loss concealment (its Appendix I).
-    #[default]
-    #[serde(rename = "g711-plc")]
-    G711Concealed,
-    /// ITU-T G.729 Annex A, 8 kbit/s.
-    #[serde(rename = "g729a")]
-    G729a,
+choices! {
+    /// A voice codec.
+    #[derive(Default)]
+    pub enum VoiceCodec {
+        /// ITU-T G.711, 64 kbit/s; lost speech is silence.
+        G711 = "g711",
+        /// ITU-T G.711 with packet-loss concealment (its Appendix I).
+        [default]
+        G711Concealed = "g711-plc",
+        /// ITU-T G.729 Annex A, 8 kbit/s.
+        G729a = "g729a",
+    }
 }
 
 impl VoiceCodec {
@@ -93,6 +93,26 @@ pub enum Playout {
     Fixed(Duration),
     /// The wait is chosen at the start of each talk spurt (Ramjee et al. 1994).
     Adaptive,
+}
+
+impl SettingValue for Playout {
+    const VALUE_NAME: &'static str = "TIME|adaptive";
+
+    fn read(word: &str) -> Result<Self, String> {
+        match word {
+            "adaptive" => Ok(Self::Adaptive),
+            time => {
+                time.parse().map(Self::Fixed).map_err(|error: UnitError| format!("{error}; or `adaptive`"))
+            }
+        }
+    }
+
+    fn word(&self) -> String {
+        match self {
+            Self::Fixed(time) => time.to_string(),
+            Self::Adaptive => "adaptive".to_owned(),
+        }
+    }
 }
 
 impl Default for Playout {

@@ -10,6 +10,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use netrig_core::setting::AtLeastOne;
+use netrig_core::settings;
+
+settings! {
+    /// A user's limits on the connections that a server accepts.
+    #[derive(Clone, Copy, Debug)]
+    pub struct ConnectionLimits with defaults {
+        /// Connections from one address (for IPv6: from one /64); loopback addresses have no limit by default.
+        connections_per_address: Option<usize> as AtLeastOne { heading: "Limits" };
+        /// Connections from one /24 of IPv4 or /48 of IPv6; loopback addresses have no limit by default.
+        connections_per_group: Option<usize> as AtLeastOne { heading: "Limits" };
+    }
+}
+
+impl ConnectionLimits {
+    /// The limits of a server, changed by these.
+    #[must_use]
+    pub fn of(self, limits: SlotLimits) -> SlotLimits {
+        limits.set(self.connections_per_address, self.connections_per_group)
+    }
+}
+
 /// Limits of simultaneous connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotLimits {

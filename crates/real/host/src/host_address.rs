@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
-use netrig_core::is_of_a_link;
+use netrig_core::{is_of_a_link, setting_texts};
 use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketType};
 use serde::{Serialize, Serializer};
@@ -33,6 +33,10 @@ pub enum HostAddressError {
     /// Only link-local addresses have an interface.
     #[error("{0} is not a link-local address: expected it without an interface")]
     NotOfALink(IpAddr),
+}
+
+setting_texts! {
+    HostAddress = "ADDRESS";
 }
 
 impl HostAddress {

@@ -55,7 +55,7 @@ pub mod user_file;
 pub use arrivals::{ArrivalCounts, ArrivalKind, ArrivalLog};
 pub use checkup::{HostFinding, facility_findings, machine_findings};
 pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_synchronised};
-pub use connection_slots::{ConnectionSlots, EnteredSlot, SlotId, SlotLimits, SlotRefusal};
+pub use connection_slots::{ConnectionLimits, ConnectionSlots, EnteredSlot, SlotId, SlotLimits, SlotRefusal};
 pub use cpu_latency_limit::CpuLatencyLimit;
 pub use cpu_load::{LOAD_PERIOD, load_processors};
 pub use datagram::{DatagramStamp, PayloadKind, SHORT_LEN, STAMP_LEN, answered};

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_core::{Duration, Instant, Prefix, Rate};
+use netrig_core::{Dscp, Duration, Instant, Prefix, Rate, settings};
 use rustix::net::{SocketType, ipproto};
 
 use super::control::{
@@ -25,7 +25,7 @@ use super::path_mtu;
 use super::receiver::{self, MOST_BYTES_TOGETHER};
 use super::socket::ProbeSocket;
 use super::stamp::reflect::ReflectorSessions;
-use super::stamp::{ErrorEstimate, Format, HmacKey, Ingress, PacketError, Reflector, Unanswered};
+use super::stamp::{self, ErrorEstimate, Format, HmacKey, Ingress, PacketError, Reflector, Unanswered};
 use super::stream::{StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
@@ -33,8 +33,9 @@ use netrig_host::socket::SocketError;
 use netrig_host::socket::{LONGEST_DATAGRAM, SocketBuilder, refused};
 use netrig_host::sys::KernelClock;
 use netrig_host::{
-    Clock, DescriptorShortage, HostAddress, InterruptibleStream, MemoryBudget, SlotLimits, ThreadSlot,
-    ThreadSlotError, ThreadSlots, connections_within, is_readable, realtime_nanos,
+    Clock, ConnectionLimits, DescriptorShortage, HostAddress, InterruptibleStream, MemoryBudget, SlotLimits,
+    ThreadSlot, ThreadSlotError, ThreadSlots, connections_within, is_readable, loopback_addresses,
+    realtime_nanos,
 };
 
 /// Probes that are served at the same time. Another probe is rejected as busy.
@@ -69,7 +70,53 @@ const SLACK: Duration = Duration::from_secs(30);
 /// Interval at which the connection of a served probe is checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Settings of a far end.
+settings! {
+    /// The settings of a far end.
+    #[derive(Clone, Debug)]
+    pub struct FarEndSettings with defaults {
+        /// Addresses of this host to listen at, separated by commas; a link-local one with its interface: `fe80::1%eth0`. By
+        /// default those of the loopback interface. Any other needs a key.
+        listen: Vec<HostAddress> { value_name: "ADDRESS[,..]", is_list: true };
+        /// UDP port for STAMP.
+        stamp_port: u16 { value_name: "PORT" } = stamp::PORT;
+        /// TCP port for netrig's own probes; the system chooses their UDP ports.
+        control_port: u16 { value_name: "PORT" } = control::PORT;
+        /// Senders whose STAMP packets are answered, separated by commas. By default this host.
+        allow: Vec<Prefix> { value_name: "PREFIX[,..]", is_list: true };
+        /// Code points that a STAMP sender may ask for, separated by commas. By default all.
+        allow_dscp: Vec<Dscp> { value_name: "DSCP[,..]", is_list: true };
+        /// Number STAMP's answers here, so that senders can separate loss on the way there from loss on the way back (RFC 8762:
+        /// stateful).
+        stateful: bool {};
+        /// Authenticate STAMP with the key, too; packets that are not authenticated get no answer.
+        authenticated: bool {};
+        /// Format of this end's STAMP time stamps.
+        timestamps: Format { value_name: "TIMESTAMPS" };
+        /// Highest rate at which this end sends to a probe that asks for it.
+        max_rate: Rate {} = Rate::from_bits_per_s(100_000_000);
+    }
+}
+
+impl FarEndSettings {
+    /// The order for a far end with this key.
+    pub fn order(&self, key: Option<HmacKey>, connections: ConnectionLimits) -> FarEndOrder {
+        FarEndOrder {
+            listen: if self.listen.is_empty() { loopback_addresses() } else { self.listen.clone() },
+            stamp_port: self.stamp_port,
+            control_port: self.control_port,
+            key,
+            authenticated: self.authenticated,
+            allowed: if self.allow.is_empty() { Prefix::LOOPBACK.to_vec() } else { self.allow.clone() },
+            dscps: (!self.allow_dscp.is_empty()).then(|| self.allow_dscp.iter().map(|dscp| dscp.0).collect()),
+            stateful: self.stateful,
+            format: self.timestamps,
+            most_rate: self.max_rate,
+            slots: connections.of(FarEndOrder::SLOTS),
+        }
+    }
+}
+
+/// The order of a far end.
 #[derive(Clone, Debug)]
 pub struct FarEndOrder {
     /// Addresses of this host to listen on.

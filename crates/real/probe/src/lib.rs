@@ -57,15 +57,15 @@ pub mod web;
 
 pub use control::StreamDirection;
 pub use error::ProbeError;
-pub use far_end::{FarEnd, FarEndOrder, FarEndTally, LONGEST_STREAM, MOST_PROBES};
+pub use far_end::{FarEnd, FarEndOrder, FarEndSettings, FarEndTally, LONGEST_STREAM, MOST_PROBES};
 pub use media_stream::{DelayBasis, MediaDatagram, MediaStreamReport};
 pub use offset::ClockOffset;
-pub use one_way::{OneWayMetric, OneWayOrder, one_way};
-pub use ping::{PingOrder, ping};
+pub use one_way::{OneWayMetric, OneWayOrder, OneWaySettings, one_way};
+pub use ping::{PingOrder, PingSettings, ping};
 pub use report::{Measure, ProbeReport, Punctuality, Section, Stamps};
-pub use schedule::{Gaps, Schedule};
-pub use stamp_sender::{StampOrder, stamp};
-pub use two_way::{MOST_PACKETS, ProbePlan};
+pub use schedule::{Gaps, GapsKind, Schedule};
+pub use stamp_sender::{StampOrder, StampSettings, stamp};
+pub use two_way::{MOST_PACKETS, PacketSettings, ProbePlan};
 
 /// Seconds from one time to a later one. Both are in nanoseconds and may come from different clocks. The result is
 /// negative if the second is earlier.

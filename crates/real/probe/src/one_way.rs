@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::Duration;
+use netrig_core::{Duration, Size, settings};
 use netrig_stats::path::Delays;
 
 use super::control::{
@@ -18,7 +18,7 @@ use super::socket::ProbeSocket;
 use super::stamp::HmacKey;
 use super::stream::{SentStream, StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
-use super::two_way::ProbePlan;
+use super::two_way::{PACKETS, PacketSettings, ProbePlan};
 use super::{path_sections, seconds_between};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::random;
@@ -37,7 +37,39 @@ pub enum OneWayMetric {
     Loss,
 }
 
-/// Settings of a one-way probe.
+settings! {
+    /// The settings of a one-way probe.
+    #[derive(Clone, Debug)]
+    pub struct OneWaySettings with defaults {
+        /// Send from the far end to here.
+        reverse: bool {};
+        /// UDP payload of each packet: 24 B at least.
+        size: Size { heading: PACKETS } = Size::from_bytes(64);
+    }
+}
+
+impl OneWaySettings {
+    /// The order for a probe of the path to this far end.
+    pub fn order(
+        &self,
+        packets: &PacketSettings,
+        target: SocketAddr,
+        metric: OneWayMetric,
+        key: Option<HmacKey>,
+    ) -> OneWayOrder {
+        OneWayOrder {
+            target,
+            direction: if self.reverse { StreamDirection::Back } else { StreamDirection::There },
+            metric,
+            plan: packets.plan(),
+            size: self.size.to_usize(),
+            dscp: packets.dscp.0,
+            key,
+        }
+    }
+}
+
+/// The order of a one-way probe.
 #[derive(Clone, Debug)]
 pub struct OneWayOrder {
     /// Address of the far end.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::Seeds;
+use netrig_core::{Seeds, Size, settings};
 use rustix::net::{Protocol, SocketType, ipproto};
 
 use super::error::ProbeError;
@@ -11,7 +11,9 @@ use super::icmp::{HEADER, IcmpEcho, IcmpVersion, MARK};
 use super::rate_limit::LimitedRate;
 use super::report::ProbeReport;
 use super::socket::{ProbeSocket, may_not};
-use super::two_way::{Exchange, NoAnswer, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay};
+use super::two_way::{
+    Exchange, NoAnswer, PACKETS, PacketSettings, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay,
+};
 use super::{path_sections, seconds_between};
 use netrig_host::HostAddress;
 use netrig_host::random;
@@ -19,7 +21,23 @@ use netrig_host::socket::LONGEST_DATAGRAM;
 use netrig_host::socket::SocketError;
 use netrig_host::sys::Incoming;
 
-/// Settings of a ping.
+settings! {
+    /// The settings of a ping.
+    #[derive(Clone, Debug)]
+    pub struct PingSettings with defaults {
+        /// Data of each packet: 12 B at least.
+        size: Size { heading: PACKETS } = Size::from_bytes(56);
+    }
+}
+
+impl PingSettings {
+    /// The order for a ping of this host.
+    pub fn order(&self, packets: &PacketSettings, target: SocketAddr) -> PingOrder {
+        PingOrder { target, plan: packets.plan(), size: self.size.to_usize(), dscp: packets.dscp.0 }
+    }
+}
+
+/// The order of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingOrder {
     /// The host to probe. The port is ignored.

@@ -1,8 +1,18 @@
 //! Schedules: the absolute sending times of packets, fixed before the first packet.
 
-use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_core::{Duration, Instant, Seeds, Stream, choices};
 
 use netrig_host::{RequestedGaps, SourceReport};
+
+choices! {
+    /// The distribution of the gaps between packets.
+    pub enum GapsKind {
+        /// Exponential: samples at random times (RFC 2330).
+        Poisson = "poisson",
+        /// Constant (RFC 3432).
+        Periodic = "periodic",
+    }
+}
 
 /// The gaps between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

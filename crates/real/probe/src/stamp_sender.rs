@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::Seeds;
+use netrig_core::{Dscp, Seeds, Size, settings};
 use netrig_stats::path::Delays;
 
 use super::error::ProbeError;
@@ -13,14 +13,49 @@ use super::socket::ProbeSocket;
 use super::stamp::packet::base;
 use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
 use super::stamp::{ErrorEstimate, Format, HmacKey, ReflectedPacket, TestPacket};
-use super::two_way::{Exchange, NoAnswer, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay};
+use super::two_way::{
+    Exchange, NoAnswer, PACKETS, PacketSettings, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay,
+};
 use super::{path_sections, seconds_between};
 use netrig_host::HostAddress;
 use netrig_host::random;
 use netrig_host::socket::LONGEST_DATAGRAM;
 use netrig_host::sys::{Incoming, KernelClock};
 
-/// Settings of a STAMP session.
+settings! {
+    /// The settings of a STAMP session.
+    #[derive(Clone, Debug)]
+    pub struct StampSettings with defaults {
+        /// UDP payload of each packet, filled up with padding (RFC 8972 section 4.1). By default the shortest possible.
+        size: Option<Size> { heading: PACKETS };
+        /// Ask the reflector to answer with this code point, and to report the code point that it received (RFC 8972 section
+        /// 4.4).
+        answer_dscp: Option<Dscp> { heading: PACKETS };
+        /// Format of this end's time stamps.
+        timestamps: Format { value_name: "TIMESTAMPS" };
+        /// Separate loss on the way there from loss on the way back; the reflector must number its answers (RFC 8762:
+        /// stateful).
+        stateful: bool {};
+    }
+}
+
+impl StampSettings {
+    /// The order for a session with this reflector.
+    pub fn order(&self, packets: &PacketSettings, target: SocketAddr, key: Option<HmacKey>) -> StampOrder {
+        StampOrder {
+            target,
+            plan: packets.plan(),
+            size: self.size.map(Size::to_usize),
+            dscp: packets.dscp.0,
+            answer_dscp: self.answer_dscp.map(|dscp| dscp.0),
+            key,
+            format: self.timestamps,
+            stateful: self.stateful,
+        }
+    }
+}
+
+/// The order of a STAMP session.
 #[derive(Clone, Debug)]
 pub struct StampOrder {
     /// The reflector.

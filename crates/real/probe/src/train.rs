@@ -1,11 +1,12 @@
 //! `probe train`: trains of echo requests, each with one packet size, and how the round-trip time depends on the size.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::{Duration, Size};
+use netrig_core::{Dscp, Duration, Size, setting_texts, settings};
 use netrig_stats::fit::line;
 
 use super::error::ProbeError;
@@ -13,7 +14,7 @@ use super::path_sections;
 use super::ping::{self, PingOrder};
 use super::report::{CONFIDENCE, Measure, ProbeReport, Punctuality, Section};
 use super::schedule::Gaps;
-use super::two_way::ProbePlan;
+use super::two_way::{PACKETS, ProbePlan};
 
 /// Echo requests of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,19 +43,30 @@ impl FromStr for Train {
     }
 }
 
-/// Settings of trains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrainOrder {
-    /// The host to probe. The port is ignored.
-    pub target: SocketAddr,
-    /// The trains, in order of sending.
-    pub trains: Vec<Train>,
-    /// Gap between two packets.
-    pub gap: Duration,
-    /// A packet without an answer after this time is lost.
-    pub wait: Duration,
-    /// DSCP of the packets.
-    pub dscp: u8,
+impl fmt::Display for Train {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.count, Size::from_bytes(self.size as u64))
+    }
+}
+
+setting_texts! {
+    Train = "COUNTxSIZE";
+}
+
+settings! {
+    /// The settings of trains.
+    #[derive(Clone, Debug)]
+    pub struct TrainSettings with defaults {
+        /// Number of packets and data size of each train, separated by commas.
+        trains: Vec<Train> { heading: PACKETS, value_name: "COUNTxSIZE[,..]", is_list: true }
+            = vec![Train { count: 11, size: 100 }, Train { count: 10, size: 1000 }];
+        /// Time between two packets.
+        interval: Duration { heading: PACKETS } = Duration::from_secs(1);
+        /// Time after which a packet counts as lost.
+        wait: Duration { heading: PACKETS } = Duration::from_secs(2);
+        /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
+        dscp: Dscp { heading: PACKETS } = Dscp::BE;
+    }
 }
 
 /// Maximum number of trains.
@@ -65,18 +77,26 @@ const BOTH_WAYS: f64 = 16.0;
 
 /// Sends trains and fits a line to their round-trip times.
 ///
-/// If the order is invalid. A missing answer is a measurement, not an error.
-pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
-    if order.trains.is_empty() || order.trains.len() > MOST_TRAINS {
-        let trains = order.trains.len();
+/// If a setting is invalid. A missing answer is a measurement, not an error.
+pub fn train(
+    target: SocketAddr,
+    settings: &TrainSettings,
+    cancel: &AtomicBool,
+) -> Result<ProbeReport, ProbeError> {
+    if settings.trains.is_empty() || settings.trains.len() > MOST_TRAINS {
+        let trains = settings.trains.len();
         return Err(ProbeError::Request(format!("{trains} trains: expected 1 to {MOST_TRAINS}")));
     }
     let mut whole: Option<ProbeReport> = None;
     let (mut sizes, mut trips) = (Vec::new(), Vec::new());
-    for train in &order.trains {
-        let plan =
-            ProbePlan { count: train.count, gaps: Gaps::Periodic(order.gap), wait: order.wait, seed: 0 };
-        let ping = PingOrder { target: order.target, plan, size: train.size, dscp: order.dscp };
+    for train in &settings.trains {
+        let plan = ProbePlan {
+            count: train.count,
+            gaps: Gaps::Periodic(settings.interval),
+            wait: settings.wait,
+            seed: 0,
+        };
+        let ping = PingOrder { target, plan, size: train.size, dscp: settings.dscp.0 };
         let (course, delays) = ping::exchange(&ping, cancel)?;
         for delay in delays.iter().flatten() {
             sizes.push(train.size as f64);

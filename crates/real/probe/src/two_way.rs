@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Dscp, Duration, Instant, settings};
 
 use super::error::ProbeError;
 use super::icmp_error::IcmpErrors;
 use super::pacing::{self, PacketReceiver, PacketSender};
-use super::schedule::{Gaps, Schedule, source_fault};
+use super::schedule::{Gaps, GapsKind, Schedule, source_fault};
 use super::socket::ProbeSocket;
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
 use netrig_host::RealtimeOffset;
@@ -27,6 +27,39 @@ const LEAST_LINGER: Duration = Duration::from_millis(100);
 
 /// Batches of answers that are received before the schedule is checked.
 const LOOK: usize = 8;
+
+/// Heading of settings of packets in help texts.
+pub(super) const PACKETS: &str = "Packets";
+
+settings! {
+    /// How many packets a probe sends, and when.
+    #[derive(Clone, Debug)]
+    pub struct PacketSettings with defaults {
+        /// Packets to send, 1 to 1000000.
+        count: u32 { heading: PACKETS } = 100;
+        /// Mean time between two packets.
+        interval: Duration { heading: PACKETS } = Duration::from_millis(100);
+        /// Distribution of the gaps.
+        gaps: GapsKind { heading: PACKETS, value_name: "GAPS" } = GapsKind::Poisson;
+        /// Time after which a packet counts as lost (RFC 7680 section 2.6).
+        wait: Duration { heading: PACKETS } = Duration::from_secs(2);
+        /// Seed of the gaps; the same seed gives the same schedule.
+        seed: u64 { heading: PACKETS } = 1;
+        /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
+        dscp: Dscp { heading: PACKETS } = Dscp::BE;
+    }
+}
+
+impl PacketSettings {
+    /// The plan of the packets.
+    pub const fn plan(&self) -> ProbePlan {
+        let gaps = match self.gaps {
+            GapsKind::Poisson => Gaps::Poisson(self.interval),
+            GapsKind::Periodic => Gaps::Periodic(self.interval),
+        };
+        ProbePlan { count: self.count, gaps, wait: self.wait, seed: self.seed }
+    }
+}
 
 /// Number of packets, their gaps and the waiting time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::{Data, Duration, Instant, Seeds};
+use netrig_core::{Data, Dscp, Duration, Instant, Seeds, settings};
 use netrig_traffic::rtp::{Packet, SequenceExtender};
-use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCodec, react};
+use netrig_traffic::{AppAction, AppEvent, FlowContext, Playout, Settings, Talk, Voice, VoiceCodec, react};
 
 use super::ProbeError;
 use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
@@ -13,7 +13,48 @@ use super::receiver::Remote;
 /// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
 const TICKS_PER_S: u64 = 8_000;
 
-/// Settings of a call.
+settings! {
+    /// The settings of a call.
+    #[derive(Clone, Debug)]
+    pub struct VoiceSettings with defaults {
+        /// Codec.
+        codec: VoiceCodec { value_name: "CODEC" };
+        /// Speech in a packet.
+        packet: Duration {} = Duration::from_millis(20);
+        /// Talk spurts and pauses of a conversation (ITU-T P.59) instead of continuous speech.
+        spurts: bool {};
+        /// Wait of the first packet in the play-out buffer; `adaptive` needs --spurts.
+        playout: Playout {};
+        /// Duration of the call.
+        duration: Duration {} = Duration::from_secs(10);
+        /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
+        dscp: Dscp {} = Dscp::EF;
+        /// Seed of the talk spurts.
+        seed: u64 {} = 1;
+    }
+}
+
+/// The longest call.
+const LONGEST_CALL: Duration = Duration::from_secs(3000);
+
+impl VoiceSettings {
+    /// The order of the call.
+    ///
+    /// # Errors
+    /// The first invalid setting.
+    pub fn order(&self) -> Result<VoiceOrder, ProbeError> {
+        let talk = if self.spurts { Talk::Spurts } else { Talk::Continuous };
+        let voice = Voice { codec: self.codec, packet: self.packet, talk, playout: self.playout };
+        if !(self.packet..=LONGEST_CALL).contains(&self.duration) {
+            let why = "--duration: expected at least a packet and at most 3000 s";
+            return Err(ProbeError::Request(why.to_owned()));
+        }
+        Settings::Voice(voice.clone()).check().map_err(|error| ProbeError::Request(error.to_string()))?;
+        Ok(VoiceOrder { voice, lasts: self.duration, dscp: self.dscp.0, seed: self.seed })
+    }
+}
+
+/// The order of a call.
 #[derive(Clone, Debug)]
 pub struct VoiceOrder {
     /// Codec, packet interval and speech activity.

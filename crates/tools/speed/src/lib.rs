@@ -29,6 +29,7 @@ pub mod measure;
 pub mod meter;
 pub mod ndt7;
 pub mod protocol;
+pub mod request;
 pub mod responsiveness;
 pub mod search;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it serves clients, over sockets")]

@@ -11,10 +11,10 @@ use clap::Args;
 use netrig_core::setting::{Setting, WordCount};
 use toml::de::{DeTable, DeValue};
 
-use super::typed::TypedTable;
 use crate::failure::Failure;
 use crate::input::read;
 use crate::output::replace;
+use crate::typed::TypedTable;
 
 /// The file of settings.
 #[derive(Clone, Debug, Args)]
@@ -181,5 +181,89 @@ fn value(count: WordCount, words: Vec<String>) -> toml::Value {
     match count {
         WordCount::Many => values.collect::<Vec<_>>().into(),
         _ => values.next().unwrap_or(toml::Value::Boolean(false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser};
+    use netrig_core::setting::SettingsTable as _;
+    use netrig_core::{Fraction, settings};
+    use netrig_sip::settings::LoadSettings;
+    use netrig_sip_tester::request::TesterSettings;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::typed::Typed;
+
+    settings! {
+        /// Settings with one more than the product has.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Louder {
+            /// How loud users speak. By default as they like.
+            volume_share: Option<Fraction> { heading: "Calls" };
+        }
+    }
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        louder: Typed<Louder>,
+        #[command(flatten)]
+        load: Typed<LoadSettings>,
+        #[command(flatten)]
+        tester: Typed<TesterSettings>,
+        #[command(flatten)]
+        environment: EnvironmentArguments,
+    }
+
+    fn line(words: &[&str]) -> Result<Line, clap::Error> {
+        Line::try_parse_from(["line", "udp:127.0.0.1"].iter().chain(words))
+    }
+
+    /// One row gives the field, the key of files, the schema, the flag with its help, and the key of a file of settings.
+    #[test]
+    fn an_option_is_described_in_one_place() {
+        let half = Louder { volume_share: Some(Fraction::new(0.5).unwrap()) };
+        assert_eq!(toml::from_str::<Louder>("volume_share = \"50 %\"").unwrap(), half);
+        let schema = serde_json::to_value(schemars::schema_for!(Louder)).unwrap();
+        let about = &schema["properties"]["volume_share"]["description"];
+        assert_eq!(about, "How loud users speak. By default as they like.");
+        let typed = line(&["--volume-share", "50%"]).unwrap().louder;
+        assert_eq!((&typed.settings, typed.is_typed("volume_share")), (&half, true));
+        assert!(
+            line(&["--volume-share", "loud"]).unwrap_err().to_string().contains("'loud' for '--volume-share")
+        );
+        let help = Line::command().render_long_help().to_string();
+        assert!(help.contains("How loud users speak. By default as they like"), "{help}");
+        assert_eq!(text(&[&typed]), "\n[calls]\nvolume_share = \"50 %\"\n");
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("settings.toml");
+        std::fs::write(&file, format!("format = 1\nof = \"sip load\"\n{}", text(&[&typed]))).unwrap();
+        let file = format!("--environment={}", file.display());
+        let mut again = line(&[&file]).unwrap();
+        again.environment.read("load", &mut [&mut again.louder]).unwrap();
+        assert_eq!(again.louder.settings, half);
+        let mut other = line(&[&file, "--volume-share=1%"]).unwrap();
+        other.environment.read("load", &mut [&mut other.louder]).unwrap();
+        assert_eq!(other.louder.words("volume_share"), ["1 %"], "what is typed overrides the file");
+    }
+
+    /// Each setting of a load that has words is a flag, and its defaults are those of files.
+    #[test]
+    fn a_load_has_the_flags_of_its_table() {
+        let command = Line::command();
+        for row in LoadSettings::rows() {
+            assert!(command.get_arguments().any(|flag| flag.get_long() == Some(&row.flag())), "{}", row.key);
+        }
+        let line_of = line(&[]).unwrap();
+        assert_eq!(line_of.load.settings, LoadSettings::default());
+        assert_eq!(line_of.tester.words("target"), ["udp:127.0.0.1"]);
+        let file =
+            "scenario = \"cancel\"\npatience = \"2 s\"\nsdp = \"1 KB\"\nusers = 7\nserver = \"program\"";
+        let typed = ["--scenario=cancel", "--patience=2s", "--sdp=1KB", "--users=7"];
+        assert_eq!(line(&typed).unwrap().load.settings, toml::from_str(file).unwrap());
     }
 }

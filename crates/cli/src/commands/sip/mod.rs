@@ -13,7 +13,6 @@ mod refusal;
 mod scenario;
 mod serve;
 mod show;
-mod typed;
 mod watching;
 
 use std::process::ExitCode;

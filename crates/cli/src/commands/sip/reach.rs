@@ -4,8 +4,8 @@ use netrig_host::HostAddress;
 use netrig_sip_tester::request::{ReachSettings, TestedServer, TesterSettings};
 
 use super::refusal::refused;
-use super::typed::Typed;
 use crate::failure::Failure;
+use crate::typed::Typed;
 
 impl Typed<ReachSettings> {
     /// The server of a target.
@@ -16,6 +16,6 @@ impl Typed<ReachSettings> {
 
     /// The local address; `None` if the system chooses it.
     pub fn local(&self) -> Option<HostAddress> {
-        self.settings.table.local.map(|local| local.0)
+        self.settings.table.local
     }
 }

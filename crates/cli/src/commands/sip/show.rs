@@ -10,20 +10,13 @@ use netrig_sip_tester::ladder::{
 };
 use netrig_sip_tester::trace::SipTrace;
 
-use crate::choice::{Choice, choice};
 use crate::failure::{Failure, print, print_json};
 use crate::input::read_bytes;
 use crate::output;
+use crate::typed::named;
 
 /// The longest file that is read, bytes. It is held in memory.
 const LONGEST_FILE: u64 = 4 << 30;
-
-/// The notation of times.
-const TIMES: &[Choice<LadderTimes>] = &[
-    ("since-first", "Since the first message", LadderTimes::SinceFirst),
-    ("since-previous", "Since the message before", LadderTimes::SincePrevious),
-    ("absolute", "Time of day, UTC", LadderTimes::Absolute),
-];
 
 /// `netrig sip show`.
 #[derive(Debug, Args)]
@@ -53,7 +46,7 @@ pub struct Show {
     #[arg(long, value_name = "METHOD")]
     pub hide: Vec<String>,
     /// How times are shown
-    #[arg(long, value_parser = choice(TIMES), default_value = "since-first")]
+    #[arg(long, value_parser = named::<LadderTimes>(), default_value = "since-first")]
     pub times: LadderTimes,
     /// Print a whole message, by its number in the ladder
     #[arg(long, value_name = "NUMBER")]

@@ -6,44 +6,34 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Rate, Size};
-use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
 use netrig_host::{HostAddress, host_of_target};
 use netrig_speed::flows::TestError;
 use netrig_speed::iperf3::{self, TestDocument};
 use netrig_speed::measure::{
-    self as meter, CallOrder, Iperf3Error, Iperf3Order, MeasureOrder, MeasureProgress, MeasureTask,
-    PhaseOrder, PhaseReport, SpeedError, SpeedReport, measure_iperf3,
+    self as meter, CallOrder, Iperf3Error, MeasureProgress, PhaseReport, SpeedError, SpeedReport,
+    measure_iperf3,
 };
-use netrig_speed::protocol::{DataDirection, PORT, SHORTEST_INTERVAL};
+use netrig_speed::protocol::{DataDirection, PORT};
 
-use super::arguments::{Form, Measure, Only};
-use super::tasks::{USUAL_SIZE, tasks};
+use super::arguments::{Form, Measure};
 use crate::commands::probe::{KeyPlace, Target};
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
+use crate::input::random_seed;
 use crate::interruption::until_interrupted;
 
-/// For how long the idle path is observed after the load.
-const AFTER: Duration = Duration::from_millis(500);
-
-/// The shortest phase: five readings.
-const SHORTEST: Duration = Duration::from_millis(500);
-
-/// The fewest datagrams at a rate from which a result can be given.
-const FEWEST: f64 = 10.0;
-
-/// The shortest segment that Linux lets a socket have, bytes (TCP_MIN_MSS).
-const SHORTEST_SEGMENT: u64 = 88;
-
-/// Time between two echoes.
-const ECHO_EVERY: Duration = Duration::from_millis(20);
-
 pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure> {
-    check(arguments)?;
+    let settings = &arguments.speed.settings;
+    if settings.sctp && arguments.json == Some(Form::Iperf3) {
+        return Err(Failure::request(
+            "--sctp --json=iperf3: iperf3's document has no place for netrig's associations; use --json",
+        ));
+    }
+    settings.check().map_err(Failure::request)?;
     let cancel = until_interrupted()?;
     let mut line = Line { is_live: stderr().is_terminal(), place: None, before: (0.0, 0) };
-    let measured = if arguments.iperf3 {
+    let measured = if settings.iperf3 {
         measure_foreign(target, arguments, &cancel, &mut |progress| line.tell(progress))
     } else {
         measure_own(target, arguments, &cancel, &mut |progress| line.tell(progress))
@@ -73,86 +63,6 @@ fn exit(report: &SpeedReport, interrupted: bool) -> ExitCode {
     }
 }
 
-/// Refuses an order that cannot be measured, before the server is called.
-fn check(arguments: &Measure) -> Result<(), Failure> {
-    check_times(arguments)?;
-    check_pairs(arguments)?;
-    for task in tasks(arguments)? {
-        let checked = match task {
-            MeasureTask::Carry(phase) => phase.check(),
-            MeasureTask::Search(search) => search.check(),
-        };
-        checked.map_err(Failure::request)?;
-    }
-    let sizes = [
-        ("--mss", arguments.mss, SHORTEST_SEGMENT),
-        ("--window", arguments.window, 1),
-        ("--send-buffer", arguments.send_buffer, 1),
-        ("--receive-buffer", arguments.receive_buffer, 1),
-    ];
-    for (flag, size, least) in sizes {
-        if let Some(size) = size.filter(|size| size.bytes() < least) {
-            return refuse(format!("{flag} {size}: expected {least} B or more"));
-        }
-    }
-    Ok(())
-}
-
-fn refuse(why: String) -> Result<(), Failure> {
-    Err(Failure::request(why))
-}
-
-fn check_times(arguments: &Measure) -> Result<(), Failure> {
-    if arguments.time < SHORTEST {
-        return refuse(format!(
-            "--time {}: expected {SHORTEST} or more: a shorter phase has no rate",
-            arguments.time
-        ));
-    }
-    if arguments.iperf3 && !arguments.time.as_nanos().is_multiple_of(1_000_000_000) {
-        return refuse(format!("--time {}: iperf3 takes whole seconds", arguments.time));
-    }
-    if arguments.idle.is_zero() {
-        return Ok(());
-    }
-    if arguments.idle < SHORTEST_INTERVAL {
-        return refuse(format!(
-            "--idle {}: expected {SHORTEST_INTERVAL} or more, or 0s for none",
-            arguments.idle
-        ));
-    }
-    PhaseOrder::idle(arguments.idle).check().map_err(Failure::request)
-}
-
-/// Checks options that are meaningless alone or together.
-fn check_pairs(arguments: &Measure) -> Result<(), Failure> {
-    if arguments.sctp && arguments.json == Some(Form::Iperf3) {
-        return refuse(
-            "--sctp --json=iperf3: iperf3's document has no place for netrig's associations; use --json"
-                .to_owned(),
-        );
-    }
-    if arguments.most.bits_per_s() == 0 {
-        return refuse("--most 0bit/s: expected a rate that can be offered".to_owned());
-    }
-    if arguments.sctp && arguments.only == Some(Only::Capacity) {
-        return refuse(
-            "--only capacity --sctp: the search for the capacity uses UDP datagrams; leave out one of the two".to_owned(),
-        );
-    }
-    let Some(rate) = arguments.udp else { return Ok(()) };
-    let size = arguments.size.map_or(USUAL_SIZE.into(), Size::bytes).max(1);
-    let datagrams = rate.bits_per_s() as f64 / 8.0 / size as f64 * arguments.time.as_secs_f64();
-    if datagrams < FEWEST {
-        return refuse(format!(
-            "--udp {rate}: that is less than {FEWEST} datagrams of {size} B within {}; expected a higher rate, shorter datagrams \
-             (--size) or a longer time (--time)",
-            arguments.time
-        ));
-    }
-    Ok(())
-}
-
 /// Measures by netrig's own protocol; returns the measurement, and its phases in iperf3's form.
 fn measure_own(
     target: &Target,
@@ -160,7 +70,10 @@ fn measure_own(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
-    let report = meter::measure(order(target, arguments)?, cancel, progress).map_err(failure)?;
+    let server = target.resolve(PORT)?;
+    let call = call_order(&target.target, server, &arguments.key, arguments.trust.as_deref())?;
+    let order = arguments.speed.settings.order(call, random_seed()?).map_err(Failure::request)?;
+    let report = meter::measure(order, cancel, progress).map_err(failure)?;
     let host = HostAddress::from(report.server).to_string();
     let phases = report.carriages.iter();
     let documents = phases.filter_map(|phase| phase.document(&host, report.server, report.client)).collect();
@@ -175,36 +88,11 @@ fn measure_foreign(
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Failure> {
     let server = target.resolve(iperf3::PORT)?;
-    // iperf3 has no search for the line's capacity.
-    let phases = tasks(arguments)?.into_iter().filter_map(|task| match task {
-        MeasureTask::Carry(phase) => Some(phase),
-        MeasureTask::Search(_) => None,
-    });
-    let order = Iperf3Order { server, host: HostAddress::from(server).to_string(), phases: phases.collect() };
-    if order.phases.is_empty() {
-        return Err(Failure::request(
-            "iperf3 has no search for a line's capacity: leave out --only capacity",
-        ));
-    }
+    let order = arguments.speed.settings.iperf3_order(server).map_err(Failure::request)?;
     measure_iperf3(&order, cancel, progress).map_err(|error| match error {
         Iperf3Error::Carrier(_) => Failure::request(error),
         Iperf3Error::Test(TestError::Interrupted) => Failure::Interrupted,
         Iperf3Error::Test(_) => Failure::failed(error),
-    })
-}
-
-fn order(target: &Target, arguments: &Measure) -> Result<MeasureOrder, Failure> {
-    let server = target.resolve(PORT)?;
-    Ok(MeasureOrder {
-        call: CallOrder {
-            options: options(arguments)?,
-            ..call_order(&target.target, server, &arguments.key, arguments.trust.as_deref(), arguments.udp)?
-        },
-        idle: arguments.idle,
-        tasks: tasks(arguments)?,
-        after: AFTER,
-        echo_every: ECHO_EVERY,
-        responsive: !arguments.no_rpm,
     })
 }
 
@@ -214,7 +102,6 @@ pub(super) fn call_order(
     server: SocketAddr,
     key: &KeyPlace,
     trust: Option<&Path>,
-    rate: Option<Rate>,
 ) -> Result<CallOrder, Failure> {
     let trust = Trust::of(trust).map_err(Failure::request)?;
     // The certificate is for the typed name, if there is one.
@@ -223,26 +110,8 @@ pub(super) fn call_order(
         name: meter::server_name(host_of_target(target), server),
         tls: tls::client(&trust, None).map_err(Failure::request)?,
         key: key.read()?,
-        rate,
+        rate: None,
         options: TcpOptions::default(),
-    })
-}
-
-/// The socket options of this end's connections.
-fn options(arguments: &Measure) -> Result<TcpOptions, Failure> {
-    let bytes = |what: &str, size: Option<Size>| {
-        let bytes = size.map(|size| u32::try_from(size.bytes())).transpose();
-        bytes.map_err(|_| Failure::request(format!("{what}: expected less than 4 GiB")))
-    };
-    let segment = arguments.mss.map(|size| u16::try_from(size.bytes())).transpose();
-    Ok(TcpOptions {
-        max_segment: segment.map_err(|_| Failure::request("--mss: expected at most 65535 B"))?,
-        window_clamp: bytes("--window", arguments.window)?,
-        buffers: Buffers {
-            send: bytes("--send-buffer", arguments.send_buffer)?,
-            receive: bytes("--receive-buffer", arguments.receive_buffer)?,
-        },
-        ..TcpOptions::default()
     })
 }
 

@@ -3,7 +3,6 @@
 mod arguments;
 mod measure;
 mod serve;
-mod tasks;
 mod tune;
 
 use std::process::ExitCode;

@@ -23,7 +23,7 @@ pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
     let mut unread = Vec::new();
     if let Some((target, server)) = target.zip(server) {
         if arguments.measure {
-            let order = call_order(&target.target, server, &arguments.key, None, None)?;
+            let order = call_order(&target.target, server, &arguments.key, None)?;
             let measured = measure_quickly(order, &*until_interrupted()?).map_err(failure)?;
             path.round_trip = path.round_trip.or(measured.round_trip);
             path.rate = path.rate.or(measured.rate.map(|rate| (rate, RateFrom::Measured)));

@@ -1,39 +1,23 @@
 //! The test of a server against rules of SIP before its load: its role and users.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use netrig_core::choices;
 
 use crate::load::{Plan, Scenario, Work};
 
 /// Number of users that a test case needs.
 pub const TESTED_USERS: u32 = 3;
 
-/// The role that the server has in a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TestedRole {
-    /// It accepts registrations (RFC 3261 section 10).
-    Registrar,
-    /// It forwards requests (RFC 3261 section 16).
-    Proxy,
-    /// It redirects requests to other addresses (RFC 3261 section 8.3).
-    Redirect,
-    /// It answers calls (RFC 3261 sections 8.2, 11 to 15).
-    Uas,
-}
-
-impl TestedRole {
-    /// All roles.
-    pub const ALL: [Self; 4] = [Self::Registrar, Self::Proxy, Self::Redirect, Self::Uas];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Registrar => "registrar",
-            Self::Proxy => "proxy",
-            Self::Redirect => "redirect",
-            Self::Uas => "uas",
-        }
+choices! {
+    /// The role that the server has in a test.
+    pub enum TestedRole {
+        /// It accepts registrations (RFC 3261 section 10).
+        Registrar = "registrar",
+        /// It forwards requests (RFC 3261 section 16).
+        Proxy = "proxy",
+        /// It redirects requests to other addresses (RFC 3261 section 8.3).
+        Redirect = "redirect",
+        /// It answers calls (RFC 3261 sections 8.2, 11 to 15).
+        Uas = "uas",
     }
 }
 

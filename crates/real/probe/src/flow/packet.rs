@@ -14,7 +14,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_core::internet_checksum;
+use netrig_core::{choices, internet_checksum};
 
 use super::super::icmp::{HEADER as ICMP_HEADER, IcmpEcho, IcmpVersion};
 
@@ -30,25 +30,15 @@ const SYN: usize = 24;
 /// MSS that a SYN announces, bytes.
 const SEGMENT: u16 = 1460;
 
-/// Type of the packets of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowMethod {
-    /// Datagrams to a port that no program should use: the target answers with an ICMP error. Needs no privileges.
-    Udp,
-    /// Echo requests.
-    Icmp,
-    /// SYNs of connections that are never established.
-    Tcp,
-}
-
-impl FlowMethod {
-    /// Name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Icmp => "icmp",
-            Self::Tcp => "tcp",
-        }
+choices! {
+    /// Type of the packets of a flow.
+    pub enum FlowMethod {
+        /// Datagrams to a port where no service should listen (33434); needs no rights.
+        Udp = "udp",
+        /// Echoes.
+        Icmp = "icmp",
+        /// TCP SYNs to port 80, without completing a connection; needs CAP_NET_RAW.
+        Tcp = "tcp",
     }
 }
 

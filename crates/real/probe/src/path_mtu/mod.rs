@@ -14,7 +14,7 @@ mod tests;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, Size};
 
 use super::control::{self, ControlConnection, FromFarEnd, FromProbe, GreetingError, ungreeted};
 use super::error::ProbeError;
@@ -24,7 +24,7 @@ use super::icmp_error::{IcmpError, IcmpErrors, Unreachable};
 use super::pacing::watching;
 use super::segments::{SegmentEnd, SegmentEnds};
 use super::stamp::HmacKey;
-use super::trace::{TraceOrder, trace};
+use super::trace::{TraceSettings, trace};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::random;
 use netrig_host::{Clock, HostAddress};
@@ -32,7 +32,7 @@ use report::PathMtuFindings;
 use search::{PathMtuSearch, PathMtuStep, TooLongReason};
 
 pub(super) use far_end::serve;
-pub use order::{MtuResponder, PathMtuOrder};
+pub use order::{MtuResponder, PathMtuOrder, PathMtuSettings};
 pub use report::{BlackHolePlace, PathMtuReport, SegmentSizes, SizeOutcome, TooLongSize};
 
 /// Time-out of a TCP connection attempt.
@@ -45,7 +45,7 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuRepo
     let ResponderConnection { socket, segments, control } = match &order.responder {
         MtuResponder::Echo(port) => ResponderConnection {
             segments: port.map(|port| segments_to(HostAddress::from(order.target).at(port))),
-            socket: FlowSocket::open(FlowMethod::Icmp, order.target, order.dscp)?,
+            socket: FlowSocket::open(FlowMethod::Icmp, order.target, order.settings.dscp.0)?,
             control: None,
         },
         MtuResponder::FarEnd(key) => call(order, key.as_ref())?,
@@ -59,7 +59,7 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuRepo
         let _ = write_frame(&mut control, &FromProbe::Finish);
     }
     let vanished = matches!(search.refused(), (_, TooLongReason::Vanished)) && search.confirmed().is_some();
-    let place = if vanished && order.locate && !interrupted {
+    let place = if vanished && order.settings.locate && !interrupted {
         Some(place(order, search.refused().0, cancel)?)
     } else {
         None
@@ -119,20 +119,17 @@ fn record(search: &mut PathMtuSearch, icmp_errors: &mut IcmpErrors, event: &Flow
 
 /// Finds the last hop that answers packets of a size that vanishes.
 fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> Result<BlackHolePlace, ProbeError> {
-    let way = TraceOrder {
-        target: order.target,
+    let PathMtuSettings { count, wait, dscp, .. } = order.settings;
+    let way = TraceSettings {
         method: FlowMethod::Icmp,
-        first: 1,
-        last: 30,
-        each: order.probes,
-        length: Some(size),
-        wait: order.wait,
+        count,
+        size: Some(Size::from_bytes(size as u64)),
+        wait,
         gap: Duration::from_millis(20),
-        in_flight: 16,
-        dscp: order.dscp,
-        speed: None,
+        dscp,
+        ..TraceSettings::default()
     };
-    let found = trace(&way, cancel)?;
+    let found = trace(order.target, &way, cancel)?;
     let last = found.hops.iter().rev().find_map(|hop| Some((hop.ttl, hop.addresses.first()?.address)));
     Ok(match last {
         Some((hop, address)) => BlackHolePlace::Behind { hop, address },
@@ -173,7 +170,7 @@ fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> Result<ResponderConnecti
     let near = SegmentEnd::read(&control, target.is_ipv4()).map_err(ProbeError::kernel("TCP_INFO"))?;
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
     let (local, to) = (HostAddress::from(local).at(0), HostAddress::from(target).at(port));
-    let socket = FlowSocket::open_from(local, FlowMethod::Udp, to, order.dscp, token)?;
+    let socket = FlowSocket::open_from(local, FlowMethod::Udp, to, order.settings.dscp.0, token)?;
     Ok(ResponderConnection {
         socket,
         segments: Some(Ok(SegmentEnds { near, far: Some(far) })),

@@ -2,32 +2,63 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::Duration;
+use netrig_core::setting::Within;
+use netrig_core::{Dscp, Duration, Size, settings};
 
 use super::super::error::ProbeError;
 use super::super::flow::packet::ProbeFlow;
 use super::super::stamp::HmacKey;
+use super::super::two_way::PACKETS;
 use super::search::PathMtuPlan;
+use crate::control;
 
-/// Settings of a path MTU search.
+settings! {
+    /// The settings of a path MTU search.
+    #[derive(Clone, Debug)]
+    pub struct PathMtuSettings with defaults {
+        /// Let `probe reflect` at the target answer, and not ICMP echo: this measures only the path to the target, and both ends
+        /// report TCP's segments.
+        far_end: bool {};
+        /// Find how long TCP's segments may be at this port of the target.
+        tcp_port: Option<u16> as Within<1, 65535> { value_name: "PORT", excludes: &["far_end"] };
+        /// If packets are lost silently, find after which hop.
+        locate: bool {};
+        /// Size that every path should carry, with the IP header. By default 1200 B, 1280 B for IPv6.
+        base: Option<Size> { heading: PACKETS };
+        /// Largest packet to try.
+        most: Option<Size> { heading: PACKETS };
+        /// Packets of one size that must be lost before the size counts as too long.
+        count: u32 { heading: PACKETS } = 3;
+        /// Time after which a packet counts as lost; shorter once round-trip times are known.
+        wait: Duration { heading: PACKETS } = Duration::from_secs(1);
+        /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
+        dscp: Dscp { heading: PACKETS } = Dscp::BE;
+    }
+}
+
+impl PathMtuSettings {
+    /// The port of a target that is given without one.
+    pub const fn port(&self) -> u16 {
+        if self.far_end { control::PORT } else { 0 }
+    }
+
+    /// The order for a search on the path to this target. A far end has the key.
+    pub fn order(self, target: SocketAddr, key: Option<HmacKey>) -> PathMtuOrder {
+        let echo = MtuResponder::Echo(self.tcp_port);
+        let responder = if self.far_end { MtuResponder::FarEnd(key) } else { echo };
+        PathMtuOrder { target, responder, settings: self }
+    }
+}
+
+/// The order of a path MTU search.
 #[derive(Clone, Debug)]
 pub struct PathMtuOrder {
     /// The target. The port is ignored for echo requests.
     pub target: SocketAddr,
     /// The host that answers.
     pub responder: MtuResponder,
-    /// A size that the path should carry, octets of IP; the usual size of its IP version if absent.
-    pub base: Option<usize>,
-    /// The largest size to try, octets of IP; the maximum of IP if absent.
-    pub most: Option<usize>,
-    /// Lost packets of one size after which the size counts as too long.
-    pub probes: u32,
-    /// A packet without a response after this time counts as lost.
-    pub wait: Duration,
-    /// DSCP of the packets.
-    pub dscp: u8,
-    /// If packets vanish, find the place with a trace.
-    pub locate: bool,
+    /// The settings.
+    pub settings: PathMtuSettings,
 }
 
 /// Who answers.
@@ -53,15 +84,15 @@ impl PathMtuOrder {
     pub(super) fn plan(&self, flow: &ProbeFlow) -> Result<PathMtuPlan, ProbeError> {
         let at = usize::from(self.target.is_ipv6());
         let least = LEAST[at].max(flow.shortest());
-        let most = self.most.unwrap_or(MOST);
-        let base = self.base.unwrap_or_else(|| BASE[at].min(most));
-        let sound = most <= MOST && self.wait <= Duration::from_secs(60);
-        PathMtuPlan::new(least, base, most, self.probes, self.wait).filter(|_| sound).ok_or_else(|| {
+        let PathMtuSettings { count, wait, .. } = self.settings;
+        let most = self.settings.most.map_or(MOST, Size::to_usize);
+        let base = self.settings.base.map_or_else(|| BASE[at].min(most), Size::to_usize);
+        let sound = most <= MOST && wait <= Duration::from_secs(60);
+        PathMtuPlan::new(least, base, most, count, wait).filter(|_| sound).ok_or_else(|| {
             ProbeError::Request(format!(
-                "packets of {base} B to {most} B, {} of each, waited for {} s: expected {least} B to {MOST} B with headers, one \
+                "packets of {base} B to {most} B, {count} of each, waited for {} s: expected {least} B to {MOST} B with headers, one \
                  of each at least, and 60 s at most",
-                self.probes,
-                self.wait.as_secs_f64()
+                wait.as_secs_f64()
             ))
         })
     }

@@ -1,5 +1,7 @@
 //! Timestamps of 64 bits and their error estimate.
 
+use netrig_core::choices;
+
 /// Seconds from 1900, the origin of NTP, to 1970 (RFC 5905 section 6).
 const NTP_AHEAD: u64 = 2_208_988_800;
 
@@ -8,15 +10,17 @@ const SECOND_ERA: u64 = (1 << 32) - NTP_AHEAD;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Format of a timestamp (RFC 8762 section 4.2.1; the Z flag of the error estimate).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Seconds since 1900 and their fraction in 2⁻³² s: NTP's 64-bit timestamp (RFC 5905 section 6). The default.
-    #[default]
-    Ntp,
-    /// Seconds since 1970 and nanoseconds: PTP's truncated timestamp (RFC 8186 section 2). It is taken from the host's
-    /// own clock, which keeps UTC.
-    Ptp,
+choices! {
+    /// Format of a timestamp (RFC 8762 section 4.2.1; the Z flag of the error estimate). NTP's is that of RFC 5905 section 6,
+    /// with a fraction in 2⁻³² s. PTP's is the truncated one of RFC 8186 section 2, from the host's own clock, which keeps UTC.
+    #[derive(Default)]
+    pub enum Format {
+        /// Seconds since 1900 and a fraction.
+        [default]
+        Ntp = "ntp",
+        /// Seconds since 1970 and nanoseconds.
+        Ptp = "ptp",
+    }
 }
 
 impl Format {

@@ -5,30 +5,35 @@
 //! clock.
 
 pub mod course;
-mod order;
 mod report;
+mod settings;
 pub mod speed;
 #[cfg(test)]
 mod tests;
 mod wire;
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use super::error::ProbeError;
 use super::flow::FlowSocket;
 use course::TraceCourse;
 
-pub use order::{SpeedOrder, TraceOrder};
 pub use report::{HopAddress, TraceHop, TraceReport};
+pub use settings::TraceSettings;
 
-/// Finds the hops of a path.
+/// Finds the hops of the path to a target. For ICMP its port is ignored.
 ///
-/// If the order is invalid. A hop without answers is a measurement, not an error.
-pub fn trace(order: &TraceOrder, cancel: &AtomicBool) -> Result<TraceReport, ProbeError> {
-    order.check()?;
-    let socket = FlowSocket::open(order.method, order.target, order.dscp)?;
-    let plan = order.plan(socket.flow(), socket.mtu()?)?;
-    let mut course = TraceCourse::new(plan, order.target.ip());
+/// If a setting is invalid. A hop without answers is a measurement, not an error.
+pub fn trace(
+    target: SocketAddr,
+    settings: &TraceSettings,
+    cancel: &AtomicBool,
+) -> Result<TraceReport, ProbeError> {
+    settings.check()?;
+    let socket = FlowSocket::open(settings.method, target, settings.dscp.0)?;
+    let plan = settings.plan(socket.flow(), socket.mtu()?)?;
+    let mut course = TraceCourse::new(plan, target.ip());
     let account = wire::carry_out(socket, &mut course, cancel)?;
-    report::report(order, &course, &account)
+    report::report(target, settings, &course, &account)
 }

@@ -1,7 +1,7 @@
 //! The results of a trace: hop by hop, and as a sentence.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::number::{counted, rate};
 use netrig_stats::path::Delays;
@@ -13,7 +13,7 @@ use super::super::flow::packet::{AnswerKind, FlowMethod};
 use super::super::icmp_error::{IcmpError, Label, Unreachable};
 use super::super::report::{CONFIDENCE, Measure, Stamps, as_map};
 use super::course::{SentTraceProbe, TraceCourse, TraceEnd};
-use super::order::TraceOrder;
+use super::settings::TraceSettings;
 use super::speed::{SpeedSample, along};
 use super::wire::TraceAccount;
 use netrig_host::HostAddress;
@@ -80,17 +80,18 @@ pub struct HopAddress {
 
 /// Builds the report of a course.
 pub fn report(
-    order: &TraceOrder,
+    target: SocketAddr,
+    settings: &TraceSettings,
     course: &TraceCourse,
     account: &TraceAccount,
 ) -> Result<TraceReport, ProbeError> {
     let counted = || course.sent().iter().filter(|sent| !sent.void);
     let last = counted().filter(|sent| sent.response.is_some()).map(|sent| sent.probe.ttl).max().unwrap_or(0);
     let last = course.end().map_or(last, |(ttl, _)| ttl.min(last));
-    let ttls = || order.first..=last;
+    let ttls = || settings.first..=last;
     let of = |ttl: u8| -> Vec<&SentTraceProbe> { counted().filter(|sent| sent.probe.ttl == ttl).collect() };
     let mut hops = ttls().map(|ttl| hop(course, ttl, &of(ttl))).collect::<Result<Vec<_>, _>>()?;
-    if order.speed.is_some() {
+    if settings.speed {
         let samples: Vec<_> = ttls().map(|ttl| samples(course, &of(ttl))).collect();
         for (hop, speed) in hops.iter_mut().zip(along(&samples)?) {
             hop.measures.extend([speed.per_byte, speed.speed]);
@@ -103,18 +104,18 @@ pub fn report(
         received: response().count(),
         received_by_kernel: response().filter(|response| response.stamped).count(),
     };
-    let has_ports = order.method != FlowMethod::Icmp;
+    let has_ports = settings.method != FlowMethod::Icmp;
     Ok(TraceReport {
         probe: "trace",
-        target: order.target.into(),
-        method: order.method.name(),
-        ports: has_ports.then(|| [account.source.port(), order.target.port()]),
+        target: target.into(),
+        method: settings.method.name(),
+        ports: has_ports.then(|| [account.source.port(), target.port()]),
         confidence: CONFIDENCE,
         valid: account.faults.is_empty(),
         faults: account.faults.clone(),
         interrupted: account.interrupted,
         reached: matches!(course.end(), Some((_, TraceEnd::Reached))),
-        found: found(order, course, &hops),
+        found: found(target.into(), course, &hops),
         notes: notes(course, &hops, last),
         hops,
         stamps,
@@ -206,8 +207,7 @@ fn parting(course: &TraceCourse, ttl: u8) -> Option<&'static str> {
 }
 
 /// The result as a sentence.
-fn found(order: &TraceOrder, course: &TraceCourse, hops: &[TraceHop]) -> String {
-    let target = HostAddress::from(order.target);
+fn found(target: HostAddress, course: &TraceCourse, hops: &[TraceHop]) -> String {
     let hop = |ttl: u8| counted(ttl.into(), "hop", "hops");
     let by =
         |hop: Option<&TraceHop>| hop.and_then(|hop| hop.addresses.first()).map(|by| by.address.to_string());
@@ -227,9 +227,12 @@ fn found(order: &TraceOrder, course: &TraceCourse, hops: &[TraceHop]) -> String 
         }
         (None, Some(last)) => format!(
             "{target} was not reached: no host answers behind hop {}, up to a TTL of {}",
-            last.ttl, order.last
+            last.ttl,
+            course.plan().last
         ),
-        (None, None) => format!("no host on the path to {target} answers, up to a TTL of {}", order.last),
+        (None, None) => {
+            format!("no host on the path to {target} answers, up to a TTL of {}", course.plan().last)
+        }
     };
     let parted: Vec<_> = hops.iter().filter_map(|hop| Some((hop, parting(course, hop.ttl)?))).collect();
     if let Some((hop, how)) = parted.first() {

@@ -2,6 +2,7 @@
 
 mod ftp;
 mod metrics;
+mod settings;
 mod tcp;
 mod text;
 mod verdict;
@@ -9,6 +10,7 @@ mod verdict;
 pub use ftp::transfer as session;
 pub use ftp::{FtpOrder, FtpReport, converse, ftp};
 pub use metrics::{Framework, TcpPath};
+pub use settings::TransferSettings;
 pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};
 pub use verdict::{LimitedBy, TransferLimit};
 

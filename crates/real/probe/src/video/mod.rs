@@ -5,9 +5,10 @@ mod quality;
 mod shown;
 mod viewing;
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Dscp, Duration, Instant, settings};
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::Packet;
 
@@ -19,6 +20,25 @@ pub use viewing::{ClipViewing, view, viewings_text};
 use super::ProbeError;
 use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
+
+settings! {
+    /// The settings of video.
+    #[derive(Clone, Debug)]
+    pub struct VideoSettings with defaults {
+        /// An H.264 clip without reordered pictures (`ffmpeg -i IN -c:v libx264 -bf 0 -f h264 OUT`). By default netrig's own.
+        clip: Option<PathBuf> {};
+        /// Pictures per second of that clip.
+        frames: u32 { requires: &["clip"] } = 25;
+        /// Wait of the first packet in the play-out buffer; packets that are later than this are lost.
+        playout: Duration {} = Duration::from_millis(200);
+        /// Code points, separated by commas: the clip is sent with each of them at the same time.
+        dscp: Vec<Dscp> { value_name: "DSCP[,..]", is_list: true } = vec![Dscp::EF, Dscp::BE];
+        /// Write one picture as sent and as each flow received it, side by side (PNG).
+        picture: Option<PathBuf> {};
+        /// Number of that picture, from 0. By default the most damaged one.
+        number: Option<usize> { requires: &["picture"] };
+    }
+}
 
 /// Sends a clip to a receiver once. The packets of each picture leave together when it is due. Arrivals are numbered by
 /// the clip's packets.

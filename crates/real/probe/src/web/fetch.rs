@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_core::{Duration, number};
+use netrig_core::{Duration, number, settings};
 use serde::Serialize;
 
 use super::super::error::ProbeError;
@@ -20,17 +20,26 @@ const READ: usize = 256 << 10;
 /// Time at the beginning that the second rate excludes, ns.
 const FIRST_SECOND: u64 = 1_000_000_000;
 
-/// Settings of a fetch.
+settings! {
+    /// The settings of a fetch.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct WebSettings with defaults {
+        /// How long the server may take for each answer.
+        wait: Duration {} = Duration::from_secs(10);
+        /// Time after which the transfer is stopped.
+        limit: Duration {} = Duration::from_secs(60);
+    }
+}
+
+/// The order of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrder {
     /// The object.
     pub url: Url,
     /// Address and port of the server.
     pub address: SocketAddr,
-    /// Time-out of each wait for the server.
-    pub wait: Duration,
-    /// Time limit of the fetch. After it, the fetch ends with what arrived.
-    pub limit: Duration,
+    /// The time limits.
+    pub settings: WebSettings,
 }
 
 /// Results of a fetch.
@@ -79,7 +88,7 @@ pub struct WebReport {
 pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeError> {
     let target = order.address;
     let begin = monotonic_nanos();
-    let wait = StdDuration::from(order.wait.max(Duration::from_millis(1)));
+    let wait = StdDuration::from(order.settings.wait.max(Duration::from_millis(1)));
     let stream = TcpStream::connect_timeout(&target, wait).map_err(|source| ProbeError::FarEnd {
         target,
         why: format!("cannot connect: {source}"),
@@ -89,7 +98,7 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
     let connected = monotonic_nanos();
     let mut wire =
         InterruptibleStream::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
-    wire.until = Some(StdInstant::now() + StdDuration::from(order.limit));
+    wire.until = Some(StdInstant::now() + StdDuration::from(order.settings.limit));
     let host = order.url.authority();
     let fields = [
         ("Host", host.as_str()),

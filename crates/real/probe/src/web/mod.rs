@@ -6,5 +6,5 @@ pub mod answer;
 mod fetch;
 mod url;
 
-pub use fetch::{WebOrder, WebReport, web};
+pub use fetch::{WebOrder, WebReport, WebSettings, web};
 pub use url::{Url, UrlError};

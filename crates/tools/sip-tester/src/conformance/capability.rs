@@ -144,7 +144,7 @@ mod tests {
         let error = CapabilityClaims::parse("forkin = true").unwrap_err().to_string();
         assert!(error.starts_with("there is no capability \"forkin\"; there are: registration, "), "{error}");
         assert!(CapabilityClaims::parse("forking = 1").unwrap_err().to_string().contains("line 1"));
-        for role in TestedRole::ALL {
+        for &role in TestedRole::ALL {
             assert_eq!(
                 CapabilityClaims::parse(&CapabilityClaims::template(role)).unwrap(),
                 CapabilityClaims::default()

@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn each_group_of_a_role_is_of_one_standardized_group() {
-        for role in TestedRole::ALL.into_iter().filter(|role| etsi_purposes(*role).is_some()) {
+        for role in TestedRole::ALL.iter().copied().filter(|role| etsi_purposes(*role).is_some()) {
             let ours: BTreeSet<_> = catalogue()
                 .filter(|purpose| purpose.role == role && !OWN_GROUPS.contains(&purpose.group))
                 .map(|purpose| purpose.group)

@@ -3,19 +3,22 @@
 use std::fmt::Write as _;
 
 use super::{Ladder, LadderRow};
+use netrig_core::choices;
 use netrig_core::number::counted;
 use netrig_core::text::truncated;
 
-/// The notation of times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LadderTimes {
-    /// Time since the first message of the ladder.
-    #[default]
-    SinceFirst,
-    /// Time since the message in the previous row.
-    SincePrevious,
-    /// Time of day, UTC.
-    Absolute,
+choices! {
+    /// The notation of times.
+    #[derive(Default)]
+    pub enum LadderTimes {
+        /// Since the first message.
+        [default]
+        SinceFirst = "since-first",
+        /// Since the message before.
+        SincePrevious = "since-previous",
+        /// Time of day, UTC.
+        Absolute = "absolute",
+    }
 }
 
 /// Width of the columns before the ladder: number and time.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use netrig_core::Seeds;
-use netrig_host::user_file;
+use netrig_host::{HostAddress, user_file};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Kind, Zone};
 use netrig_sip::settings::SettingError;
@@ -28,7 +28,7 @@ pub(super) fn look_up(settings: &TesterSettings) -> Result<Option<LocatedServer>
     let Some(source) = name_source(settings)? else { return Ok(None) };
     let uri = uri(&settings.target)?;
     let may_test = may_test(settings.i_may_test.as_deref(), &uri.host.to_string())?;
-    let families = match settings.local.map(|local| local.0.ip()) {
+    let families = match settings.local.map(HostAddress::ip) {
         Some(IpAddr::V4(_)) => vec![Kind::A],
         Some(IpAddr::V6(_)) => vec![Kind::Aaaa],
         None => vec![Kind::Aaaa, Kind::A],

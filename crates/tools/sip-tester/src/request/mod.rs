@@ -12,4 +12,4 @@ mod tester;
 pub use error::RequestError;
 pub use order::{LoadPeriod, LoadRequest, with_scenario};
 pub use server_text::TestedServer;
-pub use tester::{LocalAddress, ReachPart, ReachSettings, ResolverAddress, TesterSettings};
+pub use tester::{ReachPart, ReachSettings, ResolverAddress, TesterSettings};

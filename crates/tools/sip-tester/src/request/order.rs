@@ -143,7 +143,7 @@ impl LoadRequest {
         let own = LoadOrder::new(address, plan);
         Ok(LoadOrder {
             carrier,
-            local: tester.local.map(|local| local.0),
+            local: tester.local,
             local_port: tester.local_port.unwrap_or(0),
             may_test,
             others,

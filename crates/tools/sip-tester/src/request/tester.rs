@@ -1,11 +1,12 @@
 //! The settings of a load over real sockets that no experiment file has.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use netrig_core::setting::{PartOf, SettingValue, TablePart};
-use netrig_core::{Duration, Fraction, settings};
+use netrig_core::setting::{PartOf, TablePart};
+use netrig_core::{Duration, Fraction, setting_texts, settings};
 use netrig_host::{HostAddress, HostAddressError};
 use netrig_sip::index::{DelayStatistic, Thresholds};
 use netrig_sip::settings::LookupSettings;
@@ -14,7 +15,7 @@ use netrig_sip_net::load::Reconnecting;
 settings! {
     /// The settings of a load over real sockets that no experiment file has.
     #[derive(Clone, Debug)]
-    pub struct TesterSettings {
+    pub struct TesterSettings with defaults {
         /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`, `udp:[fe80::1%eth0]:5060`. With
         /// `--zone` or `--resolver` also `sip:example.com` and `sips:example.com`, whose transport and port are looked up.
         target: String { is_positional: true, value_name: "TARGET" };
@@ -28,17 +29,17 @@ settings! {
         /// When the server is looked up. By default once, before the load.
         lookup: Option<LookupSettings> { heading: NAMES, value_name: "WHEN", requires: &[NAME_SOURCE] };
         /// Time after which an unanswered DNS question is sent again.
-        dns_retry: Duration { heading: NAMES };
+        dns_retry: Duration { heading: NAMES } = Duration::from_secs(2);
         /// How often a DNS question is sent before it times out, 1 to 100.
-        dns_tries: u32 { heading: NAMES };
+        dns_tries: u32 { heading: NAMES } = 3;
         /// The first user's name. It ends with zeros, which count the users and then their peers.
-        names: String { heading: USERS, value_name: "NAME", excludes: &["users_from"] };
+        names: String { heading: USERS, value_name: "NAME", excludes: &["users_from"] } = "user000000".to_owned();
         /// A file with `name` or `name,password` on each line: first the callers, then their peers.
         users_from: Option<PathBuf> { heading: USERS };
         /// The variable of the environment with the password of all users, for a server that requires one.
         password_env: Option<String> { heading: USERS, value_name: "NAME" };
         /// How long a call may ring, or wait after a 100, before the tester cancels it.
-        longest_ringing: Duration { heading: CALLS };
+        longest_ringing: Duration { heading: CALLS } = Duration::from_secs(180);
         /// A file of TOML with own header fields and bodies for messages of the scenarios: a table `[[messages]]` for each
         /// step, with `set`, `add`, `body` or `parts`.
         messages: Option<PathBuf> { heading: CALLS };
@@ -54,19 +55,19 @@ settings! {
         /// The key of the certificate, in PEM.
         private_key: Option<PathBuf> { heading: CONNECTIONS, requires: &["certificate"] };
         /// The statistic of each delay that is compared with its threshold.
-        statistic: DelayStatistic { heading: THRESHOLDS };
+        statistic: DelayStatistic { heading: THRESHOLDS } = DelayStatistic::Mean;
         /// The least share that must succeed.
-        success: Fraction { heading: THRESHOLDS };
+        success: Fraction { heading: THRESHOLDS } = Fraction::new(Thresholds::default().success).unwrap_or_default();
         /// Cores of the tester, each with a thread and a socket. By default one less than there are.
         cpus: Option<u16> { heading: TESTER };
         /// Threads keep their cores busy before each arrival, which is then late by microseconds only.
         punctual: bool { heading: TESTER };
         /// The local address, one of a link with its interface (`fe80::1%eth0`). By default the system chooses it.
-        local: Option<LocalAddress> { heading: TESTER };
+        local: Option<HostAddress> { heading: TESTER };
         /// The local port of the first thread. By default the system chooses it.
         local_port: Option<u16> { heading: TESTER, value_name: "PORT" };
         /// Seed of the arrivals: the same seed gives the same times.
-        seed: u64 { heading: TESTER };
+        seed: u64 { heading: TESTER } = 1;
         /// You may test this host. A target with a public address needs it, with the same name as the target.
         i_may_test: Option<String> { heading: TESTER, value_name: "HOST", is_saved: false };
     }
@@ -83,37 +84,6 @@ const TESTER: &str = "Tester";
 /// The group of the sources of names.
 const NAME_SOURCE: &str = "name_source";
 
-impl Default for TesterSettings {
-    fn default() -> Self {
-        Self {
-            target: String::new(),
-            stop_on_loss_of_server: false,
-            zone: None,
-            resolver: None,
-            lookup: None,
-            dns_retry: Duration::from_secs(2),
-            dns_tries: 3,
-            names: "user000000".to_owned(),
-            users_from: None,
-            password_env: None,
-            longest_ringing: Duration::from_secs(180),
-            messages: None,
-            reconnect: None,
-            authorities: None,
-            certificate: None,
-            private_key: None,
-            statistic: DelayStatistic::Mean,
-            success: Fraction::new(Thresholds::default().success).unwrap_or_default(),
-            cpus: None,
-            punctual: false,
-            local: None,
-            local_port: None,
-            seed: 1,
-            i_may_test: None,
-        }
-    }
-}
-
 /// The settings of a server that gets no load.
 pub type ReachSettings = PartOf<TesterSettings, ReachPart>;
 
@@ -128,22 +98,6 @@ impl TablePart<TesterSettings> for ReachPart {
 
     fn usual() -> TesterSettings {
         TesterSettings::default()
-    }
-}
-
-/// An address of this host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalAddress(pub HostAddress);
-
-impl SettingValue for LocalAddress {
-    const VALUE_NAME: &'static str = "ADDRESS";
-
-    fn read(word: &str) -> Result<Self, String> {
-        word.parse().map(Self).map_err(|error: HostAddressError| error.to_string())
-    }
-
-    fn word(&self) -> String {
-        self.0.to_string()
     }
 }
 
@@ -165,14 +119,12 @@ impl FromStr for ResolverAddress {
     }
 }
 
-impl SettingValue for ResolverAddress {
-    const VALUE_NAME: &'static str = "IP[:PORT]";
-
-    fn read(word: &str) -> Result<Self, String> {
-        word.parse()
+impl fmt::Display for ResolverAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HostAddress::text_with_port(self.0))
     }
+}
 
-    fn word(&self) -> String {
-        HostAddress::text_with_port(self.0)
-    }
+setting_texts! {
+    ResolverAddress = "IP[:PORT]";
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, choices};
 use netrig_sip::load::Scan;
 
 use super::received::ReceivedText;
@@ -35,14 +35,16 @@ pub enum CapturedScenarioError {
     },
 }
 
-/// The side of a captured call that becomes a scenario.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CapturedSide {
-    /// The sender of its first message.
-    #[default]
-    Caller,
-    /// The receiver of its first message.
-    Callee,
+choices! {
+    /// The side of a captured call that becomes a scenario.
+    #[derive(Default)]
+    pub enum CapturedSide {
+        /// The sender of its first message.
+        [default]
+        Caller = "caller",
+        /// The receiver of its first message.
+        Callee = "callee",
+    }
 }
 
 /// The values that are replaced in own messages of a call.

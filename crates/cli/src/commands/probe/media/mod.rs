@@ -1,6 +1,5 @@
 //! Probes of a path by typical uses: `netrig probe transfer`, `voice` and `video`.
 
-pub mod arguments;
 mod transfer;
 mod video;
 mod voice;

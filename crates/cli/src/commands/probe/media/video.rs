@@ -4,12 +4,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use netrig_host::user_file;
-use netrig_probe::video::{WatchedClip, has_ffmpeg, png, side_by_side, view, viewings_text, worst};
+use netrig_probe::video::{
+    VideoSettings, WatchedClip, has_ffmpeg, png, side_by_side, view, viewings_text, worst,
+};
 use netrig_traffic::Clip;
 use serde_json::Value;
 
+use super::super::arguments::Video;
 use super::super::common::failure;
-use super::arguments::Video;
 use super::connect;
 use crate::failure::{Failure, exit_code, print_report};
 use crate::input::read_bytes;
@@ -17,22 +19,23 @@ use crate::interruption::until_interrupted;
 use crate::output::replace;
 
 pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
-    let clip = clip(arguments)?;
-    if arguments.number.is_some_and(|number| number >= clip.pictures().len()) {
+    let settings = &arguments.probe.settings;
+    let clip = clip(settings)?;
+    if settings.number.is_some_and(|number| number >= clip.pictures().len()) {
         return Err(Failure::request(format!("--number: the clip has {} pictures", clip.pictures().len())));
     }
     let decodes = has_ffmpeg();
     if !decodes {
         eprintln!("ffmpeg is not installed, so nothing is decoded; on Debian: apt-get install ffmpeg");
     }
-    let remotes = arguments.dscp.iter().map(|dscp| Ok((*dscp, connect(&arguments.target, &arguments.key)?)));
+    let remotes = settings.dscp.iter().map(|dscp| Ok((*dscp, connect(&arguments.target, &arguments.key)?)));
     let remotes = remotes.collect::<Result<_, Failure>>()?;
     let viewings =
-        view(remotes, &clip, arguments.playout, decodes, &*until_interrupted()?).map_err(failure)?;
-    if let (Some(file), true) = (&arguments.picture, decodes) {
+        view(remotes, &clip, settings.playout, decodes, &*until_interrupted()?).map_err(failure)?;
+    if let (Some(file), true) = (&settings.picture, decodes) {
         let watched: Vec<&WatchedClip> =
             viewings.iter().filter_map(|viewing| viewing.watched.as_ref()).collect();
-        let number = arguments.number.or_else(|| worst(&watched, 0..clip.pictures().len()));
+        let number = settings.number.or_else(|| worst(&watched, 0..clip.pictures().len()));
         let beside = number.and_then(|number| Some((number, side_by_side(&watched, number)?)));
         let (number, frame) =
             beside.ok_or_else(|| Failure::failed("the pictures do not fit beside each other"))?;
@@ -45,8 +48,8 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     Ok(exit_code(false, valid, true))
 }
 
-fn clip(arguments: &Video) -> Result<Arc<Clip>, Failure> {
-    let Some(file) = &arguments.clip else { return Ok(Clip::moving()) };
-    let clip = Clip::read(&read_bytes(file, user_file::LONGEST_DATA)?, arguments.frames);
+fn clip(settings: &VideoSettings) -> Result<Arc<Clip>, Failure> {
+    let Some(file) = &settings.clip else { return Ok(Clip::moving()) };
+    let clip = Clip::read(&read_bytes(file, user_file::LONGEST_DATA)?, settings.frames);
     clip.map(Arc::new).map_err(|error| Failure::request(format!("{}: {error}", file.display())))
 }

@@ -2,28 +2,20 @@
 
 use std::process::ExitCode;
 
-use netrig_core::Duration;
 use netrig_core::number::{measured_share, time};
 use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
-use netrig_probe::voice::{VoiceOrder, call};
-use netrig_traffic::{Playout, Settings, Talk};
+use netrig_probe::voice::call;
 use serde_json::{Value, json};
 
+use super::super::arguments::Voice;
 use super::super::common::failure;
-use super::arguments::Voice;
 use super::connect;
 use crate::failure::{Failure, exit_code, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
-    let voice = settings(arguments)?;
-    let order = VoiceOrder {
-        voice: voice.clone(),
-        lasts: arguments.duration,
-        dscp: arguments.dscp.0,
-        seed: arguments.seed,
-    };
+    let order = arguments.probe.settings.order().map_err(failure)?;
     let mut remote = connect(&arguments.target, &arguments.key)?;
     let stream = call(&mut remote, &order, &*until_interrupted()?).map_err(failure)?;
     let arrivals = stream.arrivals.iter().map(|arrival| MediaArrival {
@@ -31,32 +23,11 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
         sent_s: arrival.sent_s,
         delay_s: arrival.delay_s,
     });
-    let quality = CallQuality::of(&voice, 0, stream.sent, arrivals).map_err(Failure::failed)?;
-    let fault = stream.fault(voice.packet);
+    let quality = CallQuality::of(&order.voice, 0, stream.sent, arrivals).map_err(Failure::failed)?;
+    let fault = stream.fault(order.voice.packet);
     let document = as_json(&stream, &quality, fault.as_deref());
     print_report(arguments.form.json, &document, || as_text(&stream, &quality, fault.as_deref()))?;
     Ok(exit_code(false, fault.is_none(), true))
-}
-
-fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {
-    let playout = match arguments.playout.as_str() {
-        "adaptive" => Playout::Adaptive,
-        text => Playout::Fixed(
-            text.parse::<Duration>()
-                .map_err(|error| Failure::request(format!("--playout `{text}`: {error}; or `adaptive`")))?,
-        ),
-    };
-    let voice = netrig_traffic::Voice {
-        codec: arguments.codec,
-        packet: arguments.packet,
-        talk: if arguments.spurts { Talk::Spurts } else { Talk::Continuous },
-        playout,
-    };
-    if arguments.duration < voice.packet || arguments.duration > Duration::from_secs(3000) {
-        return Err(Failure::request("--duration: expected at least a packet and at most 3000 s"));
-    }
-    Settings::Voice(voice.clone()).check().map_err(Failure::request)?;
-    Ok(voice)
 }
 
 fn as_json(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str>) -> Value {

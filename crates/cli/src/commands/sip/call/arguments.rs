@@ -8,7 +8,7 @@ use netrig_sip::Uri;
 use netrig_sip::manual::{Flaw, MessageChange};
 use netrig_sip_tester::request::ReachSettings;
 
-use crate::commands::sip::typed::Typed;
+use crate::typed::Typed;
 
 /// `netrig sip call`.
 #[derive(Debug, Args)]

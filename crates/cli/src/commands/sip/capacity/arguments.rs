@@ -11,9 +11,9 @@ use netrig_sip_tester::request::{LoadRequest, TesterSettings, with_scenario};
 
 use crate::commands::sip::environment::{self, EnvironmentArguments};
 use crate::commands::sip::keeping::KeepArguments;
-use crate::commands::sip::typed::{Typed, TypedTable};
 use crate::commands::sip::watching::Watching;
 use crate::failure::Failure;
+use crate::typed::{Typed, TypedTable};
 
 /// `netrig sip capacity`.
 #[derive(Debug, Args)]

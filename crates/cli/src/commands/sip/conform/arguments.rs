@@ -11,16 +11,7 @@ use netrig_sip_tester::request::ReachSettings;
 
 use netrig_sip::load::ArrivalRate;
 
-use crate::choice::{Choice, choice};
-use crate::commands::sip::typed::Typed;
-
-/// The roles of servers.
-const ROLES: &[Choice<TestedRole>] = &[
-    ("registrar", "It takes registrations", TestedRole::Registrar),
-    ("proxy", "It forwards requests", TestedRole::Proxy),
-    ("redirect", "It answers requests with other addresses", TestedRole::Redirect),
-    ("uas", "It answers calls", TestedRole::Uas),
-];
+use crate::typed::{Typed, named};
 
 /// `netrig sip conform`.
 #[derive(Debug, Args)]
@@ -29,7 +20,7 @@ pub struct Conform {
     #[arg(value_name = "TARGET", required_unless_present_any = ["list", "capability_template"])]
     pub target: Option<String>,
     /// The role in which the server is tested
-    #[arg(long, value_parser = choice(ROLES))]
+    #[arg(long, value_parser = named::<TestedRole>())]
     pub role: TestedRole,
     #[command(flatten)]
     pub selection: Selection,

@@ -7,9 +7,9 @@ use netrig_sip_tester::request::{LoadPeriod, LoadRequest, TesterSettings, with_s
 use crate::commands::sip::environment::EnvironmentArguments;
 use crate::commands::sip::keeping::{KeepArguments, RecordArguments};
 use crate::commands::sip::scenario::LoadScriptArguments;
-use crate::commands::sip::typed::Typed;
 use crate::commands::sip::watching::Watching;
 use crate::failure::Failure;
+use crate::typed::Typed;
 
 /// `netrig sip load`.
 #[derive(Debug, Args)]

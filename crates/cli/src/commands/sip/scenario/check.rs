@@ -12,16 +12,10 @@ use netrig_sip_tester::scenario::{
 use netrig_sip_tester::trace::SipTrace;
 
 use super::arguments::pair;
-use crate::choice::{Choice, choice};
 use crate::failure::{Failure, print};
 use crate::input::read_bytes;
 use crate::output::{replace, terminal_width};
-
-/// The sides of a call.
-const SIDES: &[Choice<CapturedSide>] = &[
-    ("caller", "Who sent its first message", CapturedSide::Caller),
-    ("callee", "Who received it", CapturedSide::Callee),
-];
+use crate::typed::named;
 
 /// `netrig sip scenario`.
 #[derive(Debug, Args)]
@@ -77,7 +71,7 @@ pub struct FromArguments {
     #[arg(value_name = "CALL-ID")]
     pub call: Option<String>,
     /// The side of the call that the scenario takes
-    #[arg(long, value_parser = choice(SIDES), default_value = "caller")]
+    #[arg(long, value_parser = named::<CapturedSide>(), default_value = "caller")]
     pub side: CapturedSide,
     /// Write it to this file instead of the terminal
     #[arg(long, value_name = "FILE.toml")]

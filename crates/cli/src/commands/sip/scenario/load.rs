@@ -74,7 +74,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     let LoadRequest { load, tester } = &request;
     let TestedServer { transport, host, address: server, may_test, tls } =
         TestedServer::of(tester, load.connections).map_err(refused)?;
-    let address = EndAddress::towards(server, transport, tester.local.map(|local| local.0), tls)
+    let address = EndAddress::towards(server, transport, tester.local, tls)
         .map_err(|error| Failure::request(format!("{host}: {error}")))?;
     let address = EndAddress { port: tester.local_port.unwrap_or(0), ..address };
     let SpanDistribution::Constant(hold) = load.hold.0 else {

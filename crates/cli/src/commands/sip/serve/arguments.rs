@@ -9,12 +9,11 @@ use super::roles::{ProxyPart, RedirectPart, RegistrarPart, StatelessProxyPart, U
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
-use crate::commands::sip::typed::Typed;
-use crate::connection_limits::ConnectionLimits;
+use crate::typed::Typed;
 use clap::{Args, Subcommand};
 use netrig_core::setting::{PartOf, TablePart};
 use netrig_core::{Duration, Fraction, SpanDistribution};
-use netrig_host::{HostAddress, HostAddressError};
+use netrig_host::{ConnectionLimits, HostAddress, HostAddressError};
 use netrig_sip::settings::ServerSettings;
 use netrig_sip_net::ListeningPoint;
 
@@ -73,7 +72,7 @@ pub struct Place {
     #[arg(long, help_heading = "Sockets", value_name = "N")]
     pub max_connections: Option<usize>,
     #[command(flatten)]
-    pub slots: ConnectionLimits,
+    pub slots: Typed<ConnectionLimits>,
     /// A connection without a message for this time is closed
     #[arg(long, help_heading = "Sockets", value_name = "TIME", default_value = "120s")]
     pub idle: Duration,
@@ -166,7 +165,7 @@ pub struct Dns {
     #[arg(long, help_heading = "Sockets")]
     pub open: bool,
     #[command(flatten)]
-    pub slots: ConnectionLimits,
+    pub slots: Typed<ConnectionLimits>,
     /// Delay of each answer: `5ms`, or drawn: `exponential:5ms`, `uniform:1ms..9ms`, `pareto:5ms,1.5` (mean, shape),
     /// `lognormal:5ms,1` (mean, deviation of the logarithm)
     #[arg(long, value_name = "TIME")]

@@ -26,7 +26,7 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
         proven: Vec::new(),
         delay: typed.delay.clone(),
         loss: typed.loss.get(),
-        slots: typed.slots.of(NameServerOrder::SLOTS),
+        slots: typed.slots.settings.of(NameServerOrder::SLOTS),
         seeds: Seeds::new(typed.seed),
     });
     let server = server.map_err(Failure::failed)?;

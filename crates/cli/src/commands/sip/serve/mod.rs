@@ -6,7 +6,6 @@ mod options;
 mod roles;
 
 use std::net::Ipv4Addr;
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -165,8 +164,8 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
         limits: Limits {
             connections: place.max_connections,
             shared: true,
-            per_address: place.slots.connections_per_address.map(NonZeroUsize::get),
-            per_group: place.slots.connections_per_group.map(NonZeroUsize::get),
+            per_address: place.slots.settings.connections_per_address,
+            per_group: place.slots.settings.connections_per_group,
             idle: place.idle,
             ..Limits::default()
         },

@@ -12,7 +12,7 @@ use netrig_sip::transaction::Timing;
 settings! {
     /// Settings of a server that no experiment file has.
     #[derive(Clone, Debug)]
-    pub struct ServeOptions {
+    pub struct ServeOptions with defaults {
         /// A name for which it answers beside its addresses; given several times. The first is its realm.
         domain: Vec<String> { heading: USERS, value_name: "NAME" };
         /// Number of users, `user000000` and so on. Without it and without a file, any user is accepted.
@@ -20,7 +20,7 @@ settings! {
         /// A file of users: `name,password` or `name,password,contact` on each line.
         users_file: Option<PathBuf> { heading: USERS };
         /// The most users with a registration, and the most bindings of theirs.
-        max_users: u32 { heading: USERS };
+        max_users: u32 { heading: USERS } = 1_000_000;
         /// The variable of the environment with the password of all `--users`.
         password_env: Option<String> {
             heading: USERS,
@@ -33,13 +33,13 @@ settings! {
         /// The realm of the passwords. By default the first domain, or else the address.
         realm: Option<String> { heading: USERS, requires: &["digest"] };
         /// T1, the estimate of a round-trip time from which all timers follow (RFC 3261 section 17.1.1.1).
-        t1: Duration { heading: "Transactions" };
+        t1: Duration { heading: "Transactions" } = Timing::default().t1;
         /// Ring until the caller cancels.
         never: bool { heading: CALLS, excludes: &["refuse"] };
         /// Hang up this time after the caller's ACK. By default the caller hangs up.
         talk: Option<Duration> { heading: CALLS, excludes: &["refuse", "never"] };
         /// Hang up, or stop to ring, when a call has lasted this time.
-        max_call: Duration { heading: CALLS };
+        max_call: Duration { heading: CALLS } = Duration::from_secs(3600);
         /// Address to which callers send their media: `192.0.2.1:9`, `[fe80::1%eth0]:9`. Nothing listens there. By default
         /// port 9 of the first address.
         media: Option<MediaAddress> { heading: CALLS };
@@ -49,25 +49,6 @@ settings! {
 /// Headings of the help text.
 const USERS: &str = "Users";
 const CALLS: &str = "Calls";
-
-impl Default for ServeOptions {
-    fn default() -> Self {
-        Self {
-            domain: Vec::new(),
-            users: None,
-            users_file: None,
-            max_users: 1_000_000,
-            password_env: None,
-            password: None,
-            realm: None,
-            t1: Timing::default().t1,
-            never: false,
-            talk: None,
-            max_call: Duration::from_secs(3600),
-            media: None,
-        }
-    }
-}
 
 impl ServeOptions {
     /// Whether servers of this role have the setting.

@@ -1,8 +1,8 @@
 //! Settings that are typed: flags from the table that describes them.
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _, ValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use netrig_core::setting::{Setting, SettingsTable, WordCount};
+use netrig_core::setting::{Setting, SettingValue, SettingsTable, WordCount};
 
 /// The settings of a table: those that were typed, and the defaults of the others.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +92,7 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
     let help = if syntax.is_empty() { about.to_owned() } else { format!("{about}: {syntax}") };
     let usual = usual.words(key).join(",");
     let help = match count {
-        WordCount::One if !usual.is_empty() => format!("{help} [default: {usual}]"),
+        WordCount::One | WordCount::Many if !usual.is_empty() => format!("{help} [default: {usual}]"),
         _ => help,
     };
     let mut argument = Arg::new(key).help(help);
@@ -100,7 +100,7 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
         // A file of settings may have it.
         argument = argument.required_unless_present(SETTINGS_FILE);
     } else {
-        argument = argument.long(row.flag());
+        argument = argument.long(row.flag()).short(row.short);
     }
     if !row.heading.is_empty() {
         argument = argument.help_heading(row.heading);
@@ -116,7 +116,14 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
         WordCount::One => argument = argument.action(ArgAction::Set),
         WordCount::Many => argument = argument.action(ArgAction::Append),
     }
-    argument.value_name(value_name).num_args(1).value_parser(parser::<T>(row))
+    if row.is_list {
+        argument = argument.value_delimiter(',');
+    }
+    argument = argument.value_name(value_name).num_args(1).value_parser(parser::<T>(row));
+    match row.flag_value {
+        "" => argument,
+        word => argument.num_args(0..=1).default_missing_value(word),
+    }
 }
 
 /// Accepts the words of a setting.
@@ -129,91 +136,18 @@ fn parser<T: SettingsTable + Default + 'static>(row: &Setting) -> ValueParser {
         };
         return ValueParser::new(accept);
     }
+    names(&row.form.choices).map(|word| word).into()
+}
+
+/// Accepts these names.
+fn names(choices: &[(&'static str, &'static str)]) -> PossibleValuesParser {
     let choice = |(name, about): &(&'static str, &'static str)| {
         PossibleValue::new(*name).help(about.trim().trim_end_matches('.'))
     };
-    PossibleValuesParser::new(row.form.choices.iter().map(choice)).map(|word| word).into()
+    PossibleValuesParser::new(choices.iter().map(choice))
 }
 
-#[cfg(test)]
-mod tests {
-    use clap::{CommandFactory as _, Parser};
-    use netrig_core::{Fraction, settings};
-    use netrig_sip::settings::LoadSettings;
-    use netrig_sip_tester::request::TesterSettings;
-    use serde::{Deserialize, Serialize};
-
-    use super::*;
-    use crate::commands::sip::environment::{EnvironmentArguments, text};
-
-    settings! {
-        /// Settings with one more than the product has.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-        #[serde(deny_unknown_fields, default)]
-        pub struct Louder {
-            /// How loud users speak. By default as they like.
-            volume_share: Option<Fraction> { heading: "Calls" };
-        }
-    }
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        louder: Typed<Louder>,
-        #[command(flatten)]
-        load: Typed<LoadSettings>,
-        #[command(flatten)]
-        tester: Typed<TesterSettings>,
-        #[command(flatten)]
-        environment: EnvironmentArguments,
-    }
-
-    fn line(words: &[&str]) -> Result<Line, clap::Error> {
-        Line::try_parse_from(["line", "udp:127.0.0.1"].iter().chain(words))
-    }
-
-    /// One row gives the field, the key of files, the schema, the flag with its help, and the key of a file of settings.
-    #[test]
-    fn an_option_is_described_in_one_place() {
-        let half = Louder { volume_share: Some(Fraction::new(0.5).unwrap()) };
-        assert_eq!(toml::from_str::<Louder>("volume_share = \"50 %\"").unwrap(), half);
-        let schema = serde_json::to_value(schemars::schema_for!(Louder)).unwrap();
-        let about = &schema["properties"]["volume_share"]["description"];
-        assert_eq!(about, "How loud users speak. By default as they like.");
-        let typed = line(&["--volume-share", "50%"]).unwrap().louder;
-        assert_eq!((&typed.settings, typed.is_typed("volume_share")), (&half, true));
-        assert!(
-            line(&["--volume-share", "loud"]).unwrap_err().to_string().contains("'loud' for '--volume-share")
-        );
-        let help = Line::command().render_long_help().to_string();
-        assert!(help.contains("How loud users speak. By default as they like"), "{help}");
-        assert_eq!(text(&[&typed]), "\n[calls]\nvolume_share = \"50 %\"\n");
-
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("settings.toml");
-        std::fs::write(&file, format!("format = 1\nof = \"sip load\"\n{}", text(&[&typed]))).unwrap();
-        let file = format!("--environment={}", file.display());
-        let mut again = line(&[&file]).unwrap();
-        again.environment.read("load", &mut [&mut again.louder]).unwrap();
-        assert_eq!(again.louder.settings, half);
-        let mut other = line(&[&file, "--volume-share=1%"]).unwrap();
-        other.environment.read("load", &mut [&mut other.louder]).unwrap();
-        assert_eq!(other.louder.words("volume_share"), ["1 %"], "what is typed overrides the file");
-    }
-
-    /// Each setting of a load that has words is a flag, and its defaults are those of files.
-    #[test]
-    fn a_load_has_the_flags_of_its_table() {
-        let command = Line::command();
-        for row in LoadSettings::rows() {
-            assert!(command.get_arguments().any(|flag| flag.get_long() == Some(&row.flag())), "{}", row.key);
-        }
-        let line_of = line(&[]).unwrap();
-        assert_eq!(line_of.load.settings, LoadSettings::default());
-        assert_eq!(line_of.tester.words("target"), ["udp:127.0.0.1"]);
-        let file =
-            "scenario = \"cancel\"\npatience = \"2 s\"\nsdp = \"1 KB\"\nusers = 7\nserver = \"program\"";
-        let typed = ["--scenario=cancel", "--patience=2s", "--sdp=1KB", "--users=7"];
-        assert_eq!(line(&typed).unwrap().load.settings, toml::from_str(file).unwrap());
-    }
+/// Reads a value with a name, for an argument without a row.
+pub fn named<T: SettingValue + Clone + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
+    names(&T::choices()).try_map(|word| T::read(&word))
 }

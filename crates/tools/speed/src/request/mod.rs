@@ -1,0 +1,9 @@
+//! Requests: the settings of a measurement and of a server, and their translation into orders.
+
+mod error;
+mod measurement;
+mod server;
+
+pub use error::MeasureRequestError;
+pub use measurement::{MeasuredPart, SpeedSettings};
+pub use server::SpeedServerSettings;
