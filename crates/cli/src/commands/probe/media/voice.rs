@@ -4,10 +4,9 @@ use std::process::ExitCode;
 
 use netrig_core::Duration;
 use netrig_core::number::{measured_share, time};
-use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::{VoiceOrder, call};
-use netrig_traffic::{Playout, Settings, Talk};
+use netrig_traffic::{CallQuality, MediaArrival, Playout, Settings, Talk};
 use serde_json::{Value, json};
 
 use super::super::common::failure;
