@@ -399,9 +399,7 @@ impl<P> FifoLine<P> {
 
     /// Memory of its records, bytes.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.ring[..])
-            + self.drops.len() * size_of::<AheadDrop>()
-            + self.waits.bytes()
+        size_of_val(&self.ring[..]) + self.drops.len() * size_of::<AheadDrop>() + self.waits.bytes()
     }
 
     /// Forgets records that no reading from `now` on needs.

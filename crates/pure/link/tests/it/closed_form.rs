@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
-    Direction, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Quantity, Rate,
-    Sample, Seeds, Sink, Size, Subject, Waiting,
+    Direction, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Quantity, Rate, Sample, Seeds,
+    Sink, Size, Subject, Waiting,
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::{
