@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::sync::LazyLock;
 
+use netrig_core::text::hex;
 use sha2::{Digest, Sha256};
 
 /// Version and commit, `0.1.0+abc1234`; if the source tree was changed, also the executable's own hash.
@@ -29,5 +30,5 @@ fn executable_hash() -> Option<String> {
             read => hash.update(&piece[..read]),
         }
     }
-    Some(hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(&hash.finalize()[..4]))
 }

@@ -2,9 +2,10 @@
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_core::{Instant, Quantity, Subject};
-use netrig_experiment::{MediaArrival, Scenario, VideoQuality};
+use netrig_experiment::Scenario;
 use netrig_probe::video::{PictureState, WatchedClip, watch};
 use netrig_store::{Store, TimeSeries};
+use netrig_traffic::{MediaArrival, VideoQuality};
 
 use crate::failure::Failure;
 

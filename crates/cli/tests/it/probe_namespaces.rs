@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use netrig_core::text::hex;
 use rustix::process::Signal;
 
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
@@ -557,8 +558,7 @@ fn a_third_party_sender_is_answered() {
 /// The third party takes the same key in hexadecimal digits.
 fn hex_key(folder: &Path) -> String {
     let path = folder.join("key.hex");
-    let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
-    write_secret(&path, &hex);
+    write_secret(&path, &hex(KEY.as_bytes()));
     path.to_str().expect("a plain path").to_owned()
 }
 

@@ -5,8 +5,9 @@ use netrig_experiment::{Agreement, AgreementVerdict};
 use crate::Report;
 use crate::columns::{PointColumns, response_unit};
 use crate::estimate;
-use crate::wording::{counted, words};
+use crate::wording::counted;
 use netrig_core::number::{Unit, plain};
+use netrig_core::text::words;
 
 /// Two substrates and their comparisons.
 pub(crate) struct SubstratePair<'a> {

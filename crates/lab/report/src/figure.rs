@@ -11,8 +11,9 @@ use crate::chart::{self, Axis, AxisKind, Chart, ChartMark, Layer, Marks};
 use crate::columns::is_asked_for;
 use crate::estimate;
 use crate::prose;
-use crate::wording::{legend_in_words, level_in_words, levels_in_words, replications, sentence, words};
+use crate::wording::{legend_in_words, level_in_words, levels_in_words, replications, sentence};
 use netrig_core::number::{Estimate, Unit, as_given, percent};
+use netrig_core::text::words;
 
 /// The largest number of levels that each have a tick.
 const MOST_LEVELS: usize = 12;

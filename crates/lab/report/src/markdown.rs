@@ -9,8 +9,9 @@ use crate::columns::PointColumns;
 use crate::prose;
 use crate::text_table::{TextTable, padded, shown};
 use crate::warnings::ResultWarning;
-use crate::wording::{replications, sign, tally, unit_words, words};
+use crate::wording::{replications, sign, tally, unit_words};
 use netrig_core::number::percent;
+use netrig_core::text::words;
 
 pub(crate) fn text(report: &Report<'_>) -> String {
     let results = report.results;

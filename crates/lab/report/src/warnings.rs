@@ -6,7 +6,8 @@ use netrig_experiment::{Level, PointResult, RunValue, Status};
 use serde::Serialize;
 
 use crate::Report;
-use crate::wording::{counted, word, words};
+use crate::wording::{counted, word};
+use netrig_core::text::words;
 
 /// A reason to doubt results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

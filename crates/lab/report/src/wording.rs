@@ -1,5 +1,7 @@
 //! Texts for names, levels, counts and verdicts, the same in every format of the report.
 
+use netrig_core::number;
+use netrig_core::text::words;
 use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue, Status};
 
 use crate::{Picture, Report};
@@ -12,11 +14,6 @@ pub(crate) fn replications(counts: impl IntoIterator<Item = u32>) -> Option<Stri
     });
     extremes
         .map(|(low, high)| if low == high { format!("n = {low}") } else { format!("n = {low} to {high}") })
-}
-
-/// A name from a file as words: `down_for` becomes "down for".
-pub(crate) fn words(name: &str) -> String {
-    name.replace('_', " ")
 }
 
 /// A level, with its factor's name if the level alone is not clear: `tcp`, but `down for 5 s`, `shape 1.5` and `sack: true`.
@@ -101,7 +98,7 @@ pub(crate) fn tally(report: &Report<'_>) -> String {
 
 /// `1 claim`, `3 claims`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    number::counted(count as u64, what, &format!("{what}s"))
 }
 
 /// A unit for use within a sentence.

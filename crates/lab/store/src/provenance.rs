@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use netrig_core::text::hex;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -99,5 +100,5 @@ impl Store {
 
 /// SHA-256 in lower-case hexadecimal.
 pub(crate) fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text.as_bytes()))
 }

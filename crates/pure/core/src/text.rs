@@ -1,4 +1,4 @@
-//! Text for terminals: lines of a width, and tables.
+//! Text for terminals: lines of a width, and tables. Names as words, bytes as digits.
 
 use std::fmt::Write as _;
 
@@ -30,6 +30,28 @@ pub fn truncated(line: &str, width: usize) -> String {
         return line.to_owned();
     }
     line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A name with spaces in place of its underscores: `answer signal` for `answer_signal`.
+pub fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// Bytes as hexadecimal digits in lower case.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    push_hex(bytes, &mut out);
+    out
+}
+
+/// Appends bytes as hexadecimal digits in lower case.
+pub fn push_hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.reserve(2 * bytes.len());
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
 }
 
 /// A table as lines of text. Two spaces separate its columns.

@@ -18,7 +18,6 @@ mod frames;
 mod host;
 mod judge;
 mod level;
-mod media;
 mod paper;
 mod plan;
 mod points;
@@ -49,7 +48,6 @@ pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, S
 pub use host::{Fragmentation, Host};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule, Validity};
 pub use level::{Factor, Level, LevelUnit, LevelValue, Point, TypedLevel};
-pub use media::{CallQuality, MediaArrival, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Plan, Run};

@@ -67,8 +67,6 @@ pub struct LineCounters {
     pub repeated: PacketTally,
     pub(crate) dropped: [PacketTally; DropReason::ALL.len()],
     pub(crate) waited_nanos: u128,
-    /// The largest backlog that lasted, packets and bytes apart.
-    pub(crate) largest: Backlog,
     /// The backlog since `since`.
     pub(crate) backlog: Backlog,
     pub(crate) since: Instant,
@@ -103,12 +101,6 @@ impl LineCounters {
         Duration::from_nanos(u64::try_from(self.waited_nanos).unwrap_or(u64::MAX))
     }
 
-    /// The largest number of packets, and of bytes, that waited for longer than zero. A packet that passes at once does not
-    /// wait.
-    pub fn largest_backlog(&self) -> Backlog {
-        self.largest
-    }
-
     /// Integral over time of the waiting packets until `now`, packets × nanoseconds (Little 1961). It is the sum of all waiting
     /// times, of packets that still wait and packets that were dropped after waiting, too. The difference of two values,
     /// divided by the time between them, is the mean queue in packets.
@@ -119,11 +111,6 @@ impl LineCounters {
     /// Integral over time of the waiting bytes until `now`, bytes × nanoseconds.
     pub fn byte_nanos(&self, now: Instant) -> u128 {
         self.byte_nanos + area(self.backlog.bytes, now.since(self.since))
-    }
-
-    /// Mean number of waiting packets over the time until `now`; zero at the start.
-    pub fn mean_backlog(&self, now: Instant) -> f64 {
-        if now == Instant::ZERO { 0.0 } else { self.packet_nanos(now) as f64 / now.as_nanos() as f64 }
     }
 
     /// Checks that every packet is accounted for: offered + duplicated = delivered + dropped + inside.
@@ -159,8 +146,6 @@ impl<P: PacketMeta> Observer<P> for LineCounters {
             let (width, level) = (at.since(self.since), self.backlog);
             self.packet_nanos += area(level.packets as u64, width);
             self.byte_nanos += area(level.bytes, width);
-            self.largest.packets = self.largest.packets.max(level.packets);
-            self.largest.bytes = self.largest.bytes.max(level.bytes);
             self.since = at;
         }
         self.backlog = backlog;

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use netrig_core::{Backlog, DropReason, Duration, Instant, Seeds, Sink, Size, quantity};
+use netrig_core::{DropReason, Duration, Instant, Seeds, Sink, Size, quantity};
 
 use crate::counters::{LineCounters, PacketTally};
 use crate::pace::{LineRate, SendingTime};
@@ -114,7 +114,6 @@ pub struct FifoLine<P> {
     waiting_bytes: u64,
     waited: WideSum,
     byte_nanos: WideSum,
-    largest: Backlog,
     rate: LineRate,
     mtu: u32,
     /// Largest number of waiting bytes.
@@ -123,9 +122,8 @@ pub struct FifoLine<P> {
     room: Option<Box<TimeRoom>>,
     queue_full: PacketTally,
     undeliverable: PacketTally,
-    /// Drops and new largest backlogs that may be later than a reading.
+    /// Drops that may be later than a reading.
     drops: VecDeque<AheadDrop>,
-    peaks: VecDeque<(Instant, Backlog)>,
     waits: Waits,
     outages: Box<OutageLosses>,
 }
@@ -209,7 +207,6 @@ impl<P> FifoLine<P> {
             waiting_bytes: 0,
             waited: WideSum::default(),
             byte_nanos: WideSum::default(),
-            largest: Backlog::default(),
             rate,
             mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
             most_bytes: fifo.bytes.map_or(u64::MAX, Size::bytes),
@@ -217,7 +214,6 @@ impl<P> FifoLine<P> {
             queue_full: PacketTally::default(),
             undeliverable: PacketTally::default(),
             drops: VecDeque::new(),
-            peaks: VecDeque::new(),
             waits: Waits::new(waits, &[]),
             outages: Box::default(),
         }))
@@ -287,7 +283,7 @@ impl<P> FifoLine<P> {
             // The packet does not wait: `start_by` need not look at it.
             self.started += 1;
         } else {
-            self.wait::<PACKET_LIMIT_ONLY>(now, at, start, ip_len);
+            self.wait::<PACKET_LIMIT_ONLY>(at, start, ip_len);
         }
         if !PACKET_LIMIT_ONLY {
             self.waits.note(start, start.since(at));
@@ -362,10 +358,6 @@ impl<P> FifoLine<P> {
             }
         }
         self.started = self.started.min(self.tail);
-        while self.peaks.back().is_some_and(|(at, _)| *at >= now) {
-            self.peaks.pop_back();
-        }
-        self.largest = self.peaks.back().map(|(_, largest)| *largest).unwrap_or_default();
         self.free_at = self.free_at.min(now);
         self.sending.rest();
         self.is_down = true;
@@ -381,13 +373,7 @@ impl<P> FifoLine<P> {
 
     /// Counts a packet that waits from `at` until `start`.
     #[inline]
-    fn wait<const PACKET_LIMIT_ONLY: bool>(
-        &mut self,
-        now: Instant,
-        at: Instant,
-        start: Instant,
-        ip_len: u32,
-    ) {
+    fn wait<const PACKET_LIMIT_ONLY: bool>(&mut self, at: Instant, start: Instant, ip_len: u32) {
         let wait = u128::from(start.as_nanos() - at.as_nanos());
         self.waited.0 += wait;
         self.byte_nanos.0 += wait * u128::from(ip_len);
@@ -395,22 +381,6 @@ impl<P> FifoLine<P> {
         if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
             room.enter(ip_len);
         }
-        let packets = self.tail + 1 - self.started;
-        if packets > self.largest.packets || self.waiting_bytes > self.largest.bytes {
-            self.raise_peak(now, at, packets);
-        }
-    }
-
-    /// Records a backlog that is larger than all before.
-    #[cold]
-    fn raise_peak(&mut self, now: Instant, at: Instant, packets: usize) {
-        self.largest.packets = self.largest.packets.max(packets);
-        self.largest.bytes = self.largest.bytes.max(self.waiting_bytes);
-        // The last one of the past peaks is the largest.
-        while self.peaks.get(1).is_some_and(|(at, _)| *at < now) {
-            self.peaks.pop_front();
-        }
-        self.peaks.push_back((at, self.largest));
     }
 
     #[cold]
@@ -429,10 +399,7 @@ impl<P> FifoLine<P> {
 
     /// Memory of its records, bytes.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.ring[..])
-            + self.drops.len() * size_of::<AheadDrop>()
-            + self.peaks.len() * size_of::<(Instant, Backlog)>()
-            + self.waits.bytes()
+        size_of_val(&self.ring[..]) + self.drops.len() * size_of::<AheadDrop>() + self.waits.bytes()
     }
 
     /// Forgets records that no reading from `now` on needs.
@@ -598,10 +565,6 @@ impl<P> FifoLine<P> {
         for drop in self.drops.iter().rev().take_while(|drop| drop.at > now) {
             let tally = if drop.undeliverable { &mut undeliverable } else { &mut queue_full };
             tally.subtract(drop.ip_len);
-        }
-        // A backlog counts only if it has lasted for longer than zero.
-        if let Some((_, largest)) = self.peaks.iter().rev().find(|(at, _)| *at < now) {
-            counters.largest = *largest;
         }
         let dropped = [
             (DropReason::QueueFull, queue_full),

@@ -6,10 +6,10 @@
 use std::fmt;
 
 use md5::Md5;
+use netrig_core::text::hex;
 use sha2::{Digest as _, Sha256, Sha512_256};
 
 use crate::Method;
-use crate::digits::hex_of;
 use crate::grammar::Cursor;
 use crate::header::{self, AuthScheme};
 
@@ -122,17 +122,17 @@ impl Hash {
     fn hex(self, parts: &[&str]) -> String {
         let text = parts.join(":");
         match self {
-            Self::Md5 => hex_of(&Md5::digest(text)),
-            Self::Sha256 => hex_of(&Sha256::digest(text)),
-            Self::Sha512Of256 => hex_of(&Sha512_256::digest(text)),
+            Self::Md5 => hex(&Md5::digest(text)),
+            Self::Sha256 => hex(&Sha256::digest(text)),
+            Self::Sha512Of256 => hex(&Sha512_256::digest(text)),
         }
     }
 
     fn hex_of(self, bytes: &[u8]) -> String {
         match self {
-            Self::Md5 => hex_of(&Md5::digest(bytes)),
-            Self::Sha256 => hex_of(&Sha256::digest(bytes)),
-            Self::Sha512Of256 => hex_of(&Sha512_256::digest(bytes)),
+            Self::Md5 => hex(&Md5::digest(bytes)),
+            Self::Sha256 => hex(&Sha256::digest(bytes)),
+            Self::Sha512Of256 => hex(&Sha512_256::digest(bytes)),
         }
     }
 }

@@ -42,22 +42,6 @@ pub fn put_hex(mut number: u64, out: &mut [u8]) {
     }
 }
 
-/// Appends bytes as hexadecimal digits in lower case.
-pub fn push_hex(bytes: &[u8], out: &mut String) {
-    out.reserve(2 * bytes.len());
-    for byte in bytes {
-        out.push(char::from(HEX[usize::from(byte >> 4)]));
-        out.push(char::from(HEX[usize::from(byte & 15)]));
-    }
-}
-
-/// Bytes as hexadecimal digits in lower case.
-pub fn hex_of(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    push_hex(bytes, &mut out);
-    out
-}
-
 /// Reads at most 16 hexadecimal digits in lower case. Any other byte gives `None`.
 pub fn hex(digits: &[u8]) -> Option<u64> {
     if digits.len() > 16 {

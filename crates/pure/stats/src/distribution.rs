@@ -7,7 +7,7 @@
 use std::f64::consts::{PI, SQRT_2};
 
 use crate::error::{StatsError, check_positive};
-use crate::special::{beta_inc, beta_inc_both, gamma_p, gamma_q, ln_beta};
+use crate::special::{beta_inc, beta_inc_both, ln_beta};
 
 /// Checks that a probability lies in [0, 1].
 fn check_probability(value: f64) -> Result<f64, StatsError> {
@@ -161,117 +161,6 @@ impl StudentT {
         let second = ((5.0 * square + 16.0) * square + 3.0) * z / 96.0;
         let start = z + (first + second / self.df) / self.df;
         invert_upper(q, start, |t| self.upper(t), |t| self.density(t))
-    }
-}
-
-/// Chi-square with `df` degrees of freedom.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ChiSquare {
-    df: f64,
-}
-
-impl ChiSquare {
-    /// # Errors
-    /// `df` that is not positive and finite.
-    pub fn new(df: f64) -> Result<Self, StatsError> {
-        check_positive("degrees of freedom", df).map(|df| Self { df })
-    }
-
-    /// The probability of at most `x`.
-    #[must_use]
-    pub fn cdf(self, x: f64) -> f64 {
-        gamma_p(0.5 * self.df, 0.5 * x.max(0.0))
-    }
-
-    /// The probability of more than `x`.
-    #[must_use]
-    pub fn upper(self, x: f64) -> f64 {
-        gamma_q(0.5 * self.df, 0.5 * x.max(0.0))
-    }
-
-    /// The value that is not exceeded with probability `p` in [0, 1].
-    ///
-    /// # Errors
-    /// `p` outside [0, 1].
-    pub fn quantile(self, p: f64) -> Result<f64, StatsError> {
-        let p = check_probability(p)?;
-        if p == 0.0 || p == 1.0 {
-            return Ok(if p == 0.0 { 0.0 } else { f64::INFINITY });
-        }
-        let half = 0.5 * self.df;
-        let ln_density = |x: f64| (half - 1.0) * libm::log(0.5 * x) - 0.5 * x - libm::lgamma(half);
-        let density = |x: f64| 0.5 * libm::exp(ln_density(x));
-        // Wilson and Hilferty (1931): the cube root is nearly normal.
-        let spread = 2.0 / (9.0 * self.df);
-        let root = (1.0 - spread + Normal.quantile(p)? * spread.sqrt()).max(0.05);
-        let start = self.df * root * root * root;
-        Ok(if p > 0.5 {
-            invert_upper(1.0 - p, start, |x| self.upper(x), density)
-        } else {
-            invert_upper(-p, start, |x| -self.cdf(x), density)
-        })
-    }
-}
-
-/// Fisher's F with `numerator` and `denominator` degrees of freedom.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FisherF {
-    numerator: f64,
-    denominator: f64,
-}
-
-impl FisherF {
-    /// # Errors
-    /// Degrees of freedom that are not positive and finite.
-    pub fn new(numerator: f64, denominator: f64) -> Result<Self, StatsError> {
-        let numerator = check_positive("degrees of freedom", numerator)?;
-        let denominator = check_positive("degrees of freedom", denominator)?;
-        Ok(Self { numerator, denominator })
-    }
-
-    /// The probability of at most `x`.
-    #[must_use]
-    pub fn cdf(self, x: f64) -> f64 {
-        let (share, rest) = self.shares(x);
-        beta_inc_both(0.5 * self.numerator, 0.5 * self.denominator, share, rest)
-    }
-
-    /// The probability of more than `x`.
-    #[must_use]
-    pub fn upper(self, x: f64) -> f64 {
-        let (share, rest) = self.shares(x);
-        beta_inc_both(0.5 * self.denominator, 0.5 * self.numerator, rest, share)
-    }
-
-    fn shares(self, x: f64) -> (f64, f64) {
-        if x == f64::INFINITY {
-            return (1.0, 0.0);
-        }
-        let weighted = self.numerator * x.max(0.0);
-        let whole = weighted + self.denominator;
-        (weighted / whole, self.denominator / whole)
-    }
-
-    /// The value that is not exceeded with probability `p` in [0, 1].
-    ///
-    /// # Errors
-    /// `p` outside [0, 1].
-    pub fn quantile(self, p: f64) -> Result<f64, StatsError> {
-        let p = check_probability(p)?;
-        if p == 0.0 || p == 1.0 {
-            return Ok(if p == 0.0 { 0.0 } else { f64::INFINITY });
-        }
-        let (half_n, half_d) = (0.5 * self.numerator, 0.5 * self.denominator);
-        let ln_scale = -ln_beta(half_n, half_d);
-        let density = |x: f64| {
-            let (share, rest) = self.shares(x);
-            libm::exp(ln_scale + half_n * libm::log(share) + half_d * libm::log(rest)) / x
-        };
-        Ok(if p > 0.5 {
-            invert_upper(1.0 - p, 1.0, |x| self.upper(x), density)
-        } else {
-            invert_upper(-p, 1.0, |x| -self.cdf(x), density)
-        })
     }
 }
 

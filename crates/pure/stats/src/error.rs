@@ -42,14 +42,6 @@ pub enum StatsError {
         /// The requested statistic.
         what: &'static str,
     },
-    /// A time lies before an earlier argument.
-    #[error("time ran backwards: {at_s} s after {last_s} s")]
-    TimeBackwards {
-        /// The given time, s.
-        at_s: f64,
-        /// The latest earlier argument, s.
-        last_s: f64,
-    },
 }
 
 /// Checks that a confidence or probability lies strictly between 0 and 1.

@@ -1,4 +1,4 @@
-//! Traffic models: arrival processes, size distributions, and applications that use them.
+//! Traffic models: arrival processes, size distributions, applications that use them, and the quality of received media.
 //!
 //! An application knows no transport. It requests `Open` and `Send`; the substrate carries them over a modelled TCP or
 //! a kernel's socket. The same seed therefore offers the same traffic everywhere. An application does no I/O, reads no
@@ -19,6 +19,7 @@ mod file;
 mod ftp;
 mod imix;
 mod inbox;
+mod media;
 mod media_sink;
 mod pattern;
 mod ping;
@@ -42,6 +43,7 @@ pub use ends::{Ends, FlowContext, FlowSide};
 pub use file::File;
 pub use ftp::{Ftp, FtpDirection};
 pub use imix::{Genome, Imix, UDP_IPV4_HEADERS};
+pub use media::{CallQuality, MediaArrival, VideoQuality};
 pub use ping::Ping;
 pub use reads::{ReadSchedule, ReadSteps, Reads};
 pub use segments::Segments;

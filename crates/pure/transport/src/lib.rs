@@ -21,8 +21,9 @@ mod timer_wheel;
 mod wire;
 
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
+pub use netrig_core::SettingsError;
 pub use packet::{Datagram, Packet, Payload};
-pub use profile::{Constant, Profile, SettingsError};
+pub use profile::{Constant, Profile};
 pub use reporting::{CounterReader, ReportingEnds};
 pub use rto::{RtoEstimator, RtoFloor, RtoRules};
 pub use serial::Serial;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, SettingsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,16 +52,6 @@ pub struct Constant {
     pub source: &'static str,
 }
 
-/// A constant has an invalid value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{field}` {why}")]
-pub struct SettingsError {
-    /// The constant's name in the experiment file.
-    pub field: &'static str,
-    /// The reason, as the rest of a sentence that starts with the constant: `must be above zero`.
-    pub why: &'static str,
-}
-
 /// The rule that the smallest retransmission time-out is not above the largest. Every profile obeys it, so the file
 /// sets at least one of the two. The error names the largest if the file sets it.
 pub(crate) fn rto_order(
@@ -80,7 +70,7 @@ pub(crate) fn rto_order(
 /// Returns an error for the first rule that does not hold. A rule is: whether it holds, the constant, and the reason.
 pub(crate) fn ensure_all(rules: &[(bool, &'static str, &'static str)]) -> Result<(), SettingsError> {
     match rules.iter().find(|(holds, ..)| !holds) {
-        Some(&(_, field, why)) => Err(SettingsError { field, why }),
+        Some(&(_, field, why)) => Err(SettingsError::new(field, why)),
         None => Ok(()),
     }
 }

@@ -14,16 +14,15 @@
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    unsafe_code,
-    reason = "a measurement of this machine, started by hand, with stamps that no safe call returns"
+    reason = "a measurement of this machine, started by hand"
 )]
 
 use std::error::Error;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use netrig_core::capture;
+use netrig_host::sys::{ReceiveBatch, set_option_int, stamp_received};
 use netrig_stats::{fit, quantile};
 
 /// Headers of UDP and IPv4, bytes.
@@ -74,53 +73,22 @@ fn listened(at: &str) -> Result<Vec<u64>, Box<dyn Error>> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
     // Room for a second of the fastest flow, beyond the system's limit, which needs root.
-    for (level, option, value) in
-        [(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 128 << 20), (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)]
-    {
-        let value: libc::c_int = value;
-        let size = size_of_val(&value) as libc::socklen_t;
-        // SAFETY: the value is a c_int that lives through the call, and its size is given.
-        let done =
-            unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size) };
-        if done != 0 {
-            return Err(std::io::Error::last_os_error().into());
-        }
-    }
+    set_option_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 128 << 20)?;
+    stamp_received(&socket)?;
     eprintln!("listening");
+    // Only the stamps are needed.
+    let mut batch = ReceiveBatch::new(1);
     let (mut times, begun, mut last) = (Vec::new(), Instant::now(), Instant::now());
     while last.elapsed() < SILENCE || times.is_empty() && begun.elapsed() < 10 * SILENCE {
-        let before = times.len();
-        while let Some(stamp) = stamp_of_next(&socket) {
-            times.push(stamp);
-        }
-        if times.len() > before {
+        loop {
+            let received = batch.receive(&socket)?;
+            if received == 0 {
+                break;
+            }
+            times.extend((0..received).filter_map(|at| batch.get(at)?.stamp));
             last = Instant::now();
         }
         std::thread::sleep(LOOK);
     }
     Ok(times)
-}
-
-/// Arrival of the next datagram at this machine's network stack, ns of the wall clock; `None` if none waits.
-fn stamp_of_next(socket: &UdpSocket) -> Option<u64> {
-    let mut control = [0_u64; 8];
-    // SAFETY: all of msghdr may be zero; it has no data to receive, and its control buffer lives through the call.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: as above.
-    let came = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
-    if came < 0 {
-        return None;
-    }
-    // SAFETY: the kernel has filled the control buffer, and the header that it returns is in it or null; a stamp of
-    // SCM_TIMESTAMPNS is a timespec, which may lie there unaligned.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        if header.is_null() || (*header).cmsg_type != libc::SCM_TIMESTAMPNS {
-            return None;
-        }
-        let stamp: libc::timespec = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
-        Some(stamp.tv_sec as u64 * 1_000_000_000 + stamp.tv_nsec as u64)
-    }
 }

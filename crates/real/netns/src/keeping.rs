@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use netrig_agent::{EndReport, RunOrder};
+use netrig_core::text::hex;
 use netrig_experiment::{Run, RunError};
 use netrig_sip_net::tap::KeptMessages;
 use netrig_sip_net::{KeepOrder, KeepPolicy};
@@ -124,7 +125,7 @@ impl RunKeeping {
 /// Distinguishes runs whose truncated levels and replications are equal.
 fn hash(run: &Run) -> String {
     let digest = Sha256::digest(run.description("").as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..HASH_DIGITS].to_owned()
+    hex(&digest)[..HASH_DIGITS].to_owned()
 }
 
 /// The file name of a flow in a run, without extension: the experiment, the levels, the replication, the hash

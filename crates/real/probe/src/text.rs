@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use netrig_core::number::{Unit, percent, plain, rate, time};
-use netrig_core::text::AlignedTable;
+use netrig_core::text::{AlignedTable, words};
 use serde_json::{Value, json};
 
 use crate::far_end::FarEndTally;
@@ -36,10 +36,10 @@ impl ProbeReport {
         for section in self.sections.iter().filter(|section| !section.measures.is_empty()) {
             let interval = format!("{} interval", percent(self.confidence));
             table.row([String::new()]);
-            table.row([section.name.replace('_', " "), "value".into(), interval, "n".into()]);
+            table.row([words(&section.name), "value".into(), interval, "n".into()]);
             for measure in &section.measures {
                 let (value, interval) = measure.text();
-                table.row([measure.name.replace('_', " "), value, interval, measure.n.to_string()]);
+                table.row([words(measure.name), value, interval, measure.n.to_string()]);
                 measure.undefined.iter().for_each(|why| table.row([format!("    {why}")]));
             }
         }

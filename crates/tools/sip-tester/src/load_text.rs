@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use netrig_core::number::{counted, micros, percent, plain};
-use netrig_core::text::AlignedTable;
+use netrig_core::text::{AlignedTable, words};
 use netrig_sip_net::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
 use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
@@ -236,9 +236,4 @@ pub fn with_flag(why: &str, limit: Option<TimeLimit>) -> String {
         Some(TimeLimit::LongestRinging) => format!("{why}; --longest-ringing sets the time"),
         Some(TimeLimit::Patience) => format!("{why}; --patience sets the time until the call is given up"),
     }
-}
-
-/// `answer signal` for `answer_signal`.
-pub fn words(name: &str) -> String {
-    name.replace('_', " ")
 }

@@ -8,8 +8,8 @@ use netrig_store::Provenance;
 
 use super::elements::{details, headings, table};
 use crate::Report;
-use crate::wording::words;
 use netrig_core::number::percent;
+use netrig_core::text::words;
 use netrig_core::xml::Markup;
 
 pub(super) fn definitions(m: &mut Markup, report: &Report<'_>) {

@@ -3,8 +3,9 @@
 use netrig_core::xml::Markup;
 use netrig_experiment::ClaimVerdict;
 
-use crate::wording::{sign, unit_words, words};
+use crate::wording::{sign, unit_words};
 use crate::{Report, prose};
+use netrig_core::text::words;
 
 /// The head of a table: a row of headings.
 pub(super) fn headings(m: &mut Markup, names: impl IntoIterator<Item = String>) {

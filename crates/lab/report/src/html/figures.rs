@@ -7,8 +7,9 @@ use netrig_experiment::{FigureData, FigureSpec};
 use super::elements::{aside, details, headings, table};
 use crate::chart::{Chart, Marks};
 use crate::figure;
-use crate::wording::{level_in_words, words};
+use crate::wording::level_in_words;
 use crate::{Picture, Report};
+use netrig_core::text::words;
 use netrig_core::xml::Markup;
 
 /// The width of the drawing for a narrow page, pixels. The style sheet selects it below a page width.

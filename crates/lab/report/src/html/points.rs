@@ -7,7 +7,8 @@ use super::tables;
 use crate::Report;
 use crate::columns::PointColumns;
 use crate::estimate;
-use crate::wording::{counted, replications, word, words};
+use crate::wording::{counted, replications, word};
+use netrig_core::text::words;
 use netrig_core::xml::Markup;
 
 /// The largest number of rows of a table that is shown expanded.

@@ -6,8 +6,9 @@ use super::elements::{aside, table};
 use crate::Report;
 use crate::columns::column_units;
 use crate::estimate;
-use crate::wording::{replications, words};
+use crate::wording::replications;
 use netrig_core::number::{Estimate, Unit, as_given, relative};
+use netrig_core::text::words;
 use netrig_core::xml::Markup;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {

@@ -155,7 +155,7 @@ fn sysctls(
 /// An endpoint's constants; reports those that the file sets to invalid values.
 fn checked<C>(config: Result<C, SettingsError>, constants: &Value, reader: &Reader<'_>) -> Option<Arc<C>> {
     let refuse = |error: SettingsError| {
-        reader.report(reader.about(constants, &[error.field], error.to_string()));
+        reader.report(reader.about(constants, &[error.field.as_str()], error.to_string()));
     };
     config.map(Arc::new).map_err(refuse).ok()
 }

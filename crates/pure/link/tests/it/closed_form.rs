@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
-    Backlog, Direction, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Quantity, Rate,
-    Sample, Seeds, Sink, Size, Subject, Waiting,
+    Direction, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Quantity, Rate, Sample, Seeds,
+    Sink, Size, Subject, Waiting,
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::{
@@ -120,8 +120,8 @@ fn closed(settings: &LineSettings) -> Option<FifoLine<u64>> {
     FifoLine::new(id, settings, &Seeds::new(1), &WantsNothing).unwrap()
 }
 
-/// The arrival of each packet, the counts at each reading, and the largest backlog at the end.
-type LineRun = (Vec<(Instant, u64)>, Vec<LineAccount>, Backlog);
+/// The arrival of each packet, and the counts at each reading.
+type LineRun = (Vec<(Instant, u64)>, Vec<LineAccount>);
 
 const READINGS: u64 = 40;
 
@@ -151,7 +151,7 @@ fn by_events(case: &LineCase) -> LineRun {
         }
         readings.push(account(&counters, now, line.busy(now), line.inside(Lane::ONLY)));
     }
-    (arrivals, readings, counters.largest_backlog())
+    (arrivals, readings)
 }
 
 /// The driver takes packets at their arrival times. With `ahead` it offers each packet that much ahead of its own time, and the
@@ -166,7 +166,6 @@ fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
         (delivery.at, delivery.packet)
     };
     let mut next = 0;
-    let mut largest = Backlog::default();
     for reading in 1..=READINGS {
         let now = Instant::from_nanos(reading * case.read_every);
         while let Some((at, step)) = steps.get(next).filter(|(at, _)| *at <= now + ahead.unwrap_or_default())
@@ -196,30 +195,22 @@ fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
         assert_eq!(reading.counters.balance(reading.inside), Ok(()));
         assert!(ahead.is_some() || reading.counters.delivered.packets == line.delivered());
         readings.push(account(&reading.counters, now, reading.busy, reading.inside));
-        largest = reading.counters.largest_backlog();
     }
-    (arrivals, readings, largest)
+    (arrivals, readings)
 }
 
 proptest! {
     #[test]
     fn a_closed_form_says_what_the_line_does(case in courses(), ahead in 0u64..5_000_000) {
         let end = Instant::from_nanos(READINGS * case.read_every);
-        let (arrivals, readings, largest) = by_events(&case);
-        let known = |(_, _, backlog): &LineRun| {
-            // The line counts a backlog when it changes again.
-            let drained = readings.last().is_some_and(|last| last.inside == 0);
-            if drained { *backlog } else { largest }
-        };
+        let (arrivals, readings) = by_events(&case);
         let run = in_closed_form(&case, None);
         prop_assert_eq!(&run.0, &arrivals);
         prop_assert_eq!(&run.1, &readings);
-        prop_assert_eq!(known(&run), largest);
         let run = in_closed_form(&case, Some(Duration::from_nanos(ahead)));
         let by_then: Vec<_> = run.0.iter().copied().filter(|(at, _)| *at <= end).collect();
         prop_assert_eq!(&by_then, &arrivals);
         prop_assert_eq!(&run.1, &readings);
-        prop_assert_eq!(known(&run), largest);
     }
 }
 
@@ -230,13 +221,10 @@ proptest! {
         outages in prop::collection::vec((prop_oneof![0u64..8_000_000, (0u64..40).prop_map(|n| n * 80_000)], 0u64..4_000_000), 1..4),
     ) {
         let case = LineCase { outages, ..case };
-        let (arrivals, readings, largest) = by_events(&case);
+        let (arrivals, readings) = by_events(&case);
         let run = in_closed_form(&case, None);
         prop_assert_eq!(&run.0, &arrivals);
         prop_assert_eq!(&run.1, &readings);
-        if readings.last().is_some_and(|last| last.inside == 0) {
-            prop_assert_eq!(run.2, largest);
-        }
     }
 }
 

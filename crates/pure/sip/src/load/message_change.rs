@@ -33,8 +33,8 @@ fn filled(text: &str, setup: &Setup) -> String {
     pieces(text).into_iter().map(value).collect()
 }
 
-/// The text with CR LF at the end of each line.
-fn with_line_ends(text: &str) -> String {
+/// The text with CR LF at the end of each line, whatever line ends it has.
+pub fn with_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 

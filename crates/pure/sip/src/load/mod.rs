@@ -55,6 +55,7 @@ pub use arrivals::{ArrivalRate, Arrivals, Gaps, PerSecond, RateStage, Schedule, 
 pub use callee::Callee;
 pub use caller::{CallLimitReached, Caller};
 pub use lookup::Located;
+pub use message_change::with_line_ends;
 pub use moment::Moment;
 pub use output::{ConnectionScope, DepartingMessage, LoadOutput, MessageConnection, Outbox, is_over_tcp};
 pub use own_message::{MessageStep, OwnBody, OwnMessage, OwnMessageError};

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hmac::{Hmac, KeyInit, Mac};
+use netrig_core::text::push_hex;
 use netrig_core::{Duration, Instant, Stream};
 use sha2::Sha256;
 
 use super::Partition;
 use crate::digest::{Algorithm, DigestChallenge, DigestCredentials, Hash, Quality, Secret, is_same_proof};
-use crate::digits::push_hex;
 use crate::{Method, Name, Request};
 
 /// Lifetime of a nonce.

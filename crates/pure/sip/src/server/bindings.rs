@@ -74,6 +74,7 @@ pub struct Bindings {
     users: BTreeMap<String, Vec<Binding>>,
     /// Memory of all bindings and its limit, bytes.
     kept: usize,
+    /// Limit for the memory of all bindings, bytes: 1 KiB per user of the limit, and 1 MiB.
     most_kept: usize,
     due: BTreeSet<(Instant, String)>,
     /// Number of bindings by target, as a contact or on its path.
@@ -168,8 +169,9 @@ impl Bindings {
         self.kept
     }
 
-    /// Limit for the memory of all bindings: 1 KiB per user of the limit, and 1 MiB.
-    pub const fn most_kept(&self) -> usize {
+    /// Limit for the memory of all bindings.
+    #[cfg(test)]
+    pub(super) const fn most_kept(&self) -> usize {
         self.most_kept
     }
 

@@ -1,9 +1,9 @@
 //! Responses that a server makes from a request alone.
 
+use netrig_core::text::hex;
 use sha2::{Digest as _, Sha256};
 
 use super::Source;
-use crate::digits::hex_of;
 use crate::{Headers, Method, Name, Request, Response, Status};
 
 /// Writes the source of a request into its topmost `Via`.
@@ -70,7 +70,7 @@ fn identity(headers: &Headers) -> String {
 
 /// Hash of a text, sixteen hexadecimal digits.
 pub(crate) fn fingerprint(text: &str) -> String {
-    hex_of(&Sha256::digest(text)[..8])
+    hex(&Sha256::digest(text)[..8])
 }
 
 /// Fingerprint of a text with a secret `key`.

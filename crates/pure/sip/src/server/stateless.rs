@@ -28,7 +28,8 @@ impl StatelessProxy {
     }
 
     /// The users and their contacts, for changes.
-    pub const fn registry_mut(&mut self) -> &mut Registry {
+    #[cfg(test)]
+    pub(super) const fn registry_mut(&mut self) -> &mut Registry {
         &mut self.registry
     }
 

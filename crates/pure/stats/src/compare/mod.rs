@@ -4,19 +4,13 @@
 //! [`paired`], which removes the common part. [`welch`] compares independent samples, such as two substrates;
 //! [`proportions`] compares shares of independent trials.
 
-mod equivalence;
 mod knee;
 mod means;
 mod proportions;
-mod ranks;
-mod trend;
 
-pub use equivalence::{Equivalence, Margin, equivalent_paired, equivalent_ratio, equivalent_welch};
 pub use knee::{Knee, knee};
 pub use means::{paired, paired_ratio, welch};
 pub use proportions::{Proportion, design_effect, proportions};
-pub use ranks::{sign_test, wilcoxon};
-pub use trend::{PageTest, Trend, TrendDirection, monotone, page};
 
 use crate::distribution::StudentT;
 use crate::error::StatsError;
@@ -38,7 +32,7 @@ pub enum Alternative {
 pub struct Comparison {
     /// The effect with its two-sided interval.
     pub interval: Interval,
-    /// The test statistic: t, the odds ratio, the signed-rank sum, or the count of positive signs.
+    /// The test statistic: t or the odds ratio.
     pub statistic: f64,
     /// The probability of an effect at least as far towards the alternative if the null value is true. `None` at n = 1.
     ///

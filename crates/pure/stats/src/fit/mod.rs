@@ -2,8 +2,6 @@
 //! against their settings.
 
 mod anderson;
-mod autocorrelation;
-mod dispersion;
 mod kolmogorov;
 mod median_slope;
 mod pass_curve;
@@ -11,8 +9,6 @@ mod regression;
 mod streaming;
 
 pub use anderson::{AndersonDarling, anderson_darling_exponential};
-pub use autocorrelation::{LjungBox, autocorrelation, ljung_box};
-pub use dispersion::{Dispersion, index_of_dispersion};
 pub use kolmogorov::{KolmogorovSmirnov, kolmogorov_smirnov};
 pub use median_slope::median_slope;
 pub use pass_curve::{CredibleLevel, PassCurve, pass_curve};

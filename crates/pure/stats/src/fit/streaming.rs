@@ -81,7 +81,9 @@ impl RunningMoments {
         (self.count >= 2 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
     }
 
-    /// As [`autocorrelation`](super::autocorrelation) at lag 1; `None` for fewer than three values or for equal values.
+    /// The sample autocorrelation at lag 1, in -1..=1: the sum of products of neighbouring values, both less the mean, over the
+    /// sum of squares (Box, Jenkins and Reinsel, *Time Series Analysis*, 4th ed., section 2.1.5). `None` for fewer than three
+    /// values or for equal values.
     #[must_use]
     pub fn lag1_correlation(&self) -> Option<f64> {
         let n = self.count as f64;
@@ -125,8 +127,8 @@ impl WindowCounts {
         self.in_present += 1;
     }
 
-    /// The [`index_of_dispersion`](super::index_of_dispersion) of the complete windows, including those without an event.
-    /// `None` for fewer than two windows or without an event.
+    /// The index of dispersion of the complete windows, including those without an event: variance over mean, 1 for Poisson
+    /// counts. `None` for fewer than two windows or without an event.
     #[must_use]
     pub fn dispersion(&self) -> Option<f64> {
         let n = self.present as f64;
@@ -140,8 +142,9 @@ impl WindowCounts {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{autocorrelation, index_of_dispersion, kolmogorov_smirnov};
+    use super::super::kolmogorov_smirnov;
     use super::*;
+    use crate::summary::Summary;
 
     proptest! {
         /// Compared with the test of the whole sample against the uniform distribution.
@@ -162,7 +165,8 @@ mod tests {
             let mean = values.iter().sum::<f64>() / n;
             let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1.0);
             prop_assert!((moments.variation().unwrap() - variance.sqrt() / mean).abs() < 1e-9);
-            let exact = autocorrelation(&values, 1).unwrap();
+            let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+            let exact = products / (variance * (n - 1.0));
             prop_assert!((moments.lag1_correlation().unwrap() - exact).abs() < 1e-9);
         }
 
@@ -177,7 +181,8 @@ mod tests {
             }
             windows.add(10.0 * counts.len() as f64);
             let floats: Vec<f64> = counts.iter().map(|count| f64::from(*count)).collect();
-            let exact = index_of_dispersion(&floats).unwrap().index;
+            let summary = Summary::of(&floats).unwrap();
+            let exact = summary.variance().unwrap() / summary.mean().unwrap();
             prop_assert!((windows.dispersion().unwrap() - exact).abs() < 1e-9);
         }
     }

@@ -11,7 +11,7 @@ pub use equal_values::EqualValues;
 pub(crate) use mean::critical_t;
 pub use mean::{skew_adjusted, student, student_of};
 pub use proportion::{most_unseen, wilson};
-pub use ratio::{paired_ratio, unpaired_ratio};
+pub use ratio::paired_ratio;
 
 /// The method of an interval, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,8 +37,6 @@ pub enum EstimationMethod {
     Newcombe,
     /// Two order statistics, chosen by the binomial distribution.
     OrderStatistics,
-    /// The Walsh averages between two ranks of Wilcoxon's signed-rank distribution (Hodges and Lehmann 1963).
-    SignedRank,
     /// All values are equal: the means that they leave possible within the range of the response ([`EqualValues`]).
     EqualValues,
     /// Percentiles of the bootstrap distribution (Efron 1979).
@@ -62,7 +60,6 @@ impl EstimationMethod {
             Self::Wilson => "Wilson score",
             Self::Newcombe => "Newcombe hybrid score",
             Self::OrderStatistics => "order statistics",
-            Self::SignedRank => "Hodges-Lehmann, signed rank",
             Self::EqualValues => "equal values",
             Self::BootstrapPercentile => "bootstrap, percentile",
             Self::BootstrapBca => "bootstrap, BCa",

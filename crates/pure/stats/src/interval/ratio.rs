@@ -4,7 +4,7 @@
 //! be zero, both ends are `None`, where the bootstrap would return meaningless numbers. Source: Fieller (1954), *Some problems in interval estimation*, Journal of the Royal
 //! Statistical Society B 16(2).
 
-use crate::error::{StatsError, check_confidence, check_pairs, check_sample};
+use crate::error::{StatsError, check_confidence, check_pairs};
 use crate::interval::mean::critical_t;
 use crate::interval::{EstimationMethod, Interval};
 use crate::summary::Summary;
@@ -35,28 +35,6 @@ pub fn paired_ratio(top: &[f64], bottom: &[f64], confidence: f64) -> Result<Inte
     let errors = Errors { top: squared_error(top), bottom: squared_error(bottom), shared };
     let t = critical_t(n as f64 - 1.0, confidence)?;
     Ok(fieller(means, &errors, t, n, confidence))
-}
-
-/// The ratio mean(`top`) / mean(`bottom`) of two independent samples, with degrees of freedom after Welch and
-/// Satterthwaite at the estimated ratio. `n` of the interval is the smaller sample's size.
-///
-/// # Errors
-/// As [`paired_ratio`], except that the lengths may differ.
-pub fn unpaired_ratio(top: &[f64], bottom: &[f64], confidence: f64) -> Result<Interval, StatsError> {
-    check_sample(top, 1)?;
-    check_sample(bottom, 1)?;
-    check_confidence(confidence)?;
-    let n = top.len().min(bottom.len());
-    let means = means(top, bottom)?;
-    if n < 2 {
-        return Ok(unbounded(means, n, confidence));
-    }
-    let errors = Errors { top: squared_error(top), bottom: squared_error(bottom), shared: 0.0 };
-    let ratio = means.0 / means.1;
-    let (a, b) = (errors.top, ratio * ratio * errors.bottom);
-    let parts = a * a / (top.len() as f64 - 1.0) + b * b / (bottom.len() as f64 - 1.0);
-    let df = if parts > 0.0 { (a + b) * (a + b) / parts } else { n as f64 - 1.0 };
-    Ok(fieller(means, &errors, critical_t(df, confidence)?, n, confidence))
 }
 
 fn means(top: &[f64], bottom: &[f64]) -> Result<(f64, f64), StatsError> {

@@ -132,14 +132,6 @@ impl Delays {
         })
     }
 
-    /// The share of all packets that were no later than `threshold` (Type-P-One-way-Delay-Inverse-Percentile, RFC
-    /// 7679 section 4.4); undefined for an empty sample.
-    #[must_use]
-    pub fn inverse_percentile(&self, threshold: f64) -> Option<f64> {
-        let within = self.arrived.partition_point(|delay| *delay <= threshold);
-        (self.sent() > 0).then(|| within as f64 / self.sent() as f64)
-    }
-
     /// The value of this rank, from 0; `None` for a lost packet.
     fn rank(&self, rank: usize) -> Option<f64> {
         self.arrived.get(rank).copied()
@@ -194,14 +186,6 @@ mod tests {
     }
 
     #[test]
-    fn an_inverse_percentile_is_a_share_of_all_that_were_sent() {
-        let delays = of(&[Some(100.0), Some(110.0), LOST, Some(90.0), Some(500.0)]);
-        assert_eq!(delays.inverse_percentile(103.0), Some(0.4));
-        assert_eq!(delays.inverse_percentile(1e9), Some(0.8));
-        assert_eq!(delays.inverse_percentile(89.0), Some(0.0));
-    }
-
-    #[test]
     fn percentiles_are_those_of_the_empirical_distribution_function() {
         // RFC 2330 section 11.3: of -2, 7, 7, 4, 18, -5 "the 50th percentile is 4, since F(4) = 3/6 = 50 %", the
         // 25th -2, the 100th 18 and the 15th -5.
@@ -216,7 +200,6 @@ mod tests {
         let empty = of(&[]);
         assert_eq!((empty.median(), empty.minimum(), empty.mean()), (None, None, None));
         assert_eq!(empty.percentile(0.5).unwrap(), None);
-        assert_eq!(empty.inverse_percentile(1.0), None);
         assert!(empty.quantile(0.5, 0.95).is_err() && empty.loss_ratio(0.95).is_err());
     }
 

@@ -6,7 +6,6 @@ pub struct LossPattern {
     sent: usize,
     distances: Vec<u64>,
     periods: Vec<u64>,
-    between: Vec<u64>,
 }
 
 impl LossPattern {
@@ -30,7 +29,6 @@ impl LossPattern {
                 }
                 Some(distance) => {
                     pattern.distances.push(distance);
-                    pattern.between.push(distance - 1);
                     pattern.periods.push(1);
                 }
                 None => pattern.periods.push(1),
@@ -70,13 +68,6 @@ impl LossPattern {
     #[must_use]
     pub fn periods(&self) -> &[u64] {
         &self.periods
-    }
-
-    /// Packets that arrived between one loss period and the next. RFC 3357 section 6.4 counts to the first loss of the
-    /// next period, which is one more.
-    #[must_use]
-    pub fn between_periods(&self) -> &[u64] {
-        &self.between
     }
 
     /// The share of losses that are *noticeable*: at most `distance` packets after the previous loss
@@ -120,7 +111,6 @@ mod tests {
         let pattern = of(".x..x.x.xx");
         assert_eq!(pattern.distances(), [3, 2, 2, 1]);
         assert_eq!(pattern.periods(), [1, 1, 1, 2]);
-        assert_eq!(pattern.between_periods(), [2, 1, 1]);
         assert_eq!(pattern.lost(), 5);
         assert_eq!(pattern.noticeable_rate(1), Some(0.2));
         assert_eq!(pattern.noticeable_rate(2), Some(0.6));
@@ -152,7 +142,9 @@ mod tests {
             let pattern = LossPattern::new(marks.iter().copied());
             let outside = marks.iter().take_while(|lost| !**lost).count()
                 + marks.iter().rev().take_while(|lost| !**lost).count();
-            let inside = pattern.lost() + pattern.between_periods().iter().sum::<u64>();
+            // A distance of n has n - 1 arrivals before its loss.
+            let arrived: u64 = pattern.distances().iter().map(|distance| distance - 1).sum();
+            let inside = pattern.lost() + arrived;
             if pattern.lost() == 0 {
                 prop_assert_eq!(pattern.sent(), marks.len());
             } else {

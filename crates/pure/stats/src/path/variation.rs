@@ -13,7 +13,6 @@ pub struct Variation {
     inter_packet: Vec<f64>,
     /// Packet delay variation: each packet's delay less the least delay of the stream.
     packet: Delays,
-    undefined_pairs: usize,
 }
 
 impl Variation {
@@ -27,23 +26,14 @@ impl Variation {
         let packet = singletons.iter().map(|delay| Some((*delay)? - least?));
         let pairs = singletons.windows(2).map(|pair| Some(pair[1]? - pair[0]?));
         let inter_packet: Vec<f64> = pairs.flatten().collect();
-        Ok(Self {
-            packet: Delays::new(packet)?,
-            undefined_pairs: singletons.len().saturating_sub(1) - inter_packet.len(),
-            inter_packet,
-        })
+        Ok(Self { packet: Delays::new(packet)?, inter_packet })
     }
 
-    /// Inter-packet delay variation (IPDV): differences of consecutive packets' delays, seconds.
+    /// Inter-packet delay variation (IPDV): differences of consecutive packets' delays, seconds. It is undefined for a pair with a
+    /// lost packet (RFC 3393 section 2.4).
     #[must_use]
     pub fn inter_packet(&self) -> &[f64] {
         &self.inter_packet
-    }
-
-    /// Pairs whose inter-packet delay variation is undefined because one of the packets was lost (RFC 3393 section 2.4).
-    #[must_use]
-    pub const fn undefined_pairs(&self) -> usize {
-        self.undefined_pairs
     }
 
     /// Packet delay variation (PDV) over the stream's least delay (RFC 5481 section 4.2). Its quantile is the size of the
@@ -80,7 +70,6 @@ mod tests {
         // By hand: 10, 14, lost, 11, 9 → +4 and -2; two pairs have the lost packet in them.
         let variation = Variation::new(&[Some(10.0), Some(14.0), None, Some(11.0), Some(9.0)]).unwrap();
         assert_eq!(variation.inter_packet(), [4.0, -2.0]);
-        assert_eq!(variation.undefined_pairs(), 2);
         assert_eq!((variation.jitter(), variation.peak_to_peak()), (Some(3.0), Some(6.0)));
         assert_eq!(variation.packet().arrived(), [0.0, 1.0, 2.0, 5.0]);
         assert_eq!(variation.packet().lost(), 1);

@@ -99,11 +99,6 @@ impl Saturation {
         f64::midpoint(low, high)
     }
 
-    /// Probability that an attempt collides (Bianchi's p).
-    pub fn collision_probability(&self) -> f64 {
-        1.0 - libm::pow(1.0 - self.access_probability(), f64::from(self.stations - 1))
-    }
-
     /// Packets per second of all stations together, with one packet per frame.
     ///
     /// # Errors
@@ -155,7 +150,8 @@ mod tests {
     fn without_a_limit_of_attempts_it_is_bianchis() {
         for stations in [2, 5, 10, 50] {
             let model = Saturation::new(stations, 15, 1023, 100_000, SlotRule::Counted).unwrap();
-            let (p, w) = (model.collision_probability(), 16.0);
+            let others = f64::from(stations - 1);
+            let (p, w) = (1.0 - libm::pow(1.0 - model.access_probability(), others), 16.0);
             let doubled = libm::pow(2.0 * p, 6.0);
             let bianchi = 2.0 * (1.0 - 2.0 * p) / ((1.0 - 2.0 * p) * (w + 1.0) + p * w * (1.0 - doubled));
             assert!((model.access_probability() / bianchi - 1.0).abs() < 1e-9, "{stations}");

@@ -31,8 +31,6 @@ impl Codec {
     pub const G711_CONCEALED: Self = Self { impairment: 0.0, robustness: 25.1 };
     /// G.729 Annex A, 8 kbit/s, with voice activity detection.
     pub const G729A: Self = Self { impairment: 11.0, robustness: 19.0 };
-    /// G.723.1, 6.3 kbit/s, with voice activity detection.
-    pub const G723_1: Self = Self { impairment: 15.0, robustness: 16.1 };
 
     /// Effective equipment impairment factor, Ie-eff, at a share of lost packets and their burst ratio (G.107
     /// section 7.5). The formula was fitted to a few per cent of loss. At long bursts of high loss it exceeds the greatest

@@ -33,12 +33,6 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// Mean segments sent per round trip.
-    #[must_use]
-    pub fn sent_per_round(&self) -> f64 {
-        self.sent as f64 / self.rounds as f64
-    }
-
     /// Mean segments delivered per round trip. Each lost segment is retransmitted once.
     #[must_use]
     pub fn delivered_per_round(&self) -> f64 {

@@ -6,7 +6,7 @@
 //! (tandem) and 5.6 (M/G/1).
 
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
-use super::{TheoryError, loss_probability, not_negative, positive, size, stable};
+use super::{TheoryError, not_negative, positive, size, stable};
 
 /// M/G/1: Poisson arrivals, any service time distribution, one server, unlimited queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,15 +97,6 @@ impl Mm1 {
     #[must_use]
     pub fn sojourn_s(&self) -> f64 {
         1.0 / (self.services_per_s - self.arrivals_per_s)
-    }
-
-    /// The sojourn time that a share `p` of customers does not exceed. Sojourn times are exponential.
-    ///
-    /// # Errors
-    /// `p` outside 0 to below 1.
-    pub fn sojourn_quantile_s(&self, p: f64) -> Result<f64, TheoryError> {
-        let p = loss_probability("p", p)?;
-        Ok(-libm::log1p(-p) * self.sojourn_s())
     }
 
     /// Mean number in system.

@@ -1,5 +1,5 @@
-use netrig_stats::distribution::{Binomial, ChiSquare, FisherF, Normal, StudentT};
-use netrig_stats::special::{beta_inc, gamma_p, gamma_q};
+use netrig_stats::distribution::{Binomial, Normal, StudentT};
+use netrig_stats::special::beta_inc;
 
 use crate::{close, near};
 
@@ -19,24 +19,6 @@ fn incomplete_beta_matches_forty_digit_values() {
     }
     assert_eq!((beta_inc(2.0, 3.0, 0.0), beta_inc(2.0, 3.0, 1.0)), (0.0, 1.0));
     assert!(beta_inc(2.0, 3.0, 1.5).is_nan() && beta_inc(0.0, 3.0, 0.5).is_nan());
-}
-
-#[test]
-fn incomplete_gamma_matches_forty_digit_values() {
-    for (a, x, p, q) in [
-        (0.5, 0.2, 0.472_910_743_134_461_9, 0.527_089_256_865_538_1),
-        (1.0, 3.0, 0.950_212_931_632_136, 0.049_787_068_367_863_94),
-        (3.5, 2.0, 0.220_222_591_524_284_07, 0.779_777_408_475_715_9),
-        (10.0, 25.0, 0.999_778_523_361_751_2, 0.000_221_476_638_248_783_58),
-        (100.0, 90.0, 0.158_220_989_186_430_17, 0.841_779_010_813_569_8),
-        (1000.0, 1100.0, 0.998_940_676_746_07, 0.001_059_323_253_929_977_4),
-        (0.01, 0.5, 0.994_373_243_806_032_8, 0.005_626_756_193_967_184),
-    ] {
-        close(gamma_p(a, x), p, 1e-12);
-        close(gamma_q(a, x), q, 1e-12);
-    }
-    assert_eq!((gamma_p(2.0, 0.0), gamma_q(2.0, f64::INFINITY)), (0.0, 0.0));
-    assert!(gamma_p(-1.0, 1.0).is_nan());
 }
 
 #[test]
@@ -82,36 +64,6 @@ fn normal_quantiles_match_forty_digit_values() {
     assert_eq!(Normal.quantile(1.0), Ok(f64::INFINITY));
     close(Normal.upper(6.0), 9.865_876_450_376_98e-10, 1e-12);
     assert!(Normal.quantile(1.1).is_err() && Normal.quantile(f64::NAN).is_err());
-}
-
-#[test]
-fn chi_square_quantiles_match_forty_digit_values_and_the_table() {
-    for (df, p, expected) in [
-        (1.0, 0.95, 3.841_458_820_694_126),
-        (10.0, 0.05, 3.940_299_136_119_06),
-        (99.0, 0.975, 128.421_988_643_840_3),
-        (0.5, 0.01, 1.349_939_585_911_693_5e-8),
-    ] {
-        close(ChiSquare::new(df).unwrap().quantile(p).unwrap(), expected, 1e-10);
-    }
-    for (df, expected) in [(2.0, 5.991), (5.0, 11.070), (20.0, 31.410), (100.0, 124.342)] {
-        near(ChiSquare::new(df).unwrap().quantile(0.95).unwrap(), expected, 0.0005);
-    }
-}
-
-#[test]
-fn f_quantiles_match_forty_digit_values_and_the_table() {
-    for (numerator, denominator, p, expected) in [
-        (1.0, 1.0, 0.95, 161.447_638_797_588_5),
-        (5.0, 10.0, 0.95, 3.325_834_530_413_012),
-        (20.0, 3.0, 0.01, 0.202_503_207_667_438_18),
-    ] {
-        let f = FisherF::new(numerator, denominator).unwrap();
-        close(f.quantile(p).unwrap(), expected, 1e-10);
-        close(f.cdf(expected) + f.upper(expected), 1.0, 1e-14);
-    }
-    near(FisherF::new(4.0, 20.0).unwrap().quantile(0.95).unwrap(), 2.87, 0.005);
-    assert!(FisherF::new(0.0, 1.0).is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use netrig_stats::distribution::{ChiSquare, FisherF, Normal, StudentT};
+use netrig_stats::distribution::{Normal, StudentT};
 use netrig_stats::fairness::jain;
 use netrig_stats::interval::{skew_adjusted, student};
 use netrig_stats::multiple::holm;
@@ -30,14 +30,10 @@ fn played(loss_every: u64, b: u64, limit: u64, rounds: u64) -> f64 {
 
 proptest! {
     #[test]
-    fn quantiles_invert_distribution_functions(p in 0.0001..0.9999_f64, df in 0.3..500.0_f64, other in 0.5..300.0_f64) {
+    fn quantiles_invert_distribution_functions(p in 0.0001..0.9999_f64, df in 0.3..500.0_f64) {
         prop_assert!((Normal.cdf(Normal.quantile(p).unwrap()) - p).abs() < 1e-12);
         let t = StudentT::new(df).unwrap();
         prop_assert!((t.cdf(t.quantile(p).unwrap()) - p).abs() < 1e-11);
-        let chi = ChiSquare::new(df).unwrap();
-        prop_assert!((chi.cdf(chi.quantile(p).unwrap()) - p).abs() < 1e-11);
-        let f = FisherF::new(df, other).unwrap();
-        prop_assert!((f.cdf(f.quantile(p).unwrap()) - p).abs() < 1e-10);
     }
 
     #[test]

@@ -1,9 +1,8 @@
-use netrig_stats::StatsError;
 use netrig_stats::batch::BatchMeans;
 use netrig_stats::fairness::jain;
 use netrig_stats::interval::EstimationMethod;
 use netrig_stats::stopping::{Precision, StoppingDecision, StoppingRule};
-use netrig_stats::summary::{Summary, TimeWeighted};
+use netrig_stats::summary::Summary;
 use netrig_stats::warmup::{Warmup, WarmupVerdict};
 
 use crate::{Random, close, near};
@@ -15,17 +14,6 @@ fn welford_keeps_the_digits_that_the_sum_of_squares_loses() {
     assert_eq!((summary.min(), summary.max(), summary.n()), (Some(1e9 + 4.0), Some(1e9 + 16.0), 4));
     let empty = Summary::default();
     assert_eq!((empty.mean(), empty.variance(), empty.min()), (None, None, None));
-}
-
-#[test]
-fn time_weighted_mean_is_the_area_over_the_time() {
-    let mut queue = TimeWeighted::default();
-    assert_eq!(queue.mean_until(1.0), Ok(None));
-    for (at_s, value) in [(1.0, 0.0), (2.0, 4.0), (4.0, 1.0)] {
-        queue.change(at_s, value).unwrap();
-    }
-    assert_eq!(queue.mean_until(5.0), Ok(Some(9.0 / 4.0)));
-    assert_eq!(queue.change(3.0, 1.0), Err(StatsError::TimeBackwards { at_s: 3.0, last_s: 4.0 }));
 }
 
 #[test]

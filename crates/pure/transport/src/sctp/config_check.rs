@@ -124,7 +124,7 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn refused(settings: &str) -> Option<&'static str> {
+    fn refused(settings: &str) -> Option<String> {
         let settings = serde_json::from_str(settings).expect("settings of SCTP");
         Config::checked(Profile::Rfc, &settings).err().map(|error| error.field)
     }
@@ -161,9 +161,13 @@ mod tests {
             ("sack_delay", r#""501 ms""#),
             ("sack_delay", r#""2 s""#),
         ] {
-            assert_eq!(refused(&format!("{{\"{name}\": {value}}}")), Some(name), "{name} = {value}");
+            assert_eq!(
+                refused(&format!("{{\"{name}\": {value}}}")).as_deref(),
+                Some(name),
+                "{name} = {value}"
+            );
         }
-        assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#), Some("rto_max"));
+        assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#).as_deref(), Some("rto_max"));
         for (settings, possible) in [
             (r#"{"primary_switchover": true, "primary_switchover_threshold": 1, "pf_threshold": 2}"#, false),
             (r#"{"primary_switchover": true, "primary_switchover_threshold": 2, "pf_threshold": 2}"#, true),
@@ -178,10 +182,10 @@ mod tests {
             (r#"{"primary_switchover_threshold": 1, "pf_threshold": 2}"#, true),
         ] {
             let expected = (!possible).then_some("primary_switchover_threshold");
-            assert_eq!(refused(settings), expected, "{settings}");
+            assert_eq!(refused(settings).as_deref(), expected, "{settings}");
         }
         let weights = r#"{"scheduler": "weighted-fair", "stream_values": [1, 0]}"#;
-        assert_eq!(refused(weights), Some("stream_values"));
+        assert_eq!(refused(weights).as_deref(), Some("stream_values"));
     }
 
     /// 1500 B less 20 of IP, 12 of SCTP and 16 of the chunk; 1501 B leave a byte that padding cannot use.

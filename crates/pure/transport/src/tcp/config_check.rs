@@ -80,7 +80,7 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn refused(settings: &str) -> Option<&'static str> {
+    fn refused(settings: &str) -> Option<String> {
         let settings = serde_json::from_str(settings).expect("settings of TCP");
         Config::checked(Profile::Rfc, &settings).err().map(|error| error.field)
     }
@@ -119,9 +119,13 @@ mod tests {
             ("ack_delay", r#""500 ms""#),
             ("ack_delay", r#""2 s""#),
         ] {
-            assert_eq!(refused(&format!("{{\"{name}\": {value}}}")), Some(name), "{name} = {value}");
+            assert_eq!(
+                refused(&format!("{{\"{name}\": {value}}}")).as_deref(),
+                Some(name),
+                "{name} = {value}"
+            );
         }
-        assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#), Some("rto_max"));
+        assert_eq!(refused(r#"{"rto_min": "2 s", "rto_max": "1 s"}"#).as_deref(), Some("rto_max"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use netrig_core::text::hex;
 use netrig_experiment::{Program, RunError, Scenario, Unsupported};
 use netrig_host::user_file::{UserFileError, open_regular};
 use sha2::{Digest, Sha256};
@@ -60,7 +61,7 @@ impl PlannedProgram {
         let hash = hash(&self.executable).map_err(|error| {
             RunError::Failed(format!("cannot read {}: {error}", self.executable.display()))
         })?;
-        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex(&hash[..8]);
         let packages: String = packages(&self.program.packages).into_iter().map(|one| one + ", ").collect();
         Ok(format!("{packages}{} (SHA-256 {hash}…)", self.executable.display()))
     }

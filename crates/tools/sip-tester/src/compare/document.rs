@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::capacity::CapacityVerdict;
 use crate::conformance::ConformanceDocument;
+use netrig_core::text;
 use netrig_sip_net::load::{LoadReport, Offered};
 use serde::Deserialize;
 use serde_json::Value;
@@ -211,7 +212,7 @@ fn words(key: &str) -> Cow<'_, str> {
         "t2" => "T2, in s,",
         "t4" => "T4, in s,",
         "punctual" => "whether users start punctually",
-        other => return Cow::Owned(other.replace('_', " ")),
+        other => return Cow::Owned(text::words(other)),
     };
     Cow::Borrowed(known)
 }

@@ -12,7 +12,7 @@ use netrig_stats::compare::{Alternative, Proportion, design_effect, proportions,
 use super::document::{ComparedDelay, ComparedLoad, ComparedSecond};
 use super::error::ComparisonError;
 use super::index::{ComparedIndex, ComparisonSettings, IndexVerdict};
-use crate::load_text::words;
+use netrig_core::text::words;
 
 /// Clusters of seconds for the design effect of a share.
 const CLUSTERS: usize = 20;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_traffic::rtp::{Packet, SequenceExtender};
-use netrig_traffic::{Playout, Talk, Voice};
+use netrig_traffic::{CallQuality, MediaArrival, Playout, Talk, Voice};
 
 use super::codec::{MediaCodec, PACKET_MS};
 use super::rtcp::{ReceptionBlock, RtcpPacket, SenderInfo, read_rtcp, write_rtcp};

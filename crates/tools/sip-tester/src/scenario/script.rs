@@ -11,6 +11,14 @@ use super::variables::{VariableId, VariableTable};
 /// The longest time of a step, s.
 pub(super) const LONGEST_TIME: f64 = 1e6;
 
+/// The index of a name. A new name is added.
+pub(super) fn place_of(names: &mut Vec<String>, name: &str) -> usize {
+    names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    })
+}
+
 /// A scenario: the steps of one call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallScript {

@@ -8,7 +8,7 @@ use netrig_core::Duration;
 
 use super::script::{
     CallScript, ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptDistribution, ScriptPause,
-    ScriptStep, SendStep, StepBranch, StepCondition, StepKind,
+    ScriptStep, SendStep, StepBranch, StepCondition, StepKind, place_of,
 };
 use super::template::{ScriptTemplate, ScriptWords};
 use super::variables::{VariableId, VariableScope};
@@ -501,14 +501,6 @@ impl SippReader<'_> {
         let parsed = ScriptTemplate::parse(text, self.words, &mut self.script.variables);
         parsed.map_err(|wrong| ScenarioError { line, what: wrong.to_string() })
     }
-}
-
-/// Turns names into indices; a new name is added.
-fn place_of(names: &mut Vec<String>, name: &str) -> usize {
-    names.iter().position(|known| known == name).unwrap_or_else(|| {
-        names.push(name.to_owned());
-        names.len() - 1
-    })
 }
 
 /// Turns labels into indices.

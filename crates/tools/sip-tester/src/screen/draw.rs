@@ -9,7 +9,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::state::ScreenState;
-use crate::load_text::{with_flag, words};
+use crate::load_text::with_flag;
+use netrig_core::text::words;
 
 /// Draws the whole screen. No information is in a colour alone.
 pub fn draw(frame: &mut Frame<'_>, state: &ScreenState) {

@@ -53,8 +53,6 @@ impl Iperf3Code {
     pub const SET_BUFFER: Self = Self(141);
     /// The client is not authorized.
     pub const AUTHORIZATION: Self = Self(142);
-    /// No data has arrived for too long.
-    pub const NO_DATA: Self = Self(144);
     /// The test has exceeded the requested duration.
     pub const EXPIRED: Self = Self(160);
     /// A stream could not be accepted.

@@ -70,9 +70,6 @@ pub const DEFAULT_TCP_LEN: u32 = 128 * 1024;
 /// Default payload of a datagram, bytes.
 pub const DEFAULT_UDP_LEN: u32 = 1460;
 
-/// Default rate of a UDP stream at the client, bit/s.
-pub const DEFAULT_UDP_RATE: u64 = 1024 * 1024;
-
 /// The identifier of the `nth` stream, counted from 0. The first is 1 and the second 3: an error of the first releases that is kept,
 /// because both ends must count alike.
 pub const fn stream_id(nth: u32) -> u32 {

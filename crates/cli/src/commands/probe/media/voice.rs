@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use netrig_core::number::{measured_share, time};
-use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::call;
+use netrig_traffic::{CallQuality, MediaArrival};
 use serde_json::{Value, json};
 
 use super::super::arguments::Voice;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use netrig_core::Seeds;
 use netrig_core::setting::TablePart;
+use netrig_core::text::hex;
 use netrig_host::tls::{self, Identity, Trust};
 use netrig_sip::Host;
 use netrig_sip::digest::Algorithm;
@@ -231,7 +232,7 @@ fn identity(
 }
 
 fn fingerprint(certificate: &[u8]) -> String {
-    Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(certificate))
 }
 
 fn names(place: &Place) -> Names {

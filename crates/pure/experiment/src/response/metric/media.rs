@@ -1,11 +1,10 @@
 //! Metrics of calls and video: quality for a listener and for a viewer.
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
-use netrig_traffic::Settings;
+use netrig_traffic::{CallQuality, MediaArrival, Settings, VideoQuality};
 
 use super::super::Per;
 use super::{About, MeasuredValue, Metric, Need, Statistic, View, metrics};
-use crate::{CallQuality, MediaArrival, VideoQuality};
 
 metrics! {
     of Flow;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use netrig_sip::load::with_line_ends;
 use toml::Spanned;
 
 use super::super::script::{
     CallScript, ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptAction, ScriptArithmetic,
     ScriptDistribution, ScriptMedia, ScriptNumber, ScriptPause, ScriptStep, ScriptText, SearchPlace,
-    SendStep, StepBranch, StepCondition, StepKind,
+    SendStep, StepBranch, StepCondition, StepKind, place_of,
 };
 use super::super::template::{ScriptTemplate, ScriptWords};
 use super::super::variables::{VariableId, VariableScope};
@@ -375,16 +376,4 @@ impl FormReader<'_> {
     fn calculation(&mut self, variable: &str, how: ScriptArithmetic, value: &NumberForm) -> ScriptAction {
         ScriptAction::Calculate(self.used(variable), how, self.number(value))
     }
-}
-
-/// Messages have CR LF, whatever line ends the file has.
-fn with_line_ends(text: &str) -> String {
-    text.replace("\r\n", "\n").replace('\n', "\r\n")
-}
-
-fn place_of(names: &mut Vec<String>, name: &str) -> usize {
-    names.iter().position(|known| known == name).unwrap_or_else(|| {
-        names.push(name.to_owned());
-        names.len() - 1
-    })
 }

@@ -1,4 +1,4 @@
-//! The content of the document, computed by hand. Its names are compared with those of the program in `tests/iperf3.rs`.
+//! The content of the document, computed by hand. Its names are compared with those of the program in `tests/it/iperf3/mod.rs`.
 
 use super::*;
 use crate::iperf3::{CpuUse, TestParameters};

@@ -2,9 +2,9 @@
 
 use netrig_stats::path::LossPattern;
 use netrig_stats::playout::{PlayoutBuffer, played};
-use netrig_traffic::Video;
 
 use super::{MediaArrival, in_order};
+use crate::Video;
 
 /// Quality of a video.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,10 +61,13 @@ impl VideoQuality {
 
 #[cfg(test)]
 mod tests {
+    use netrig_core::Duration;
+
     use super::*;
+    use crate::ClipName;
 
     fn video() -> Video {
-        toml::from_str("").unwrap()
+        Video { clip: ClipName::Moving, playout: Duration::from_millis(200) }
     }
 
     /// Two rounds of the clip, packet by packet, with these delays.

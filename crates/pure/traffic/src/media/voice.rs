@@ -3,9 +3,9 @@
 use netrig_stats::path::LossPattern;
 use netrig_stats::playout::{PlayoutBuffer, played};
 use netrig_stats::theory::e_model::{Codec, TelephoneCall};
-use netrig_traffic::{Playout, Voice, VoiceCodec};
 
 use super::{MediaArrival, in_order};
+use crate::{Playout, Voice, VoiceCodec};
 
 /// Quality of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,10 +65,22 @@ fn codec(codec: VoiceCodec) -> Codec {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use netrig_core::Duration;
 
-    fn voice(text: &str) -> Voice {
-        toml::from_str(text).unwrap()
+    use super::*;
+    use crate::Talk;
+
+    fn voice() -> Voice {
+        Voice {
+            codec: VoiceCodec::G711Concealed,
+            packet: Duration::from_millis(20),
+            talk: Talk::Continuous,
+            playout: Playout::default(),
+        }
+    }
+
+    fn g711() -> Voice {
+        Voice { codec: VoiceCodec::G711, ..voice() }
     }
 
     /// One packet every 20 ms with this delay, except lost ones.
@@ -81,8 +93,7 @@ mod tests {
     /// 0.024 per ms, give or take 1.
     #[test]
     fn a_call_without_loss() {
-        let quality =
-            CallQuality::of(&voice("codec = 'g711'"), 0, 500, received(500, 0.03, |_| false)).unwrap();
+        let quality = CallQuality::of(&g711(), 0, 500, received(500, 0.03, |_| false)).unwrap();
         assert!((quality.delay_s - 0.09).abs() < 1e-9);
         assert!((quality.rating - (93.2 - 0.024 * 90.0)).abs() < 1.0, "{}", quality.rating);
         assert_eq!((quality.missing, quality.late), (0.0, 0));
@@ -92,9 +103,8 @@ mod tests {
     /// 10 / (10/0.9 + 4.3).
     #[test]
     fn loss_costs_what_g_113_says() {
-        let call = |lost: &dyn Fn(u64) -> bool| {
-            CallQuality::of(&voice("codec = 'g711'"), 0, 500, received(500, 0.03, lost)).unwrap()
-        };
+        let call =
+            |lost: &dyn Fn(u64) -> bool| CallQuality::of(&g711(), 0, 500, received(500, 0.03, lost)).unwrap();
         let (clear, lossy) = (call(&|_| false), call(&|number| number % 10 == 9));
         assert!((lossy.missing - 0.1).abs() < 1e-12);
         let impairment = 95.0 * 10.0 / (10.0 / 0.9 + 4.3);
@@ -109,11 +119,11 @@ mod tests {
     fn losses_at_both_ends() {
         let mut some = received(90, 0.03, |number| number < 10);
         some.push(MediaArrival { number: u64::MAX, sent_s: 1.0, delay_s: 0.0 });
-        let quality = CallQuality::of(&voice(""), 0, 100, some).unwrap();
+        let quality = CallQuality::of(&voice(), 0, 100, some).unwrap();
         assert_eq!((quality.missing, quality.burst_ratio), (0.2, 8.0), "20 of 100 in two bursts");
-        let nothing = CallQuality::of(&voice(""), 0, 100, []).unwrap();
+        let nothing = CallQuality::of(&voice(), 0, 100, []).unwrap();
         assert!((nothing.missing - 1.0).abs() < 1e-12 && nothing.opinion < 1.2, "{nothing:?}");
-        assert!(CallQuality::of(&voice(""), 0, 0, []).is_err());
+        assert!(CallQuality::of(&voice(), 0, 0, []).is_err());
     }
 
     /// The network's delay rises by 200 ms in the second of two talk spurts a second apart, whose first packet
@@ -126,8 +136,11 @@ mod tests {
             sent_s: 0.02 * number as f64 + spurt(number) as f64,
             delay_s: if spurt(number) == 0 { 0.02 } else { 0.22 },
         });
-        let late = |text: &str| CallQuality::of(&voice(text), 0, 3000, all.clone()).unwrap().late;
-        assert_eq!(late("talk = 'spurts'"), 1999);
-        assert_eq!(late("talk = 'spurts'\nplayout = 'adaptive'"), 999);
+        let late = |playout: Playout| {
+            let voice = Voice { talk: Talk::Spurts, playout, ..voice() };
+            CallQuality::of(&voice, 0, 3000, all.clone()).unwrap().late
+        };
+        assert_eq!(late(Playout::default()), 1999);
+        assert_eq!(late(Playout::Adaptive), 999);
     }
 }
