@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
-/// Files, one after the other, each over its own connection. Handshake and close count.
+/// Files, one after the other, each over its own connection. `response_time` lasts from the request for a connection to the
+/// receiver's confirmation: it includes the handshake, and not the close.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Size of a file.
     pub size: SizeDistribution,
-    /// Number of files; without it files are sent until the flow stops.
+    /// Number of files, failed connections included; without it files are sent until the flow stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// Pause between the end of a file and the start of the next.
@@ -117,7 +118,7 @@ impl Application for FileSender {
                 (ConnectionEvent::Received { .. }, Some((current, begun))) if current == conn => {
                     self.finished(now, conn, begun, act);
                 }
-                // A failed connection is no file; the next one is tried after the pause.
+                // A failed connection records nothing, but counts towards `count`. The next one is opened after the pause.
                 (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now, act),
                 _ => {}
             },
