@@ -143,6 +143,15 @@ impl EventFile<'_> {
         }
     }
 
+    /// Refuses the event if with its `count` events the run has more than it may have.
+    fn check_number(&self, count: usize, script: &Script<'_>) -> Option<()> {
+        if script.actions.len().saturating_add(count) <= MAX_EVENTS {
+            return Some(());
+        }
+        let why = format!("with this the run has more than {MAX_EVENTS} events; that is too many to handle");
+        self.refuse(&["do"], why)
+    }
+
     /// Refuses keys of `do` that exclude each other, and a `link` or `node` that the action does not have.
     fn check_keys(&self, section: &EventSection) -> Option<()> {
         let change = &section.change;
@@ -241,19 +250,16 @@ impl EventFile<'_> {
             return self.refuse(&["do", "flap"], "`times` and `up` must be above zero");
         }
         let interface = self.interface(change, &links, script)?;
-        let times = flap.times as usize;
-        if times.saturating_mul(links.len()).saturating_mul(8)
-            > MAX_EVENTS.saturating_sub(script.actions.len())
-        {
-            return self
-                .refuse(&["do"], format!("more than {MAX_EVENTS} events; that is too many to handle"));
-        }
+        let directions = change.direction.unwrap_or_default().directions();
+        // Each direction and each interface goes down and up.
+        let ways = |node: &Option<usize>| directions.len() + usize::from(node.is_some());
+        let in_each: usize = interface.iter().map(|node| 2 * ways(node)).sum();
+        self.check_number(in_each.saturating_mul(flap.times as usize), script)?;
         let how = Outage::default();
         let how = Outage {
             queue: change.queue.unwrap_or(how.queue),
             in_flight: change.in_flight.unwrap_or(how.in_flight),
         };
-        let directions = change.direction.unwrap_or_default().directions();
         if how.queue == Waiting::Keep {
             self.refuse_kept_queue_of_several(links.clone(), directions, script.topology)?;
         }
@@ -370,6 +376,9 @@ impl EventFile<'_> {
                 change.delay.map(|new| (LinkEvent::Delay(new), LinkEvent::Delay(line.delay()))),
                 change.loss.map(|new| (loss(new.get()), loss(before))),
             ];
+            let beginnings = changes.iter().flatten().count();
+            let ends = if change.lasting.is_some() { beginnings } else { 0 };
+            self.check_number(beginnings + ends, script)?;
             for (new, own) in changes.into_iter().flatten() {
                 script.add(at, ChangePhase::Begin, Action::Link { link, direction, event: new });
                 if let Some(lasting) = change.lasting {
@@ -403,14 +412,10 @@ impl EventFile<'_> {
                 let node = &script.topology.nodes[node].name;
                 return self.refuse(&["do", "primary"], format!("link `{name}` does not begin at `{node}`"));
             };
-            script.add(at, ChangePhase::Begin, Action::SetPrimary { node, link });
-            let Some(lasting) = change.lasting else { continue };
-            match own_primary(script.flows, node, link) {
-                Ok(None) => {}
-                Ok(Some(own)) => {
-                    script.add(at + lasting, ChangePhase::End, Action::SetPrimary { node, link: own });
-                }
-                Err([a, b]) => {
+            let own = match change.lasting.map(|_| own_primary(script.flows, node, link)) {
+                None | Some(Ok(None)) => None,
+                Some(Ok(Some(own))) => Some(own),
+                Some(Err([a, b])) => {
                     let [a, b] = [a, b].map(|link| script.topology.links[link].name.as_str());
                     let why = format!(
                         "flows of `{}` go back to different primary paths (`{a}` and `{b}`)",
@@ -420,6 +425,11 @@ impl EventFile<'_> {
                     self.reader.report(problem.help("omit `for`, and add one event for each return"));
                     return None;
                 }
+            };
+            self.check_number(1 + usize::from(own.is_some()), script)?;
+            script.add(at, ChangePhase::Begin, Action::SetPrimary { node, link });
+            if let (Some(lasting), Some(own)) = (change.lasting, own) {
+                script.add(at + lasting, ChangePhase::End, Action::SetPrimary { node, link: own });
             }
         }
         Some(())
