@@ -1,7 +1,8 @@
 //! A transfer comes back after its line was away, whatever the rules of its transport: a defect here is the kind that
 //! no law of theory sees.
 
-use netrig_tests::simulate;
+use netrig_core::{Subject, quantity};
+use netrig_tests::{record, simulate};
 
 /// A bulk transfer over a line that is down from `at` on for `down_for`, both ways, with what was on it lost.
 fn outage(transport: &str) -> String {
@@ -102,4 +103,48 @@ fn tcp_with_every_way_to_doubt_a_reduction() {
 #[test]
 fn sctp() {
     comes_back("kind = \"sctp\"", |_| true);
+}
+
+/// The line is down for longer than a connection is attempted. The files after that have the sizes that their receiver
+/// expects: all but those whose connections failed arrive and are confirmed.
+#[test]
+fn files_arrive_after_connections_that_failed() {
+    for transport in ["kind = \"tcp\"\nprofile = \"linux\"", "kind = \"sctp\"\nprofile = \"linux\""] {
+        let text = format!(
+            r#"
+format = 1
+name = "failed"
+duration = "2000 s"
+[node.client]
+[node.server]
+[link.line]
+between = ["client", "server"]
+rate = "10 Mbit/s"
+delay = "50 ms"
+queue = {{ kind = "fifo", packets = 100 }}
+[transport.t]
+{transport}
+[[event]]
+at = "12 s"
+link = "line"
+do = {{ down_for = "1000 s" }}
+[flow.file]
+from = "client"
+to = "server"
+transport = "t"
+application = {{ kind = "file", size = {{ uniform = {{ min = "1 KB", max = "100 KB" }} }}, count = 40, pause = {{ constant = "5 s" }} }}
+[response.received]
+of = "flow.file"
+metric = "objects_received"
+[response.confirmed]
+of = "flow.file"
+metric = "response_time"
+"#
+        );
+        let [(_, tape)]: [_; 1] = record(&text).try_into().ok().expect("one point");
+        let number = |quantity| tape.series(Subject::Flow(0), quantity).len();
+        let [received, confirmed] = [number(&quantity::OBJECTS_RECEIVED), number(&quantity::RESPONSE_TIME)];
+        assert_eq!(received, confirmed, "{transport}");
+        assert!((26..40).contains(&received), "{transport}: {received} of 40");
+    }
 }

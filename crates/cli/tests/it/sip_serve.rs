@@ -116,7 +116,10 @@ fn what_cannot_be_is_said_in_a_sentence() {
             &["redirect", here[0], here[1], "--users", "1", "--contact", "{user}"],
             "`user000000` is not a contact",
         ),
-        (&["redirect", here[0], here[1], "--hosts", "x"], "`x` is no name with an address"),
+        (
+            &["redirect", here[0], here[1], "--hosts", "x"],
+            "`x` is not NAME=ADDRESS, for example `example.com=192.0.2.1`",
+        ),
         (
             &["uas", here[0], here[1], "--delay", "soon"],
             "`soon` is neither a time such as 30s nor a distribution",

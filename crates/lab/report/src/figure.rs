@@ -3,7 +3,7 @@
 use netrig_core::{QuantityKind, quantity};
 use netrig_experiment::{
     ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Level, Panel,
-    PaperPlace, PaperPoint, PaperThreshold, Point, TheoryLine,
+    PaperAbscissa, PaperPoint, PaperThreshold, Point, TheoryLine,
 };
 
 use crate::Report;
@@ -167,12 +167,12 @@ impl<'a> ChartBuilder<'a> {
                 .as_deref()
                 .map_or(String::new(), |response| format!(" of {}", words(response)));
             let value = self.y.behind(&as_given(self.y.convert(bound.y)));
-            let place = if bound.place.is_empty() { String::new() } else { format!(" ({})", bound.place) };
+            let source = if bound.source.is_empty() { String::new() } else { format!(" ({})", bound.source) };
             let is_of = |legend: &&&Legend| bound.response.is_some() && legend.response == bound.response;
             let series = self.legends.iter().find(is_of).and_then(|legend| self.series(legend));
             let (first, last) = ends(values_across(panel));
             let points = [first, last].map(|x| ChartMark::at(x, self.y.convert(bound.y))).to_vec();
-            (format!("threshold{of}, {value}{place}"), Layer { series, marks, points })
+            (format!("threshold{of}, {value}{source}"), Layer { series, marks, points })
         };
         panel.theory.iter().map(curve).chain(panel.thresholds.iter().map(bound)).collect()
     }
@@ -204,8 +204,8 @@ impl<'a> ChartBuilder<'a> {
                 parts.push("a bar without a foot reaches 0 or below".to_owned());
             }
         }
-        for place in self.figure.panels.iter().flat_map(|panel| self.places(panel, false)) {
-            let words = format!("{}, which is off the axis", self.place_in_words(place));
+        for finding in self.figure.panels.iter().flat_map(|panel| self.abscissas(panel, false)) {
+            let words = format!("{}, which is off the axis", self.abscissa_in_words(finding));
             if !parts.contains(&words) {
                 parts.push(words);
             }
@@ -242,22 +242,22 @@ impl<'a> ChartBuilder<'a> {
         }
         let end = || values_across(panel).fold(0.0, f64::max);
         let outage = panel.outage.map(|(from, to)| (from, to.unwrap_or_else(end), "link down".to_owned()));
-        let place = |place: &PaperPlace| (place.x, place.x, self.place_in_words(place));
-        let places = self.places(panel, true).map(place);
-        let spans = outage.into_iter().chain(self.knees(panel)).chain(places).collect();
+        let span = |finding: &PaperAbscissa| (finding.x, finding.x, self.abscissa_in_words(finding));
+        let findings = self.abscissas(panel, true).map(span);
+        let spans = outage.into_iter().chain(self.knees(panel)).chain(findings).collect();
         chart::Panel { title: levels_in_words(&panel.levels.0), layers, spans }
     }
 
     /// The paper's results on the horizontal axis: those within the drawn range if `is_among`, or else those beyond it.
-    fn places<'p>(&self, panel: &'p Panel, is_among: bool) -> impl Iterator<Item = &'p PaperPlace> {
+    fn abscissas<'p>(&self, panel: &'p Panel, is_among: bool) -> impl Iterator<Item = &'p PaperAbscissa> {
         let (first, last) = ends(self.figure.panels.iter().flat_map(values_across));
-        panel.places.iter().filter(move |place| (first..=last).contains(&place.x) == is_among)
+        panel.abscissas.iter().filter(move |finding| (first..=last).contains(&finding.x) == is_among)
     }
 
-    fn place_in_words(&self, place: &PaperPlace) -> String {
-        let about = if place.approximate { "≈ " } else { "" };
-        let source = if place.place.is_empty() { String::new() } else { format!(" ({})", place.place) };
-        format!("the paper has {about}{}{source}", self.x.behind(&as_given(place.x)))
+    fn abscissa_in_words(&self, finding: &PaperAbscissa) -> String {
+        let about = if finding.approximate { "≈ " } else { "" };
+        let source = if finding.source.is_empty() { String::new() } else { format!(" ({})", finding.source) };
+        format!("the paper has {about}{}{source}", self.x.behind(&as_given(finding.x)))
     }
 
     /// The intervals of the knees that claims about this figure have found.
@@ -321,9 +321,9 @@ impl<'a> ChartBuilder<'a> {
     fn paper(&self, point: &PaperPoint) -> ChartMark {
         let about = if point.approximate { "≈ " } else { "" };
         let value = self.y.behind(&as_given(self.y.convert(point.y)));
-        let place = if point.place.is_empty() { String::new() } else { format!(" ({})", point.place) };
+        let source = if point.source.is_empty() { String::new() } else { format!(" ({})", point.source) };
         let at = point.x.map_or_else(|| "everywhere".to_owned(), |x| self.at(x));
-        let says = format!("{at}: the paper has {about}{value}{place}");
+        let says = format!("{at}: the paper has {about}{value}{source}");
         // A value for the whole axis has no place on it.
         ChartMark { x: point.x.unwrap_or(f64::NAN), y: self.y.convert(point.y), interval: None, says }
     }

@@ -66,15 +66,15 @@ quantities! {
     DATA_PATH = "data_path", "s", Mark;
     // Paths of a flow: traced at each change if the sink wants a trace.
     /// Congestion window.
-    CWND = "cwnd", "B", Level;
+    CWND = "cwnd", "B", Gauge;
     /// Slow-start threshold, while it is finite.
-    SSTHRESH = "ssthresh", "B", Level;
+    SSTHRESH = "ssthresh", "B", Gauge;
     /// User bytes outstanding.
-    FLIGHT = "flight", "B", Level;
+    FLIGHT = "flight", "B", Gauge;
     /// Retransmission timer, back-off included.
-    RTO = "rto", "s", Level;
+    RTO = "rto", "s", Gauge;
     /// Smoothed round-trip time.
-    SRTT = "srtt", "s", Level;
+    SRTT = "srtt", "s", Gauge;
     // Messages and objects, one observation each.
     /// From the scheduled sending time of an object to the delivery of its last byte.
     OBJECT_TIME = "object_time", "s", Value;
@@ -234,7 +234,7 @@ quantities! {
     /// Retransmissions of packets by the link layer.
     LINK_REPEATED = "link_repeated", "packets", Count;
     /// Queued packets, averaged over time, without the packet on the line.
-    QUEUE_LENGTH = "queue_length", "packets", Level;
+    QUEUE_LENGTH = "queue_length", "packets", Gauge;
     /// Time of one packet in the queue.
     WAITING_TIME = "waiting_time", "s", Value;
     // Rules of a traffic conditioner.
@@ -258,23 +258,23 @@ quantities! {
     /// Packets that a node did not forward because their hop limit expired.
     HOP_LIMIT_DROPS = "hop_limit_drops", "packets", Count;
     /// Processors kept busy by the programs of a node, averaged since the last sample; 1 is one whole processor.
-    PROGRAM_CPU = "program_cpu", "1", Level;
+    PROGRAM_CPU = "program_cpu", "1", Gauge;
     /// Memory of a node's programs: the private memory of each process, and shared memory once.
-    PROGRAM_MEMORY = "program_memory", "B", Level;
+    PROGRAM_MEMORY = "program_memory", "B", Gauge;
     /// Bytes queued in the UDP sockets of a node's programs, with the kernel's overhead.
-    PROGRAM_UDP_QUEUE = "program_udp_queue", "B", Level;
+    PROGRAM_UDP_QUEUE = "program_udp_queue", "B", Gauge;
     /// Datagrams dropped because the UDP sockets of a node's programs were full.
     PROGRAM_UDP_DROPS = "program_udp_drops", "packets", Count;
     /// Share of a node's processors that its load used, averaged since the last sample.
-    HOST_LOAD = "host_load", "1", Level;
+    HOST_LOAD = "host_load", "1", Gauge;
     /// Processors kept busy by a node's agent and programs, averaged since the last sample; 1 is one whole processor.
-    HOST_CPU = "host_cpu", "1", Level;
+    HOST_CPU = "host_cpu", "1", Gauge;
     /// Processors that threads of a node's agent and programs waited for, averaged since the last sample.
-    HOST_CPU_WAIT = "host_cpu_wait", "1", Level;
+    HOST_CPU_WAIT = "host_cpu_wait", "1", Gauge;
     /// Time during which a node's processes were throttled because their processor quota was used up.
     HOST_THROTTLED = "host_throttled", "s", Count;
     /// Memory of a node's processes that counts against the node's limit.
-    HOST_MEMORY = "host_memory", "B", Level;
+    HOST_MEMORY = "host_memory", "B", Gauge;
     /// Increase of a counter of a node's programs.
     COUNTER_GROWTH = "counter_growth", "1", Count;
     // The run as a whole: the tester itself.

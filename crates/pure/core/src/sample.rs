@@ -11,8 +11,8 @@ pub enum QuantityKind {
     Count,
     /// One observation (an object's completion time, a packet's wait): means, quantiles, extremes.
     Value,
-    /// The mean level since the last sample (queue length, window): time averages.
-    Level,
+    /// The mean of a state variable since the last sample (queue length, window): time averages.
+    Gauge,
     /// An event at this time (first data, path failed): times and differences of times. The value is free for a
     /// detail, such as the number of a path.
     Mark,
@@ -56,7 +56,7 @@ pub enum Subject {
 /// One measured value.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Time of the value. For a [`QuantityKind::Count`] or [`QuantityKind::Level`] it is the end of the interval.
+    /// Time of the value. For a [`QuantityKind::Count`] or [`QuantityKind::Gauge`] it is the end of the interval.
     pub at: Instant,
     /// The measured quantity.
     pub quantity: &'static Quantity,

@@ -37,7 +37,7 @@ pub use comparison::{constant_level, differing_constants};
 pub use experiment::Experiment;
 pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Legend, PICTURE,
-    Panel, PaperPlace, PaperPoint, PaperSeries, PaperThreshold, Series, TIME, Theories, TheoryLine,
+    Panel, PaperAbscissa, PaperPoint, PaperSeries, PaperThreshold, Series, TIME, Theories, TheoryLine,
     TheorySpec, TracedRun, WatchedRun,
 };
 pub use file::{

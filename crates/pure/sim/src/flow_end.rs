@@ -69,8 +69,9 @@ pub(crate) struct FlowEnd {
     pub open: u32,
     pub plan: Blueprint,
     appointment: Appointment,
-    /// Number of connections that were accepted from the peer.
-    pub accepted: u32,
+    /// Numbers of the connections that were accepted from the peer, in that order. They have gaps: a connection may fail
+    /// before this end sees it.
+    pub accepted: Vec<u32>,
     datagrams: u64,
     /// Counters of forgotten connections, and of datagrams.
     gone: Counters,
@@ -91,7 +92,7 @@ impl FlowEnd {
             conns: Vec::new(),
             open: 0,
             broken: false,
-            accepted: 0,
+            accepted: Vec::new(),
             datagrams: 0,
             gone: Counters::default(),
             actions: Vec::new(),
@@ -161,7 +162,7 @@ impl FlowEnd {
 
     #[cold]
     fn offer(&mut self, now: Instant, context: &mut EndContext) {
-        let Self { plan, conns, actions, .. } = self;
+        let Self { plan, conns, actions, accepted, .. } = self;
         let (side, flow, sends_data) = (plan.side, plan.flow, plan.sends_data);
         plan.application.offer(now, &mut |at, action| match action {
             AppAction::Send { conn, stream, data } => {
@@ -169,7 +170,7 @@ impl FlowEnd {
                     context.record.meter.offered(data.size());
                 }
                 if let Some(Some(FlowConnection { endpoint, .. })) =
-                    conns.get_mut(number_at(side, conn) as usize)
+                    conns.get_mut(number_at(side, accepted, conn) as usize)
                 {
                     endpoint.send_late(at, stream, data);
                 }
@@ -462,7 +463,7 @@ impl FlowEnd {
     }
 
     pub(crate) fn number_of(&self, id: ConnId) -> u32 {
-        number_at(self.plan.side, id)
+        number_at(self.plan.side, &self.accepted, id)
     }
 
     fn datagram(&mut self, now: Instant, data: Data, answers: Option<DatagramId>, context: &mut EndContext) {
@@ -582,11 +583,13 @@ impl Blueprint {
     }
 }
 
-/// The number of a connection from its identifier at the application on this side.
-const fn number_at(side: FlowSide, id: ConnId) -> u32 {
+/// The number of a connection, the same at both ends, from its identifier at the application on this side. The client opens
+/// connections with even numbers, the server those with odd ones. `u32::MAX` for a connection that was not accepted.
+fn number_at(side: FlowSide, accepted: &[u32], id: ConnId) -> u32 {
     match (id, side) {
-        (ConnId::Opened(n), FlowSide::Client) | (ConnId::Accepted(n), FlowSide::Server) => 2 * n,
-        (ConnId::Accepted(n), FlowSide::Client) | (ConnId::Opened(n), FlowSide::Server) => 2 * n + 1,
+        (ConnId::Opened(n), FlowSide::Client) => 2 * n,
+        (ConnId::Opened(n), FlowSide::Server) => 2 * n + 1,
+        (ConnId::Accepted(n), _) => accepted.get(n as usize).copied().unwrap_or(u32::MAX),
     }
 }
 

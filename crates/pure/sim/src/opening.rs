@@ -108,8 +108,8 @@ impl FlowEnd {
     }
 
     fn accepted(&mut self, now: Instant, conn: u32, endpoint: TransportEndpoint, context: &mut EndContext) {
-        let id = ConnId::Accepted(self.accepted);
-        self.accepted += 1;
+        let id = ConnId::Accepted(self.accepted.len() as u32);
+        self.accepted.push(conn);
         self.add_connection(now, conn, id, endpoint, context);
     }
 

@@ -132,20 +132,34 @@ fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<BodyPart<'a>>> {
 /// Reads a part: header fields, an empty line, and its body.
 fn read_part(text: &[u8]) -> Option<BodyPart<'_>> {
     let mut headers = Headers::default();
+    let mut last: Option<(Name, String)> = None;
     let mut at = 0;
     while at < text.len() {
         let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |found| at + found + 1);
         let line = std::str::from_utf8(&text[at..end]).ok()?.trim_end();
         at = end;
         if line.is_empty() {
-            return Some(BodyPart { headers, body: &text[at..] });
+            break;
         }
-        // Folded lines (allowed by RFC 822, to which RFC 2046 section 5.1.1 refers) belong to no field that is read here.
-        if let Some((name, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '\t'])) {
-            headers.push(Name::new(name.trim_end()), value.trim());
+        // RFC 2046 section 5.1 refers to RFC 822 for header fields: a line that begins with white space continues the field
+        // before it (RFC 5322 section 2.2.3).
+        if line.starts_with([' ', '\t']) {
+            if let Some((_, value)) = &mut last {
+                value.push(' ');
+                value.push_str(line.trim_start());
+            }
+            continue;
+        }
+        let field =
+            line.split_once(':').map(|(name, value)| (Name::new(name.trim_end()), value.trim().to_owned()));
+        if let Some((name, value)) = std::mem::replace(&mut last, field) {
+            headers.push(name, value);
         }
     }
-    Some(BodyPart { headers, body: &text[text.len()..] })
+    if let Some((name, value)) = last {
+        headers.push(name, value);
+    }
+    Some(BodyPart { headers, body: &text[at..] })
 }
 
 #[cfg(test)]
@@ -203,6 +217,26 @@ mod tests {
         let body = "--x\n\n\n--x\nContent-Type: application/sdp\n\nv=0\n--x--";
         assert_eq!(
             session_body("multipart/alternative;boundary=x", body.as_bytes()),
+            SessionBody::Description(b"v=0")
+        );
+    }
+
+    #[test]
+    fn folded_header_fields_of_parts_are_whole() {
+        let kind = "multipart/mixed;boundary=\"b 1\"";
+        let found = SessionBody::Description(SDP.as_bytes());
+        for second in [
+            "Content-Type: text/x\r\nContent-Disposition: render;\r\n handling=optional",
+            "Content-Disposition:\r\n\trender;\r\n\thandling=optional\r\nContent-Type: text/x",
+            "\tno field before\r\nContent-Disposition: render;handling\r\n =optional;\r\n a=b",
+        ] {
+            assert_eq!(session_body(kind, mixed(second).as_bytes()), found, "{second}");
+        }
+        let required = mixed("Content-Disposition: render;\r\n handling=required\r\nContent-Type: text/x");
+        assert_eq!(session_body(kind, required.as_bytes()), SessionBody::NotUnderstood);
+        let folded = "--x\nContent-Type:\n application/sdp;\n\ta=b\n\nv=0\n--x--";
+        assert_eq!(
+            session_body("multipart/mixed;boundary=x", folded.as_bytes()),
             SessionBody::Description(b"v=0")
         );
     }

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
-/// Bytes sent at a time. Small enough that little is left when the time is over, large enough that repeated calls cost
-/// nothing.
+/// Bytes sent at a time on each stream. Small enough that little is unsent when the time is over, large enough that
+/// repeated calls cost nothing.
 const BLOCK: u64 = 64_000;
 
 /// As much data as the transport takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
-    /// Amount of data; without it the flow sends until it stops.
+    /// Amount of data; without it, data is sent until `seconds` are over or the flow stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
     /// Time during which new data is sent; without it, data is sent until `bytes` are sent or the flow stops.
@@ -145,7 +145,7 @@ impl Application for BulkSource {
     }
 }
 
-/// Receives, and records when all data has arrived.
+/// Receives the data; when all has arrived, records the time since the flow's start.
 struct BulkSink {
     started: Instant,
     left: Option<u64>,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_message() {
+    fn a_message_of_zero_bytes_is_refused() {
         assert!(bulk(Some(0), 1, 1).check().unwrap_err().to_string().contains("`message`"));
     }
 }

@@ -11,7 +11,8 @@ use crate::rtp::{AccessUnit, Packet, Packetizer, access_units};
 const TICKS_PER_S: u32 = 90_000;
 /// The first dynamic payload type (RFC 3551 section 6).
 const PAYLOAD_TYPE: u8 = 96;
-/// The longest RTP payload, bytes. With the headers of RTP, UDP and IPv6 it fits 1280 bytes, which every path carries.
+/// The longest RTP payload, bytes. With the headers of RTP, UDP and IPv6 it fits 1280 bytes, which every IPv6 path
+/// carries (RFC 8200 section 5).
 const LONGEST_PAYLOAD: usize = 1_200;
 
 /// A clip with its packets.
@@ -47,7 +48,7 @@ pub enum ClipError {
 
 impl Clip {
     /// The built-in clip: three seconds of ffmpeg's moving test picture, 320 x 180, 25 pictures per second at about 256
-    /// kbit/s. It has a key picture each second, four slices per picture, and the number of each picture in it.
+    /// kbit/s. It has a key picture each second and four slices per picture, and each picture shows its number.
     pub fn moving() -> Arc<Self> {
         static MOVING: OnceLock<Arc<Clip>> = OnceLock::new();
         let clip = MOVING.get_or_init(|| {

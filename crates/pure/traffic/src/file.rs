@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
-/// Files, one after the other, each over its own connection. Handshake and close count.
+/// Files, one after the other, each over its own connection. `response_time` lasts from the request for a connection to the
+/// receiver's confirmation: it includes the handshake, and not the close.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Size of a file.
     pub size: SizeDistribution,
-    /// Number of files; without it files are sent until the flow stops.
+    /// Number of files, failed connections included; without it files are sent until the flow stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// Pause between the end of a file and the start of the next.
@@ -51,6 +52,7 @@ impl ApplicationSettings for File {
             sizes: flow.stream("sizes"),
             pauses: flow.stream("pauses"),
             begun: 0,
+            unclaimed: None,
             current: None,
             next: None,
             stopped: false,
@@ -71,7 +73,11 @@ struct FileSender {
     settings: File,
     sizes: Stream,
     pauses: Stream,
+    /// Number of connections so far.
     begun: u32,
+    /// The drawn size of a file that no established connection carries yet. The receiver draws a size for each established
+    /// connection. So that both ends draw the same, a connection that fails before that leaves its size to the next.
+    unclaimed: Option<u64>,
     current: Option<(ConnId, Instant)>,
     next: Option<Instant>,
     stopped: bool,
@@ -86,7 +92,8 @@ impl FileSender {
         self.begun += 1;
         self.current = Some((conn, now));
         act(AppAction::Open { conn, to: self.server });
-        act(AppAction::fill(conn, StreamId(0), self.settings.size.draw(&mut self.sizes)));
+        let size = *self.unclaimed.get_or_insert_with(|| self.settings.size.draw(&mut self.sizes));
+        act(AppAction::fill(conn, StreamId(0), size));
     }
 
     fn finished(&mut self, now: Instant, conn: ConnId, begun: Instant, act: &mut dyn FnMut(AppAction)) {
@@ -114,10 +121,13 @@ impl Application for FileSender {
                 self.begin(now, act);
             }
             AppEvent::Connection { conn, event } => match (event, self.current) {
+                (ConnectionEvent::Connected { .. }, Some((current, _))) if current == conn => {
+                    self.unclaimed = None
+                }
                 (ConnectionEvent::Received { .. }, Some((current, begun))) if current == conn => {
                     self.finished(now, conn, begun, act);
                 }
-                // A failed connection is no file; the next one is tried after the pause.
+                // A failed connection records nothing, but counts towards `count`. The next one is opened after the pause.
                 (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now, act),
                 _ => {}
             },
@@ -161,5 +171,85 @@ impl Application for FileReceiver {
             ConnectionEvent::PeerFinished => act(AppAction::Close { conn }),
             ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netrig_core::{CloseReason, Data, Duration, Size};
+
+    use super::*;
+    use crate::{Settings, react};
+
+    /// Files of 1 to 100 KB, ten at most.
+    fn ends() -> Ends {
+        let size = SizeDistribution::Uniform { min: Size::from_bytes(1_000), max: Size::from_bytes(100_000) };
+        let settings = Settings::File(File { size, count: Some(10), pause: None });
+        settings.ends(&FlowContext::of_test("file", 1))
+    }
+
+    /// The connection that an end opens and the bytes that it sends upon an event.
+    fn upon(end: &mut dyn Application, conn: ConnId, event: ConnectionEvent) -> (Option<ConnId>, u64) {
+        let (mut opened, mut sent) = (None, 0);
+        let event = AppEvent::Connection { conn, event };
+        react(end, Instant::ZERO + Duration::from_secs(1), event, |action| match action {
+            AppAction::Open { conn, .. } => opened = Some(conn),
+            AppAction::Send { data, .. } => sent += data.size(),
+            _ => {}
+        });
+        (opened, sent)
+    }
+
+    fn received(bytes: u64) -> ConnectionEvent {
+        ConnectionEvent::Received { stream: StreamId(0), data: Data::Fill(bytes) }
+    }
+
+    /// Sizes of the confirmed files if the connections with these numbers fail: before they are established, or after that.
+    fn carried(unestablished: &[u32], lost: &[u32]) -> Vec<u64> {
+        let Ends { mut client, mut server } = ends();
+        let mut sizes = Vec::new();
+        let mut size = 0;
+        react(&mut *client, Instant::ZERO, AppEvent::Started, |action| {
+            if let AppAction::Send { data, .. } = action {
+                size += data.size();
+            }
+        });
+        let mut accepted = 0;
+        for number in 0..10 {
+            let (near, far) = (ConnId::Opened(number), ConnId::Accepted(accepted));
+            let failed = ConnectionEvent::Closed(CloseReason::TimedOut);
+            let next = if unestablished.contains(&number) {
+                upon(&mut *client, near, failed)
+            } else {
+                let peer = ([10, 0, 0, 1], 1).into();
+                assert_eq!(upon(&mut *client, near, ConnectionEvent::Connected { peer }), (None, 0));
+                assert_eq!(upon(&mut *server, far, ConnectionEvent::Connected { peer }), (None, 0));
+                accepted += 1;
+                if lost.contains(&number) {
+                    upon(&mut *server, far, failed.clone());
+                    upon(&mut *client, near, failed)
+                } else {
+                    assert_eq!(
+                        upon(&mut *server, far, received(size - 1)),
+                        (None, 0),
+                        "the last byte is missing"
+                    );
+                    assert_eq!(upon(&mut *server, far, received(1)), (None, 1), "the confirmation");
+                    sizes.push(size);
+                    upon(&mut *client, near, received(1))
+                }
+            };
+            assert_eq!(next.0, (number < 9).then_some(ConnId::Opened(number + 1)));
+            size = next.1;
+        }
+        sizes
+    }
+
+    #[test]
+    fn both_ends_of_files_agree_on_sizes_after_a_failed_connection() {
+        let all = carried(&[], &[]);
+        assert_eq!(all.len(), 10);
+        assert_eq!(carried(&[0, 3, 4], &[]), all[..7]);
+        assert_eq!(carried(&[3], &[5]), [&all[..4], &all[5..9]].concat());
     }
 }

@@ -16,8 +16,9 @@ const LONGEST: u64 = 4 << 30;
 const BEGINS: u64 = 22;
 const COMPLETE: u64 = 24;
 
-/// One file by FTP (RFC 959). On a real substrate a third-party server and client transfer it. In a model, the replies
-/// about the transfer are sent over the data connection instead of the control connection, at the same times.
+/// One file by FTP (RFC 959). On a real substrate a third-party server sends or stores it. In the model, the replies about
+/// the transfer are sent over the data connection instead of the control connection. A fetch has only the reply that
+/// starts it there, and its time ends with the last byte of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ftp {
@@ -114,7 +115,8 @@ impl Application for FtpClient {
     }
 }
 
-/// Sends the reply that starts the transfer once the connection is established, and the reply that completes it.
+/// Sends the reply that starts the transfer once the connection is established and, after a stored file, the reply that
+/// completes it.
 struct FtpServer {
     size: u64,
     direction: FtpDirection,
@@ -182,7 +184,7 @@ mod tests {
     /// Nothing is sent before the server's first reply. The time is from that reply, at 30 ms, to the second, at 130
     /// ms, also if replies arrive in pieces.
     #[test]
-    fn a_file_is_stored_between_two_words_of_the_server() {
+    fn a_file_is_stored_between_two_replies_of_the_server() {
         let Ends { mut client, mut server } = ends(FtpDirection::Store);
         let accepted = ConnId::Accepted(0);
         assert_eq!(upon(&mut *client, at(0), AppEvent::Started), (0, vec![], false));

@@ -24,9 +24,11 @@ pub struct RadioReport {
     /// Signal strength of the last frame from the other station, dBm.
     pub signal_dbm: Option<i8>,
     /// Bit rate of the last sent frame, bit/s; gaps, headers and acknowledgements take a part of it.
-    pub sends_at: Option<u64>,
+    #[serde(rename = "sends_at")]
+    pub transmit_bit_rate: Option<u64>,
     /// Bit rate of the last received frame, bit/s.
-    pub receives_at: Option<u64>,
+    #[serde(rename = "receives_at")]
+    pub receive_bit_rate: Option<u64>,
     /// Frames sent, each once.
     pub sent: u32,
     /// Retransmissions of frames.
@@ -50,8 +52,8 @@ impl Radio {
         Some(RadioReport {
             interface: self.interface.name,
             signal_dbm: last.signal_dbm,
-            sends_at: last.sends_at,
-            receives_at: last.receives_at,
+            transmit_bit_rate: last.transmit_bit_rate,
+            receive_bit_rate: last.receive_bit_rate,
             sent: last.sent.wrapping_sub(self.first.sent),
             sent_again: last.sent_again.wrapping_sub(self.first.sent_again),
             failed: last.failed.wrapping_sub(self.first.failed),

@@ -10,13 +10,13 @@ netrig_core::quantities! {
     /// Datagrams that the full buffer of the receiving socket dropped.
     SOCKET_DROPPED = "socket_dropped", "packets", Count;
     /// Shortest round-trip time that TCP has seen lately.
-    MIN_RTT = "min_rtt", "s", Level;
+    MIN_RTT = "min_rtt", "s", Gauge;
     /// TCP's pacing rate.
-    PACING_RATE = "pacing_rate", "B/s", Level;
+    PACING_RATE = "pacing_rate", "B/s", Gauge;
     /// The rate at which data was last delivered, by TCP's own estimate.
-    DELIVERY_RATE = "delivery_rate", "B/s", Level;
+    DELIVERY_RATE = "delivery_rate", "B/s", Gauge;
     /// Subflows over which a connection of Multipath TCP can send.
-    SUBFLOWS = "subflows", "subflows", Level;
+    SUBFLOWS = "subflows", "subflows", Gauge;
 }
 
 /// The quantity of this name, among those of all substrates and of agents.

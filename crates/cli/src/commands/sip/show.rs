@@ -36,7 +36,7 @@ pub struct Show {
     /// Only calls with a response of this status
     #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..700))]
     pub status: Option<u16>,
-    /// Only calls with this text in any message, in either case
+    /// Only calls with this text in any message, case-insensitive (ASCII)
     #[arg(long, value_name = "TEXT")]
     pub text: Option<String>,
     /// Draw all found calls in one ladder
@@ -78,7 +78,7 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     };
     let chosen = filter.choose(&trace, &all).map_err(Failure::request)?;
     let is_one = chosen.len() == 1 || typed.together || !typed.call_ids.is_empty() || !typed.call.is_empty();
-    // Of a file with many calls it takes long: a list needs none.
+    // A ladder of many calls takes long, and a list needs none.
     let ladder = || Ladder::of(&trace, &chosen, &typed.hide);
     if typed.json {
         let document = TraceDocument::of(&trace, &chosen, &ladder());
@@ -117,7 +117,7 @@ fn read(typed: &Show) -> Result<SipTrace, Failure> {
         .map_err(|error| Failure::request(format!("{file}: {error}")))?;
     if trace.messages.is_empty() {
         return Err(Failure::request(format!(
-            "{file} has no SIP message: over TLS a capture has none without the keys, and netrig does not decrypt it"
+            "{file} has no SIP message; netrig does not decrypt TLS, so SIP over TLS is not visible in a capture"
         )));
     }
     Ok(if typed.mask { TraceMask::default().trace(&trace) } else { trace })

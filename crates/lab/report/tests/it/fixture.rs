@@ -201,7 +201,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
             .collect(),
         paper: Vec::new(),
         thresholds: Vec::new(),
-        places: Vec::new(),
+        abscissas: Vec::new(),
         theory: Vec::new(),
         outage: Some((50.0, Some(60.0))),
     };

@@ -52,7 +52,7 @@ impl FigureSpec {
                 ..Panel::default()
             }
         };
-        let panels = self.pictures(design).iter().map(picture).collect();
+        let panels = self.panel_keys(design).iter().map(picture).collect();
         self.data(id, design, ["s", &self.traced_unit()], panels)
     }
 

@@ -54,7 +54,7 @@ pub struct Panel {
     /// The bounds that the paper sets.
     pub thresholds: Vec<PaperThreshold>,
     /// Positions on the horizontal axis of findings of the paper, such as a knee.
-    pub places: Vec<PaperPlace>,
+    pub abscissas: Vec<PaperAbscissa>,
     /// The curves of theories.
     pub theory: Vec<TheoryLine>,
     /// Start and end of an outage, s, for figures over time.
@@ -129,7 +129,7 @@ pub struct PaperPoint {
     /// Whether the text says "about".
     pub approximate: bool,
     /// Page or section of the paper.
-    pub place: String,
+    pub source: String,
 }
 
 /// A bound that the paper sets for the whole horizontal axis.
@@ -140,18 +140,18 @@ pub struct PaperThreshold {
     /// In the unit of the y axis.
     pub y: f64,
     /// Page or section of the paper.
-    pub place: String,
+    pub source: String,
 }
 
 /// A finding of the paper at a position on the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PaperPlace {
+pub struct PaperAbscissa {
     /// In the unit of the x axis.
     pub x: f64,
     /// Whether the text says "about".
     pub approximate: bool,
     /// Page or section of the paper.
-    pub place: String,
+    pub source: String,
 }
 
 /// A theory's curve.

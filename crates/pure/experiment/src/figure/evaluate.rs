@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netrig_stats::theory;
 
 use super::data::{
-    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperPlace, PaperPoint, PaperSeries,
+    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperAbscissa, PaperPoint, PaperSeries,
     PaperThreshold, Series, TheoryLine,
 };
 use super::expression::Expression;
@@ -38,7 +38,7 @@ impl FigureSpec {
         let shown: Vec<&PointResult> =
             results.points.iter().filter(|p| self.at.matches(&p.factors)).collect();
         let axis = XAxis::new(self, design, &shown);
-        let picture = |key: &PanelKey| {
+        let panel = |key: &PanelKey| {
             let here: Vec<&PointResult> =
                 shown.iter().filter(|point| has(&point.factors, key)).copied().collect();
             let paper = self.paper_of(key, &axis, unit, design);
@@ -50,12 +50,12 @@ impl FigureSpec {
                 series: self.series_of(&here, &axis, unit, design),
                 paper,
                 thresholds: self.thresholds_of(key, unit, design),
-                places: self.places_of(key, axis.unit, design),
+                abscissas: self.abscissas_of(key, axis.unit, design),
                 theory: self.theory_of(key, &here, &axis, unit, design),
                 outage: None,
             })
         };
-        let panels = self.pictures(design).iter().filter_map(picture).collect();
+        let panels = self.panel_keys(design).iter().filter_map(panel).collect();
         let mut data = self.data(id, design, [axis.unit, unit], panels);
         if axis.numbers.is_none() {
             data.x.categories = axis.levels;
@@ -90,7 +90,7 @@ impl FigureSpec {
     }
 
     /// The levels of each panel, row by row.
-    pub(super) fn pictures(&self, design: &Design) -> Vec<PanelKey> {
+    pub(super) fn panel_keys(&self, design: &Design) -> Vec<PanelKey> {
         let factors = self.rows.0.iter().chain(&self.panels.0).cloned();
         self.keys(&factors.collect::<Vec<_>>(), design)
     }
@@ -201,13 +201,14 @@ impl FigureSpec {
     }
 
     /// The paper's values of the factor on the x axis, each once for all series.
-    fn places_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperPlace> {
-        let place = |value: &PaperValue| {
+    fn abscissas_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperAbscissa> {
+        let abscissa = |value: &PaperValue| {
             let x = value.value.in_unit(unit).ok().filter(|_| value.response == self.x)?;
-            let place = || PaperPlace { x, approximate: value.approximate, place: value.place.clone() };
-            self.is_of_panel(value, panel, design).then(place)
+            let abscissa =
+                || PaperAbscissa { x, approximate: value.approximate, source: value.place.clone() };
+            self.is_of_panel(value, panel, design).then(abscissa)
         };
-        self.paper_values(design).filter_map(place).collect()
+        self.paper_values(design).filter_map(abscissa).collect()
     }
 
     /// The paper's bounds on the responses of this panel, each once for all series.
@@ -220,7 +221,7 @@ impl FigureSpec {
             self.is_of_panel(value, panel, design).then(|| PaperThreshold {
                 response,
                 y,
-                place: value.place.clone(),
+                source: value.place.clone(),
             })
         };
         thresholds.filter_map(bound).collect()
@@ -228,7 +229,7 @@ impl FigureSpec {
 
     fn paper_points(&self, value: &PaperValue, axis: &XAxis, unit: &str) -> Vec<PaperPoint> {
         let Ok(y) = value.value.in_unit(unit) else { return Vec::new() };
-        let point = |x| PaperPoint { x, y, approximate: value.approximate, place: value.place.clone() };
+        let point = |x| PaperPoint { x, y, approximate: value.approximate, source: value.place.clone() };
         match value.at.0.get(&self.x) {
             Some(levels) => {
                 levels.iter().filter_map(|level| axis.place(level)).map(|x| point(Some(x))).collect()
@@ -250,7 +251,7 @@ impl FigureSpec {
         fixed
     }
 
-    /// The theories' curves of this panel, for each line of the theory, without duplicates.
+    /// The curves of all theories of this panel; equal curves of one theory once.
     fn theory_of(
         &self,
         panel: &PanelKey,
@@ -263,8 +264,8 @@ impl FigureSpec {
         self.theory.0.iter().flat_map(of_one).collect()
     }
 
-    /// One line for each series of the figure that the theory covers. If the theory depends on measured values,
-    /// one line for each substrate.
+    /// One curve for each series of the figure that the theory covers and, if the theory depends on measured values, for
+    /// each substrate. Equal curves count once.
     fn lines_of_theory<'a>(
         &self,
         spec: &TheorySpec,
@@ -423,8 +424,8 @@ impl XAxis {
         Some(self.numbers.as_ref().map_or(index as f64, |numbers| numbers[index]))
     }
 
-    /// Evenly spaced positions from the first to the last level of the points `here`, or of all levels if there
-    /// are no points. On a logarithmic axis, positions have even ratios.
+    /// Evenly spaced positions from the smallest to the largest level of the points `here`, or of all levels if there are
+    /// no points. On a logarithmic axis whose smallest level is above zero, neighbouring positions have a constant ratio.
     fn places(&self, log: bool, here: &[f64]) -> Vec<f64> {
         let Some(numbers) = self.numbers.as_deref().filter(|numbers| !numbers.is_empty()) else {
             return Vec::new();

@@ -10,7 +10,7 @@ mod watched;
 
 pub use course::TracedRun;
 pub use data::{
-    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperPlace, PaperPoint, PaperSeries,
+    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperAbscissa, PaperPoint, PaperSeries,
     PaperThreshold, Series, TheoryLine,
 };
 pub use expression::{Expression, ExpressionError};

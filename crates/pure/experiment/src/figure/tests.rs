@@ -103,7 +103,7 @@ fn the_papers_points() {
         (None, 54.0, true)
     );
     assert_eq!((paper[1].points[0].x, paper[1].points[0].y), (Some(200.0), 59.0));
-    assert_eq!(paper[1].points[0].place, "page 77");
+    assert_eq!(paper[1].points[0].source, "page 77");
 }
 
 /// A level of the factor on the x axis is a position on that axis, in the panels whose levels it has.
@@ -115,7 +115,7 @@ fn the_papers_places_on_the_horizontal_axis() {
     let text = "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'\npaper = 'g'";
     let data = figure(study().paper(paper), text);
     let places = |n: usize| -> Vec<(f64, bool, &str)> {
-        data.panels[n].places.iter().map(|at| (at.x, at.approximate, at.place.as_str())).collect()
+        data.panels[n].abscissas.iter().map(|at| (at.x, at.approximate, at.source.as_str())).collect()
     };
     assert_eq!(places(0), [(300.0, true, "section IV")]);
     assert_eq!(places(1), [(300.0, true, "section IV"), (175.0, false, "")]);
@@ -133,7 +133,7 @@ fn the_papers_thresholds_are_no_values_of_it() {
     let text = "x = 'gap'\ny = 'r'\nseries = 'transport'\npanels = 'down_for'\npaper = 'g'";
     let data = figure(study().paper(paper), text);
     let thresholds = |n: usize| -> Vec<(f64, &str)> {
-        data.panels[n].thresholds.iter().map(|bound| (bound.y, bound.place.as_str())).collect()
+        data.panels[n].thresholds.iter().map(|bound| (bound.y, bound.source.as_str())).collect()
     };
     assert_eq!(thresholds(0), [(1000.0, "section IV")]);
     assert_eq!(thresholds(1), [(1000.0, "section IV"), (54.0, "")]);

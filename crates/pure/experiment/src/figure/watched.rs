@@ -51,7 +51,7 @@ impl FigureSpec {
             let here = runs.iter().filter(|run| self.at.matches(run.point) && has(run.point, key));
             Panel { levels: Point(key.clone()), series: here.map(series).collect(), ..Panel::default() }
         };
-        let panels = self.pictures(design).iter().map(panel).collect();
+        let panels = self.panel_keys(design).iter().map(panel).collect();
         self.data(id, design, ["1", self.unit_of_pictures()], panels)
     }
 }

@@ -45,9 +45,9 @@ impl RunRecord {
     ) -> Self {
         let validity = match &outcome.invalid {
             Some(why) => Validity::Invalid(why.clone()),
-            None if !outcome.balance.holds() => {
-                Validity::Invalid("packets were lost without a reason".to_owned())
-            }
+            None if !outcome.balance.holds() => Validity::Invalid(
+                "the packet balance does not hold: some packets are unaccounted for".to_owned(),
+            ),
             None => Validity::Valid,
         };
         let remarks = outcome.remarks.iter().map(|remark| remark.text.clone()).collect();
@@ -101,8 +101,8 @@ pub struct PointRuns {
 }
 
 impl PointRuns {
-    /// The point with the replications up to `last` among its runs, which may be in any order. Without `last`, the
-    /// stopping rule has not decided, and all count.
+    /// The point with those of `runs`, in any order, whose replication is at most `last`. Without `last`, the stopping
+    /// rule has not decided, and all runs count.
     pub fn new(substrate: &str, point: Point, mut runs: Vec<RunRecord>, last: Option<u32>) -> Self {
         runs.sort_by_key(|run| run.replication);
         runs.retain(|run| last.is_none_or(|last| run.replication <= last));
@@ -155,6 +155,9 @@ impl<'a> Measurements<'a> {
     }
 
     /// The values of a response at a point.
+    ///
+    /// # Errors
+    /// If the experiment does not have the point, or its state is not `Ok`.
     pub(crate) fn values(
         &self,
         point: &Point,
@@ -177,7 +180,7 @@ impl<'a> Measurements<'a> {
         }
     }
 
-    /// A response as places with values, for claims: a place is a point.
+    /// One cell per point, for claims: its levels and the sample of the response.
     pub(crate) fn cells(&self, response: &str, design: &Design) -> Vec<Cell> {
         let sample =
             |point: &Point| self.values(point, response, design).map(|values| Sample::plain(&values));

@@ -13,7 +13,7 @@ pub enum Decision {
     More(u32),
     /// Replications 1 to n decide; later ones are ignored.
     Enough(u32),
-    /// Replications 1 to n, the greatest number, were run, and the interval is still too wide.
+    /// All n replications (n is the maximum) were run, and the interval is still too wide.
     Exhausted(u32),
 }
 
@@ -43,8 +43,8 @@ impl StoppingRule {
     ///
     /// # Errors
     ///
-    /// With `until`: fewer than ten replications at least (an interval may be narrow by chance), a maximum
-    /// below the minimum, or a half width of zero.
+    /// With `until`: a minimum below ten (an interval may be narrow by chance), a maximum below the minimum, or a half
+    /// width of zero.
     pub fn new(replications: &Replications, confidence: f64) -> Result<Self, StatsError> {
         let until = match &replications.until {
             None => None,
@@ -80,7 +80,7 @@ impl StoppingRule {
             .filter_map(|run| Some((run.replication, run.value(response)?)))
             .collect();
         let values: Vec<f64> = measured.iter().map(|(_, value)| *value).collect();
-        // In a deterministic run, all replications have the same value.
+        // If all runs are deterministic, they have the same value.
         if values.len() >= self.min as usize && ordered[..ended as usize].iter().all(|run| run.deterministic)
         {
             return Decision::Enough(measured[self.min as usize - 1].0);
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(rule(10, 40, "2 %").decide(&none), Decision::Exhausted(40));
     }
 
-    /// Ten random runs that are all alike are no narrow interval; ten deterministic runs are enough.
+    /// Ten equal values of random runs give no interval; ten deterministic runs are enough.
     #[test]
     fn runs_that_could_not_differ_are_enough() {
         for value in [0.0, 100.0] {

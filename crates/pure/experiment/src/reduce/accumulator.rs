@@ -33,9 +33,9 @@ pub struct Mark {
     pub path: u8,
 }
 
-/// The mean over time of a level, and its largest sample.
+/// The mean over time of a gauge, and its largest sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LevelAverage {
+pub struct GaugeAverage {
     /// The mean over the window.
     pub mean: f64,
     /// The largest mean over one sampling interval.
@@ -47,23 +47,23 @@ pub struct LevelAverage {
 pub(super) enum Accumulator {
     Total { window: MeasuringWindow, sum: f64 },
     Series(Vec<(Instant, f64)>),
-    Average { window: MeasuringWindow, level: LevelSum },
+    Average { window: MeasuringWindow, gauge: GaugeSum },
     Summary { window: MeasuringWindow, summary: Summary },
     Observations { window: MeasuringWindow, values: Vec<f64> },
     Marks(Vec<Mark>),
 }
 
-/// The sum of a level's samples.
+/// The sum of a gauge's samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LevelSum {
+pub(super) struct GaugeSum {
     last: Instant,
     area: f64,
     span: f64,
     max: Option<f64>,
 }
 
-impl LevelSum {
-    /// Takes a sample: the mean level since the previous one. The part before the window is left out.
+impl GaugeSum {
+    /// Takes a sample: the gauge's mean since the previous one. The part before the window is left out.
     pub(super) fn take(&mut self, window: MeasuringWindow, at: Instant, value: f64) {
         let since = self.last.max(window.start);
         if window.holds(at) {
@@ -75,10 +75,10 @@ impl LevelSum {
         self.last = at;
     }
 
-    pub(super) fn level(&self) -> Option<LevelAverage> {
+    pub(super) fn average(&self) -> Option<GaugeAverage> {
         let max = self.max?;
-        // A window without length: the level itself is its mean.
-        Some(LevelAverage { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
+        // A window without length: the gauge itself is its mean.
+        Some(GaugeAverage { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
     }
 }
 
@@ -87,7 +87,7 @@ impl Accumulator {
         match need {
             Need::Total(_) => Self::Total { window, sum: 0.0 },
             Need::Series(_) => Self::Series(Vec::new()),
-            Need::Average(_) => Self::Average { window, level: LevelSum::default() },
+            Need::Average(_) => Self::Average { window, gauge: GaugeSum::default() },
             Need::Summary(_) => Self::Summary { window, summary: Summary::default() },
             Need::Observations(_) => Self::Observations { window, values: Vec::new() },
             Need::Marks(_) | Need::PathMarks(_) => Self::Marks(Vec::new()),
@@ -109,7 +109,7 @@ impl Accumulator {
         let (at, value) = (sample.at, sample.value);
         match self {
             Self::Series(samples) => samples.push((at, value)),
-            Self::Average { window, level } => level.take(*window, at, value),
+            Self::Average { window, gauge } => gauge.take(*window, at, value),
             Self::Marks(marks) => {
                 let path = if let Subject::Path(_, path) = subject { path } else { 0 };
                 marks.push(Mark { at, value, path });

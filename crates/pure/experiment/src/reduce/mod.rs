@@ -260,7 +260,7 @@ impl Reduction {
             statistic: task.spec.statistic(),
             within: task.spec.within,
             skip: 0,
-            end,
+            run_end: end,
             outcome,
             layout: &self.layout,
             flow,

@@ -136,7 +136,7 @@ fn mser5_by_observation() {
 }
 
 #[test]
-fn mser5_of_a_level_and_of_too_little() {
+fn mser5_of_a_gauge_and_of_too_little() {
     let mut bench = Bench::new(100);
     bench.warm_up = WarmUp::Mser5;
     let samples: Vec<(f64, f64)> =

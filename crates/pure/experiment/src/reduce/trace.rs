@@ -7,7 +7,7 @@ use netrig_core::{Instant, Note, Quantity, QuantityKind, Sample, Sink, Subject};
 /// A quantity with its samples in the order of time.
 type SampleSeries = (&'static Quantity, Vec<(Instant, f64)>);
 
-/// Keeps all counts, levels, marks and notes of a run. Observations are not kept: there is one per object or
+/// Keeps all counts, gauges, marks and notes of a run. Observations are not kept: there is one per object or
 /// packet, possibly millions.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_levels_and_notes_but_no_observations() {
+    fn keeps_gauges_and_notes_but_no_observations() {
         let path = Subject::Path(0, 1);
         let mut trace = Trace::new();
         trace.sample(path, sample(1, &CWND, 3000.0));

@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant, Quantity};
 use netrig_stats::summary::Summary;
 use netrig_traffic::Settings;
 
-use super::accumulator::{Accumulator, LevelAverage, LevelSum, Mark, MeasuringWindow};
+use super::accumulator::{Accumulator, GaugeAverage, GaugeSum, Mark, MeasuringWindow};
 use super::layout::{FlowPlace, Layout, Outage};
 use super::measured::MeasuredValue;
 use crate::{RunOutcome, Statistic};
@@ -35,14 +35,14 @@ pub struct View<'a> {
     pub(super) within: Option<Duration>,
     /// Number of observations at the start that are left out.
     pub(super) skip: usize,
-    pub(super) end: Instant,
+    pub(super) run_end: Instant,
     pub(super) outcome: &'a RunOutcome,
     pub(super) layout: &'a Layout,
     pub(super) flow: Option<&'a FlowPlace>,
 }
 
 impl<'a> View<'a> {
-    /// Several members as one: counts are added up, observations joined.
+    /// Several members as one: counts are added, observations are joined.
     pub(super) fn pooled(views: &[View<'a>]) -> View<'a> {
         let first = &views[0];
         let join = |held: &Held<'_>| {
@@ -71,8 +71,8 @@ impl<'a> View<'a> {
     }
 
     fn alike(&self) -> View<'a> {
-        let Self { window, statistic, within, skip, end, outcome, layout, flow, .. } = *self;
-        View { held: Vec::new(), window, statistic, within, skip, end, outcome, layout, flow }
+        let Self { window, statistic, within, skip, run_end, outcome, layout, flow, .. } = *self;
+        View { held: Vec::new(), window, statistic, within, skip, run_end, outcome, layout, flow }
     }
 
     fn accumulator(&self, quantity: &'static Quantity) -> Option<&Accumulator> {
@@ -97,7 +97,7 @@ impl<'a> View<'a> {
             (amount / span).into()
         } else {
             MeasuredValue::not(
-                "the measuring window ends before it begins: before the flow starts, or after the end of the run",
+                "the measuring window is empty: it ends before the flow starts, or begins after the end of the run",
             )
         }
     }
@@ -109,14 +109,14 @@ impl<'a> View<'a> {
         samples[first..].iter().take_while(|(at, _)| *at <= to).map(|(_, value)| value).sum()
     }
 
-    /// The mean over time of a level in the measuring window; `None` without samples.
-    pub fn average(&self, quantity: &'static Quantity) -> Option<LevelAverage> {
+    /// The mean over time of a gauge in the measuring window; `None` without samples.
+    pub fn average(&self, quantity: &'static Quantity) -> Option<GaugeAverage> {
         match self.accumulator(quantity)? {
-            Accumulator::Average { level, .. } => level.level(),
+            Accumulator::Average { gauge, .. } => gauge.average(),
             Accumulator::Series(samples) => {
-                let mut levels = LevelSum::default();
-                samples.iter().for_each(|(at, value)| levels.take(self.window, *at, *value));
-                levels.level()
+                let mut gauge = GaugeSum::default();
+                samples.iter().for_each(|(at, value)| gauge.take(self.window, *at, *value));
+                gauge.average()
             }
             _ => None,
         }
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// A count or level that is stored as a series, for each sampling interval of the measuring window. An
+    /// A count or gauge that is stored as a series, for each sampling interval of the measuring window. An
     /// interval without a sample has the value 0.
     pub(super) fn intervals(&self, quantity: &'static Quantity) -> Vec<f64> {
         let every = self.sample_every().as_nanos().max(1);
@@ -200,18 +200,18 @@ impl<'a> View<'a> {
     }
 
     /// Start of the measuring window.
-    pub fn start(&self) -> Instant {
+    pub fn window_start(&self) -> Instant {
         self.window.start
     }
 
     /// End of the measuring window.
-    pub fn end(&self) -> Instant {
+    pub fn window_end(&self) -> Instant {
         self.window.end
     }
 
     /// End of the run.
     pub fn run_end(&self) -> Instant {
-        self.end
+        self.run_end
     }
 
     /// Start of the flow; for any other subject, the start of the run.

@@ -17,10 +17,10 @@ use crate::{Action, Flow, TimedEvent};
 /// The most events that a run may have.
 const MAX_EVENTS: usize = 1_000_000;
 
-/// The phase of a change. At the same time, ends come before beginnings, so that a link that comes up and goes
-/// down again is down afterwards.
+/// Whether an event begins or ends a change. Among changes at one moment, ends come before beginnings, so that a link that
+/// comes up and goes down again at that moment is down afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FlapPhase {
+enum ChangePhase {
     End,
     Begin,
 }
@@ -47,7 +47,7 @@ pub(super) fn events(
 struct Script<'a> {
     topology: &'a Topology,
     flows: &'a [Flow],
-    actions: Vec<(Instant, FlapPhase, Action)>,
+    actions: Vec<(Instant, ChangePhase, Action)>,
     /// The outages of each direction of each link.
     outages: BTreeMap<(usize, Direction), Vec<Down>>,
 }
@@ -56,11 +56,11 @@ struct Script<'a> {
 type Down = (Instant, Instant, Span);
 
 impl Script<'_> {
-    fn add(&mut self, at: Instant, phase: FlapPhase, action: Action) {
+    fn add(&mut self, at: Instant, phase: ChangePhase, action: Action) {
         self.actions.push((at, phase, action));
     }
 
-    /// The events in the order of time: ends before beginnings, then in the order of the file.
+    /// The events in the order of time; at one moment ends before beginnings, then in the order of the file.
     fn events(mut self) -> Vec<TimedEvent> {
         self.actions.sort_by_key(|(at, phase, _)| (*at, *phase));
         self.actions.into_iter().map(|(at, _, action)| TimedEvent { at, action }).collect()
@@ -125,7 +125,7 @@ impl EventFile<'_> {
                     ));
                     return None;
                 };
-                self.changes_of_cables(&links, script.topology)?;
+                self.refuse_cables(&links, script.topology)?;
                 self.line(&section.change, at, links, script)
             }
             (None, Some(node)) => {
@@ -143,7 +143,16 @@ impl EventFile<'_> {
         }
     }
 
-    /// Refuses keys of `do` that exclude each other.
+    /// Refuses the event if with its `count` events the run has more than it may have.
+    fn check_number(&self, count: usize, script: &Script<'_>) -> Option<()> {
+        if script.actions.len().saturating_add(count) <= MAX_EVENTS {
+            return Some(());
+        }
+        let why = format!("with this the run has more than {MAX_EVENTS} events; that is too many to handle");
+        self.refuse(&["do"], why)
+    }
+
+    /// Refuses keys of `do` that exclude each other, and a `link` or `node` that the action does not have.
     fn check_keys(&self, section: &EventSection) -> Option<()> {
         let change = &section.change;
         // The keys of an event, each with the group of keys that it may stand with.
@@ -194,8 +203,8 @@ impl EventFile<'_> {
         Some(())
     }
 
-    /// Refuses an event of a cable, which cannot change.
-    fn changes_of_cables(&self, links: &Range<usize>, topology: &Topology) -> Option<()> {
+    /// Refuses an event of cables: a cable never changes.
+    fn refuse_cables(&self, links: &Range<usize>, topology: &Topology) -> Option<()> {
         match topology.links[links.clone()].iter().find(|link| link.is_direct()) {
             Some(link) => {
                 let why = format!(
@@ -208,7 +217,7 @@ impl EventFile<'_> {
         }
     }
 
-    /// Adds the events of links.
+    /// Adds the events of a change of links.
     fn line(
         &self,
         change: &LinkChange,
@@ -241,44 +250,46 @@ impl EventFile<'_> {
             return self.refuse(&["do", "flap"], "`times` and `up` must be above zero");
         }
         let interface = self.interface(change, &links, script)?;
-        let times = flap.times as usize;
-        if times.saturating_mul(links.len()).saturating_mul(8)
-            > MAX_EVENTS.saturating_sub(script.actions.len())
-        {
-            return self
-                .refuse(&["do"], format!("more than {MAX_EVENTS} events; that is too many to handle"));
-        }
+        let directions = change.direction.unwrap_or_default().directions();
+        // Each direction and each interface goes down and up.
+        let ways = |node: &Option<usize>| directions.len() + usize::from(node.is_some());
+        let in_each: usize = interface.iter().map(|node| 2 * ways(node)).sum();
+        self.check_number(in_each.saturating_mul(flap.times as usize), script)?;
         let how = Outage::default();
         let how = Outage {
             queue: change.queue.unwrap_or(how.queue),
             in_flight: change.in_flight.unwrap_or(how.in_flight),
         };
-        let directions = change.direction.unwrap_or_default().directions();
         if how.queue == Waiting::Keep {
-            self.one_for_each(links.clone(), directions, script.topology)?;
+            self.refuse_kept_queue_of_several(links.clone(), directions, script.topology)?;
         }
         for n in 0..u64::from(flap.times) {
             let down = at + (flap.down + flap.up) * n;
             let up = down + flap.down;
             for (link, node) in links.clone().zip(&interface) {
                 for &direction in directions {
-                    script.add(down, FlapPhase::Begin, Action::Link { link, direction, event: how.down() });
-                    script.add(up, FlapPhase::End, Action::Link { link, direction, event: LinkEvent::Up });
+                    script.add(down, ChangePhase::Begin, Action::Link { link, direction, event: how.down() });
+                    script.add(up, ChangePhase::End, Action::Link { link, direction, event: LinkEvent::Up });
                     let outages = script.outages.entry((link, direction)).or_default();
                     outages.push((down, up, self.value.span.clone()));
                 }
                 // After the line's own change, so that an endpoint that is notified finds the line changed.
                 if let Some(node) = *node {
-                    script.add(down, FlapPhase::Begin, Action::Interface { node, link, up: false });
-                    script.add(up, FlapPhase::End, Action::Interface { node, link, up: true });
+                    script.add(down, ChangePhase::Begin, Action::Interface { node, link, up: false });
+                    script.add(up, ChangePhase::End, Action::Interface { node, link, up: true });
                 }
             }
         }
         Some(())
     }
 
-    /// Refuses an outage that stops a node's transmitter if the node also sends to others.
-    fn one_for_each(&self, links: Range<usize>, directions: &[Direction], topology: &Topology) -> Option<()> {
+    /// Refuses `queue = "keep"` for a WiFi sender with several peers on the channel: they share one queue.
+    fn refuse_kept_queue_of_several(
+        &self,
+        links: Range<usize>,
+        directions: &[Direction],
+        topology: &Topology,
+    ) -> Option<()> {
         let mut peers: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         for spec in &topology.links {
             if let Some(channel) = &spec.channel {
@@ -293,7 +304,8 @@ impl EventFile<'_> {
         };
         let sender = &topology.nodes[sender].name;
         let why = format!(
-            "`{sender}` sends to several on channel `{channel}`, and what waits for one of them cannot be kept"
+            "`{sender}` sends to several nodes on channel `{channel}` from one queue, so packets for one of them cannot be \
+             kept"
         );
         self.refuse(&["do", "queue"], why)
     }
@@ -330,7 +342,7 @@ impl EventFile<'_> {
         ends.collect()
     }
 
-    /// Adds new values of a line, and the return to its own values.
+    /// Adds new values of a line and, with `for`, the return to its own values.
     fn values(&self, change: &LinkChange, at: Instant, link: usize, script: &mut Script<'_>) -> Option<()> {
         if change.lasting == Some(Duration::ZERO) {
             return Some(());
@@ -352,7 +364,7 @@ impl EventFile<'_> {
                     Some(probability) => probability,
                     None => {
                         let why =
-                            "the line's own loss is not independent, so it cannot come back after a while";
+                            "the line's own loss is not independent, so it cannot be restored after `for`";
                         return self.refuse(&["do", "for"], why);
                     }
                 }
@@ -364,17 +376,20 @@ impl EventFile<'_> {
                 change.delay.map(|new| (LinkEvent::Delay(new), LinkEvent::Delay(line.delay()))),
                 change.loss.map(|new| (loss(new.get()), loss(before))),
             ];
+            let beginnings = changes.iter().flatten().count();
+            let ends = if change.lasting.is_some() { beginnings } else { 0 };
+            self.check_number(beginnings + ends, script)?;
             for (new, own) in changes.into_iter().flatten() {
-                script.add(at, FlapPhase::Begin, Action::Link { link, direction, event: new });
+                script.add(at, ChangePhase::Begin, Action::Link { link, direction, event: new });
                 if let Some(lasting) = change.lasting {
-                    script.add(at + lasting, FlapPhase::End, Action::Link { link, direction, event: own });
+                    script.add(at + lasting, ChangePhase::End, Action::Link { link, direction, event: own });
                 }
             }
         }
         Some(())
     }
 
-    /// Adds a new primary path for the flows of nodes.
+    /// Adds a new primary path for the flows of nodes and, with `for`, the return to their own.
     fn primary(
         &self,
         change: &LinkChange,
@@ -397,23 +412,24 @@ impl EventFile<'_> {
                 let node = &script.topology.nodes[node].name;
                 return self.refuse(&["do", "primary"], format!("link `{name}` does not begin at `{node}`"));
             };
-            script.add(at, FlapPhase::Begin, Action::SetPrimary { node, link });
-            let Some(lasting) = change.lasting else { continue };
-            match own_primary(script.flows, node, link) {
-                Ok(None) => {}
-                Ok(Some(own)) => {
-                    script.add(at + lasting, FlapPhase::End, Action::SetPrimary { node, link: own });
-                }
-                Err([a, b]) => {
+            let own = match change.lasting.map(|_| own_primary(script.flows, node, link)) {
+                None | Some(Ok(None)) => None,
+                Some(Ok(Some(own))) => Some(own),
+                Some(Err([a, b])) => {
                     let [a, b] = [a, b].map(|link| script.topology.links[link].name.as_str());
                     let why = format!(
                         "flows of `{}` go back to different primary paths (`{a}` and `{b}`)",
                         script.topology.nodes[node].name
                     );
                     let problem = self.reader.about(self.value, &["do", "for"], why);
-                    self.reader.report(problem.help("write the way back as events of their own"));
+                    self.reader.report(problem.help("omit `for`, and add one event for each return"));
                     return None;
                 }
+            };
+            self.check_number(1 + usize::from(own.is_some()), script)?;
+            script.add(at, ChangePhase::Begin, Action::SetPrimary { node, link });
+            if let (Some(lasting), Some(own)) = (change.lasting, own) {
+                script.add(at + lasting, ChangePhase::End, Action::SetPrimary { node, link: own });
             }
         }
         Some(())
@@ -429,7 +445,8 @@ fn own_loss(line: &LinkSettings) -> Option<f64> {
     }
 }
 
-/// The first link, seen from `node`, of the primary path of its multi-homed flows that may also use `link`.
+/// The link at `node` of the primary path, as the file has it, of those multi-homed flows of `node` that also have a path
+/// over `link`.
 ///
 /// # Errors
 ///

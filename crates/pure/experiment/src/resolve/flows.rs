@@ -9,7 +9,7 @@ use netrig_transport::{Profile, SettingsError, sctp, tcp};
 
 use super::groups::{MAX_FLOWS, MAX_HOPS, between, check_name, made_of, tables, wired};
 use super::hosts::is_setting;
-use super::routes::{PathError, Router};
+use super::routes::{PathError, PathFinder};
 use super::topology::Topology;
 use crate::file::document::{Entry, Value};
 use crate::file::read::Reader;
@@ -168,12 +168,12 @@ pub(super) fn flows(
     transports: &Transports<'_>,
     end: Duration,
 ) -> Option<Vec<Flow>> {
-    let mut router = Router::new(topology);
+    let mut finder = PathFinder::new(topology);
     let mut flows = Vec::new();
     let (mut whole, mut hops) = (true, 0);
     for entry in tables(root, "flow", reader) {
         let mut file =
-            FlowFile { entry, reader, topology, transports, end, router: &mut router, hops: &mut hops };
+            FlowFile { entry, reader, topology, transports, end, finder: &mut finder, hops: &mut hops };
         whole &= file.read(&mut flows).is_some();
     }
     whole.then_some(flows)
@@ -186,7 +186,7 @@ struct FlowFile<'a, 'b> {
     topology: &'b Topology,
     transports: &'a Transports<'a>,
     end: Duration,
-    router: &'a mut Router<'b>,
+    finder: &'a mut PathFinder<'b>,
     /// Number of links in all paths so far.
     hops: &'a mut usize,
 }
@@ -394,7 +394,7 @@ impl<'a> FlowFile<'a, '_> {
         let Some((specs, value)) =
             section.paths.as_ref().map(|paths| (paths, &self.entry.value)).or(of_transport)
         else {
-            let Some(route) = self.router.shortest(from, to) else {
+            let Some(route) = self.finder.shortest(from, to) else {
                 let [from, to] = [from, to].map(|node| self.topology.nodes[node].name.as_str());
                 return self.refuse(&["to"], format!("no links lead from `{from}` to `{to}`"));
             };
@@ -407,7 +407,7 @@ impl<'a> FlowFile<'a, '_> {
         let mut routes: Vec<Route> = Vec::with_capacity(specs.len());
         for (n, spec) in specs.iter().enumerate() {
             let place = n.to_string();
-            match self.router.named(spec, i, from, to) {
+            match self.finder.named(spec, i, from, to) {
                 Ok(route) if routes.contains(&route) => {
                     let why = "the same path stands here twice";
                     self.reader.report(self.reader.about(value, &["paths", &place], why));

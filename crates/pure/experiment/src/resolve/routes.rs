@@ -13,12 +13,13 @@ use crate::{Hop, LinkSpec, Route};
 pub(super) enum PathError {
     /// There is no link `link`. `at` is its index, if the path is a list of links.
     Unknown { link: String, at: Option<usize> },
-    /// It does not connect the two ends.
+    /// It is no path from one end to the other: it does not connect them, is an empty list, visits a node twice, or means a
+    /// link that its group does not have.
     Broken { why: String, at: Option<usize> },
 }
 
 /// Finds paths between nodes.
-pub(super) struct Router<'a> {
+pub(super) struct PathFinder<'a> {
     topology: &'a Topology,
     /// For each node, its neighbours with the link to each, in the order of the links.
     neighbours: Vec<Vec<(usize, usize)>>,
@@ -33,7 +34,7 @@ struct Tree {
     before: Vec<Option<(usize, usize)>>,
 }
 
-impl<'a> Router<'a> {
+impl<'a> PathFinder<'a> {
     pub(super) fn new(topology: &'a Topology) -> Self {
         let mut neighbours = vec![Vec::new(); topology.nodes.len()];
         for (link, LinkSpec { ends: [a, b], .. }) in topology.links.iter().enumerate() {
@@ -151,13 +152,12 @@ impl<'a> Router<'a> {
                 n if n == b => a,
                 _ => {
                     let (a, b, here) = (self.name(a), self.name(b), self.name(node));
-                    let why =
-                        format!("link `{name}` joins `{a}` and `{b}`, but the path has come to `{here}`");
+                    let why = format!("link `{name}` joins `{a}` and `{b}`, but the path is at `{here}`");
                     return Err(broken(Some(at), why));
                 }
             };
             if passed.contains(&next) {
-                let why = format!("the path comes to `{}` a second time", self.name(next));
+                let why = format!("the path visits `{}` twice", self.name(next));
                 return Err(broken(Some(at), why));
             }
             links.push(link);

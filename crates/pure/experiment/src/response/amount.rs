@@ -48,7 +48,7 @@ const UNITS: &[(&str, UnitKind, f64)] = &[
     ("GB/s", UnitKind::DataRate, 8e9),
     ("1", UnitKind::Number, 1.0),
     ("%", UnitKind::Number, 0.01),
-    // Percentage points: a margin in them is the difference of two shares, not a share of one.
+    // Percentage points: a margin in pp is absolute, one in % is relative.
     ("pp", UnitKind::Number, 0.01),
     ("packets", UnitKind::Number, 1.0),
     ("segments", UnitKind::Number, 1.0),
@@ -65,6 +65,9 @@ pub enum AmountError {
     /// The text does not start with a number.
     #[error("`{0}` does not start with a number")]
     NotANumber(String),
+    /// The number is infinite, not a number, or too large for a double.
+    #[error("`{0}` is not a finite number")]
+    NotFinite(String),
     /// The unit is unknown.
     #[error("`{unit}` is no unit that netrig knows{hint}")]
     UnknownUnit {
@@ -105,7 +108,7 @@ impl Amount {
     /// An unknown unit, or a number that is not finite.
     pub fn new(value: f64, unit: &str) -> Result<Self, AmountError> {
         if !value.is_finite() {
-            return Err(AmountError::NotANumber(value.to_string()));
+            return Err(AmountError::NotFinite(value.to_string()));
         }
         Ok(Self { value, unit: Some(find(unit)?.0) })
     }
@@ -185,7 +188,7 @@ pub fn factor(from: &str, to: &str) -> Result<f64, AmountError> {
 impl From<Fraction> for Amount {
     /// The share in percent.
     fn from(share: Fraction) -> Self {
-        // Rounded to the shortest decimal: 0.07 * 100 is 7.000000000000001.
+        // Rounded to 12 decimals: 0.07 * 100 is 7.000000000000001.
         Self { value: (share.get() * 1e14).round() / 1e12, unit: Some("%") }
     }
 }
@@ -201,9 +204,12 @@ impl FromStr for Amount {
             .take_while(|end| text[..*end].chars().all(|c| c.is_ascii_digit() || ".+-eE".contains(c)))
             .filter_map(|end| Some((end, text[..end].parse::<f64>().ok()?)))
             .last();
-        let Some((end, value)) = number.filter(|(_, value)| value.is_finite()) else {
+        let Some((end, value)) = number else {
             return Err(AmountError::NotANumber(text.to_owned()));
         };
+        if !value.is_finite() {
+            return Err(AmountError::NotFinite(text.to_owned()));
+        }
         match text[end..].trim() {
             "" => Ok(Self::bare(value)),
             unit => Self::new(value, unit),
@@ -324,7 +330,9 @@ mod tests {
     fn says_what_was_meant() {
         let error = "54 kB/s".parse::<Amount>().unwrap_err();
         assert_eq!(error.to_string(), "`kB/s` is no unit that netrig knows; did you mean KB/s?");
-        assert!("fast".parse::<Amount>().is_err());
+        let error = |text: &str| text.parse::<Amount>().unwrap_err().to_string();
+        assert_eq!(error("fast"), "`fast` does not start with a number");
+        assert_eq!(error("1e999 B/s"), "`1e999 B/s` is not a finite number");
         assert!("".parse::<Amount>().is_err());
     }
 

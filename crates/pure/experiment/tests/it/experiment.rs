@@ -449,6 +449,54 @@ fn events_come_in_the_order_of_time() {
     }
 }
 
+/// Two hosts with two paths, with these events.
+fn two_paths(events: &[&str]) -> Result<Vec<TimedEvent>, String> {
+    let line =
+        "between = [\"client\", \"server\"]\nrate = \"1 Mbit/s\"\nqueue = { kind = \"fifo\", packets = 9 }\n";
+    let events: String = events.iter().map(|event| format!("[[event]]\nat = \"1 s\"\n{event}\n")).collect();
+    let text = format!(
+        "format = 1\nname = \"events\"\nduration = \"10 s\"\n[replications]\ncount = 1\n[node.client]\n[node.server]\n\
+         [link.primary]\n{line}[link.alternate]\n{line}\
+         [transport.t]\nkind = \"sctp\"\npaths = [\"primary\", \"alternate\"]\n\
+         [flow.file]\nfrom = \"client\"\nto = \"server\"\ntransport = \"t\"\napplication = {{ kind = \"bulk\" }}\n\
+         [response.goodput]\nof = \"flow.file\"\nmetric = \"goodput\"\n{events}"
+    );
+    let experiment = Experiment::parse("test.toml", &text).map_err(|problems| problems.to_string())?;
+    Ok(experiment.plan().scenario(0).unwrap().events.clone())
+}
+
+#[test]
+fn a_run_has_a_million_events_of_any_kind_and_no_more() {
+    let flap = |times: u32, keys: &str| {
+        format!(
+            "link = \"primary\"\ndo = {{ flap = {{ down = \"1 ns\", up = \"1 ns\", times = {times} }}{keys} }}"
+        )
+    };
+    let refused = |events: &[&str]| {
+        let problems = two_paths(events).unwrap_err();
+        assert!(problems.contains("more than 1000000 events"), "{events:?}: {problems}");
+    };
+    for (most, keys, events) in [
+        (500_000, ", direction = \"forward\"", 1_000_000),
+        (250_000, "", 1_000_000),
+        (166_666, ", where = \"client\"", 999_996),
+    ] {
+        assert_eq!(two_paths(&[&flap(most, keys)]).unwrap().len(), events, "{keys}");
+        refused(&[&flap(most + 1, keys)]);
+    }
+    // All but four, and then each other kind.
+    let many = flap(499_998, ", direction = \"forward\"");
+    let values =
+        "link = \"alternate\"\ndo = { rate = \"2 Mbit/s\", delay = \"1 ms\", direction = \"forward\" }";
+    let primary = "node = \"client\"\ndo = { primary = \"alternate\", for = \"1 s\" }";
+    let forever = "node = \"client\"\ndo = { primary = \"alternate\" }";
+    assert_eq!(two_paths(&[&many, values, primary]).unwrap().len(), 1_000_000);
+    refused(&[&many, values, primary, forever]);
+    refused(&[&many, values, forever, primary]);
+    refused(&[&many, values, values, forever]);
+    refused(&[&many, primary, "link = \"alternate\"\ndo = { loss = \"1 %\", for = \"1 s\" }"]);
+}
+
 #[test]
 fn datagrams_need_no_transport() {
     let text = MM1.replacen("transport = \"datagrams\"\n", "", 1);

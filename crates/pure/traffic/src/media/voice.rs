@@ -25,7 +25,7 @@ pub struct CallQuality {
 }
 
 impl CallQuality {
-    /// Judges a call whose `sent` packets from number `first` on were sent, by the received ones in any order.
+    /// Judges a call of `sent` packets, numbered from `first`, by those received, in any order.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ mod tests {
         assert!(CallQuality::of(&voice(), 0, 0, []).is_err());
     }
 
-    /// The network's delay rises by 200 ms in the second of two talk spurts a second apart, whose first packet
-    /// is lost. A fixed buffer plays none of it; an adaptive one follows in the third.
+    /// The network's delay rises by 200 ms in the second of three talk spurts a second apart, whose first packet is lost.
+    /// A fixed buffer plays none of the second and third; an adaptive one has followed in the third.
     #[test]
     fn spurts_are_found_in_the_times_of_sending() {
         let spurt = |number: u64| number / 1000;

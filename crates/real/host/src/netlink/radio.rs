@@ -30,10 +30,10 @@ pub struct Radios(GenericFamily);
 pub struct RadioLink {
     /// Signal strength of the last frame from the other station, dBm.
     pub signal_dbm: Option<i8>,
-    /// Bit rate of sent frames, bit/s; gaps, headers and acknowledgements take a part of it.
-    pub sends_at: Option<u64>,
-    /// Bit rate of received frames, bit/s.
-    pub receives_at: Option<u64>,
+    /// Modulation rate of the frames that this station sends, bit/s; gaps, headers and acknowledgements take a part of it.
+    pub transmit_bit_rate: Option<u64>,
+    /// Modulation rate of the frames that it receives, bit/s.
+    pub receive_bit_rate: Option<u64>,
     /// Frames sent, each once.
     pub sent: u32,
     /// Retransmissions of frames.
@@ -71,14 +71,15 @@ impl RadioLink {
         let number = |wanted: u16| number(fields, wanted).and_then(|number| u32::try_from(number).ok());
         let rate = |wanted: u16| {
             let inside = attributes(&value(fields.iter().find(|attribute| kind(attribute) == wanted)?));
-            // Rates that do not fit in 16 bits have an attribute of 32 bits.
+            // nl80211.h: a rate has both attributes, and one above 6.5535 Gbit/s only that of 32 bits. Older kernels know only
+            // that of 16 bits.
             let units = self::number(&inside, RATE_BITRATE32).or_else(|| self::number(&inside, RATE_BITRATE));
             units.filter(|units| *units > 0).map(|units| units * RATE_UNIT)
         };
         Self {
             signal_dbm: number(STA_SIGNAL).map(|byte| (byte as u8).cast_signed()),
-            sends_at: rate(STA_TX_BITRATE),
-            receives_at: rate(STA_RX_BITRATE),
+            transmit_bit_rate: rate(STA_TX_BITRATE),
+            receive_bit_rate: rate(STA_RX_BITRATE),
             sent: number(STA_TX_PACKETS).unwrap_or(0),
             sent_again: number(STA_TX_RETRIES).unwrap_or(0),
             failed: number(STA_TX_FAILED).unwrap_or(0),
@@ -120,8 +121,8 @@ mod tests {
         ]);
         let expected = RadioLink {
             signal_dbm: Some(-67),
-            sends_at: Some(900_000_000),
-            receives_at: Some(6_500_000),
+            transmit_bit_rate: Some(900_000_000),
+            receive_bit_rate: Some(6_500_000),
             sent: 1000,
             sent_again: 180,
             failed: 0,

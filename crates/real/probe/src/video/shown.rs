@@ -18,7 +18,7 @@ pub enum PictureState {
     Intact,
     /// Decoded, but different from the sent picture.
     Impaired,
-    /// Not decoded: the previous picture was shown, or none.
+    /// Not decoded: the previous decoded picture was shown, or a black one before the first.
     Frozen,
 }
 
@@ -72,15 +72,15 @@ impl WatchedClip {
     }
 }
 
-/// Index of the picture with the lowest quality for any viewer, among those in `places`; nothing if there are none.
+/// Index of the picture with the lowest structural similarity at any viewer, among those in `places`; `None` if there are none.
 pub fn worst(viewers: &[&WatchedClip], places: Range<usize>) -> Option<usize> {
-    let damage =
+    let quality =
         |viewer: &&WatchedClip| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
-    let all = viewers.iter().flat_map(damage).filter(|(place, _)| places.contains(place));
+    let all = viewers.iter().flat_map(quality).filter(|(place, _)| places.contains(place));
     all.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }
 
-/// A sent picture and the same picture as several viewers of the clip saw it, side by side. Nothing without viewers, or
+/// A sent picture and the same picture as several viewers of the clip saw it, side by side. `None` without viewers, or
 /// if there is no such picture.
 pub fn side_by_side(viewers: &[&WatchedClip], picture: usize) -> Option<VideoFrame> {
     let sent = viewers.first()?.frame_sent(picture)?;
@@ -90,9 +90,10 @@ pub fn side_by_side(viewers: &[&WatchedClip], picture: usize) -> Option<VideoFra
 }
 
 /// Decodes the received packets of a clip that was sent once or several times, and compares each picture with the clip.
-/// `arrived` states for each packet whether it arrived, round after round. A picture without a value for each of its
-/// packets was not sent. Parameter sets are known in advance, as from a session description.
+/// `arrived` states for each packet whether it arrived, round after round. A picture counts as sent only if `arrived` has
+/// a value for each of its packets. Parameter sets are known in advance, as from a session description.
 ///
+/// # Errors
 /// If ffmpeg is not installed or fails, or cannot decode the clip itself.
 pub fn watch(clip: &Clip, arrived: &[bool]) -> Result<WatchedClip, ProbeError> {
     let whole: Vec<AccessUnit> = clip.pictures().iter().map(|picture| picture.unit.clone()).collect();
@@ -120,7 +121,7 @@ pub fn watch(clip: &Clip, arrived: &[bool]) -> Result<WatchedClip, ProbeError> {
     Ok(WatchedClip { shown, sent })
 }
 
-/// The units assembled from the received packets, for each picture that is fully covered by `arrived`.
+/// The units assembled from the received packets, for each picture that counts as sent.
 fn received(clip: &Clip, arrived: &[bool]) -> Vec<AccessUnit> {
     // Sequence and picture parameter sets, types 7 and 8.
     let is_parameter = |unit: &&Vec<u8>| unit.first().is_some_and(|header| matches!(header & 0x1F, 7 | 8));

@@ -1,10 +1,12 @@
 //! The search that estimates the capacity from all steps together.
 //!
 //! Rates rise by a factor until one fails. That rate is offered again, because a step sometimes fails by chance. Then a curve is
-//! fitted to all steps. The next rate is the middle of an interval. Its lower end is that of the rate at which 95 % of the steps
-//! pass; its upper end is that of the rate at which half of them pass. When the interval is narrow enough, both ends are checked:
-//! two rates near the upper end must have failed, and the lower end must hold in a long step. After two long steps have failed,
-//! short passes prove little: from then on every step is long, and short passes are ignored.
+//! fitted to all steps. It gives credible intervals of two rates: the rate at which 95 % of the steps pass, and the rate at which
+//! half of them pass. The searched interval is from the lower bound of the first rate to the upper bound of the second. The next
+//! rate is its geometric mean. When the interval is narrow enough, both ends are checked. Two rates must have failed that exceed the
+//! upper end by the wanted precision at most, and the lower end must hold in a long step. After two long steps have failed, short
+//! passes prove little: every further step is long, and short passes are ignored. They count again if the time is over before a
+//! long step has passed.
 
 use netrig_stats::fit::pass_curve;
 
@@ -14,14 +16,14 @@ use super::settings::{SearchSettings, Sequential};
 use super::step::{StepPause, StepPurpose};
 use super::verdict::{CapacityEstimate, CapacityVerdict, HeldRate};
 
-/// Failed long steps that show that the server sustains its rate for seconds only.
-const UNHELD: usize = 2;
+/// Number of failed long steps after which short passes no longer count: the server sustains such rates for seconds only.
+const FAILED_LONG_STEPS: usize = 2;
 
-/// Rates that must have failed near the upper end of the interval: a single rate may fail twice by chance.
+/// Number of rates that must have failed near the upper end of the interval: a single rate may fail twice by chance.
 const FAILED_RATES: usize = 2;
 
 /// The time that a step takes beyond its span, s: open calls, the pause and the recovery check.
-const BESIDE_S: f64 = 5.0;
+const STEP_OVERHEAD_S: f64 = 5.0;
 
 #[derive(Debug)]
 pub(super) struct SequentialProcedure {
@@ -47,22 +49,23 @@ struct CountedStep {
     is_long: bool,
 }
 
-/// The recovery phase between a failed step and the next step.
+/// The recovery phase between a step that failed, was invalid or showed the tester's limit, and the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Recovering {
     No,
     /// Nothing is offered.
     Rest {
-        after: f64,
+        /// Rate of the step before.
+        last_rate: f64,
         span_s: f64,
-        /// The sum of all pauses up to the end of this one.
-        spent_s: f64,
+        /// The sum of all pauses since that step, up to the end of this one.
+        paused_s: f64,
     },
     /// A few calls are offered.
     Probe {
-        after: f64,
+        last_rate: f64,
         span_s: f64,
-        spent_s: f64,
+        paused_s: f64,
     },
 }
 
@@ -89,7 +92,7 @@ impl SequentialProcedure {
 
     /// Whether only long steps count as passed.
     fn is_long_only(&self) -> bool {
-        self.steps.iter().filter(|step| step.is_long && !step.passed).count() >= UNHELD
+        self.steps.iter().filter(|step| step.is_long && !step.passed).count() >= FAILED_LONG_STEPS
     }
 
     /// The rates of the steps that the estimate uses, and whether they passed.
@@ -97,17 +100,19 @@ impl SequentialProcedure {
         let is_long_only = self.is_long_only();
         let has_held = self.steps.iter().any(|step| step.is_long && step.passed);
         // If the time limit is reached before a long step has passed, only short passes are available.
-        let is_long_only = is_long_only && (has_held || !self.is_time_up());
+        let is_long_only = is_long_only && (has_held || !self.is_budget_spent());
         let counts = |step: &&CountedStep| !(step.passed && is_long_only && !step.is_long);
         self.steps.iter().filter(counts).map(|step| (step.rate, step.passed)).collect()
     }
 
-    /// Whether the remaining time is too short for a further step and a confirmation.
-    fn is_time_up(&self) -> bool {
-        let confirmation_s = if self.held.is_none() { self.sequential.confirm_s + BESIDE_S } else { 0.0 };
+    /// Whether no further step is possible: the limit of steps is reached, or the remaining time is too short for a step and,
+    /// if no rate was held yet, its confirmation.
+    fn is_budget_spent(&self) -> bool {
+        let confirmation_s =
+            if self.held.is_none() { self.sequential.confirm_s + STEP_OVERHEAD_S } else { 0.0 };
         let step_s = if self.is_long_only() { self.sequential.confirm_s } else { self.sequential.most_s };
         self.count >= self.settings.most_steps
-            || self.spent_s + step_s + BESIDE_S + confirmation_s > self.sequential.within_s
+            || self.spent_s + step_s + STEP_OVERHEAD_S + confirmation_s > self.sequential.within_s
     }
 
     fn aim(&self) -> NextTrial {
@@ -122,14 +127,14 @@ impl SequentialProcedure {
         }
     }
 
-    /// The next step if nothing has failed yet.
+    /// The next step if no failed rate is above `passed`, the highest passed one.
     fn above(&self, passed: f64) -> NextTrial {
         let highest = self.settings.highest;
         if let Some((ceiling, why)) = &self.ceiling {
-            let middle = tidy((passed * ceiling).sqrt());
+            let middle = rounded((passed * ceiling).sqrt());
             let is_apart = *ceiling > passed * (1.0 + self.sequential.precision);
             let is_between = middle > passed && middle < *ceiling && is_apart;
-            return match self.is_time_up() {
+            return match self.is_budget_spent() {
                 false if is_between => NextTrial::Step(middle, StepPurpose::Between),
                 _ => NextTrial::End(tester_limit(*ceiling, Some(passed), why)),
             };
@@ -138,13 +143,13 @@ impl SequentialProcedure {
             Some(held) if held.rate >= passed && passed >= highest => {
                 NextTrial::End(CapacityVerdict::MoreThan { rate: passed })
             }
-            _ if self.is_time_up() && passed < highest => NextTrial::End(self.unsettled()),
+            _ if self.is_budget_spent() && passed < highest => NextTrial::End(self.unsettled()),
             _ if passed >= highest => NextTrial::Step(passed, StepPurpose::Confirmation),
-            _ => NextTrial::Step(tidy(passed * self.sequential.factor).min(highest), StepPurpose::Ramp),
+            _ => NextTrial::Step(rounded(passed * self.sequential.factor).min(highest), StepPurpose::Ramp),
         }
     }
 
-    /// The next step if nothing has passed yet, or no long step.
+    /// The next step if no counted step has passed: no step at all or, once short passes are ignored, no long step.
     fn below(&self, failed: Option<f64>) -> NextTrial {
         let lowest = self.settings.lowest;
         let bound = failed.into_iter().chain(self.ceiling.as_ref().map(|(rate, _)| *rate)).reduce(f64::min);
@@ -155,32 +160,33 @@ impl SequentialProcedure {
                 _ => CapacityVerdict::LessThan { rate: bound },
             });
         }
-        if self.is_time_up() {
+        if self.is_budget_spent() {
             return NextTrial::End(self.unsettled());
         }
         match self.is_long_only() {
             true => {
-                let rate = tidy(bound / (1.0 + self.sequential.precision / 2.0)).max(lowest);
+                let rate = rounded(bound / (1.0 + self.sequential.precision / 2.0)).max(lowest);
                 NextTrial::Step(rate, StepPurpose::Confirmation)
             }
-            false => NextTrial::Step(tidy(bound / self.sequential.factor).max(lowest), StepPurpose::Ramp),
+            false => NextTrial::Step(rounded(bound / self.sequential.factor).max(lowest), StepPurpose::Ramp),
         }
     }
 
-    /// The next step if some steps passed and some failed.
+    /// The next step if some counted steps have passed and some have failed.
     fn between(&self, counted: &[(f64, bool)], passed: f64) -> NextTrial {
         let SearchSettings { lowest, highest, .. } = self.settings;
-        let is_time_up = self.is_time_up();
+        let is_budget_spent = self.is_budget_spent();
         let failed: Vec<_> = counted.iter().filter(|step| !step.1).map(|step| step.0).collect();
         let highest_failed = failed.iter().copied().fold(0.0, f64::max);
-        if !is_time_up && failed.len() == 1 && !self.is_long_only() {
-            // A single failure may be due to chance. A later pass at a rate as high shows that it was.
+        if !is_budget_spent && failed.len() == 1 && !self.is_long_only() {
+            // A single failure may be due to chance: its rate is offered again, unless a step at that rate or a higher one has
+            // passed.
             return match passed >= highest_failed {
                 false => NextTrial::Step(highest_failed, StepPurpose::Recheck),
                 true => self.above(passed),
             };
         }
-        // It does not fail here: rates are positive, and there are passes and failures.
+        // The fit cannot fail here: rates are positive, and there are passes and failures.
         let Ok(curve) = pass_curve(counted, self.sequential.confidence) else {
             return NextTrial::End(self.unsettled());
         };
@@ -191,8 +197,8 @@ impl SequentialProcedure {
         near.sort_by(f64::total_cmp);
         near.dedup();
         let is_shown = near.len() >= FAILED_RATES;
-        if !is_time_up && (!is_narrow || !is_shown) {
-            let rate = tidy(if is_narrow { high } else { (low * high).sqrt() }).clamp(lowest, highest);
+        if !is_budget_spent && (!is_narrow || !is_shown) {
+            let rate = rounded(if is_narrow { high } else { (low * high).sqrt() }).clamp(lowest, highest);
             let purpose = match () {
                 () if self.is_long_only() => StepPurpose::Confirmation,
                 () if is_narrow => StepPurpose::UpperEnd,
@@ -208,7 +214,7 @@ impl SequentialProcedure {
         let is_late = self.spent_s + self.sequential.confirm_s > self.sequential.within_s;
         match self.held {
             None if !is_late && self.count < self.settings.most_steps => {
-                NextTrial::Step(tidy(low).clamp(lowest, highest), StepPurpose::Confirmation)
+                NextTrial::Step(rounded(low).clamp(lowest, highest), StepPurpose::Confirmation)
             }
             held => NextTrial::End(CapacityVerdict::Capacity(CapacityEstimate {
                 rate: curve.most.value,
@@ -243,23 +249,23 @@ impl SequentialProcedure {
 
     /// Handles the result of a recovery check.
     fn probed(&mut self, passed: bool) {
-        let Recovering::Probe { after, span_s, spent_s } = self.recovering else { return };
+        let Recovering::Probe { last_rate, span_s, paused_s } = self.recovering else { return };
         let span_s = 2.0 * span_s.max(0.5);
-        let is_over = spent_s + span_s > self.sequential.recovery.most_s
+        let is_over = paused_s + span_s > self.sequential.recovery.most_s
             || self.spent_s + span_s > self.sequential.within_s;
         self.recovering = match passed {
             true => Recovering::No,
-            false => Recovering::Rest { after, span_s, spent_s: spent_s + span_s },
+            false => Recovering::Rest { last_rate, span_s, paused_s: paused_s + span_s },
         };
         self.next = match !passed && is_over {
-            true => NextTrial::End(CapacityVerdict::NotRecovered { after, waited_s: spent_s }),
+            true => NextTrial::End(CapacityVerdict::NotRecovered { after: last_rate, waited_s: paused_s }),
             false => self.aim(),
         };
     }
 
-    fn rest(&mut self, after: f64) {
+    fn rest(&mut self, last_rate: f64) {
         let span_s = self.settings.rest_s;
-        self.recovering = Recovering::Rest { after, span_s, spent_s: span_s };
+        self.recovering = Recovering::Rest { last_rate, span_s, paused_s: span_s };
     }
 }
 
@@ -269,11 +275,11 @@ impl Procedure for SequentialProcedure {
             return NextAction::Finished(verdict.clone());
         }
         match (self.recovering, self.known_good()) {
-            (Recovering::Rest { after, span_s, .. }, _) => {
-                return NextAction::Drain(StepPause { span_s, after });
+            (Recovering::Rest { last_rate, span_s, .. }, _) => {
+                return NextAction::Drain(StepPause { span_s, after: last_rate });
             }
             (Recovering::Probe { .. }, Some(good)) => {
-                let rate = tidy(self.sequential.recovery.share * good).max(0.001);
+                let rate = rounded(self.sequential.recovery.share * good).max(0.001);
                 return NextAction::Step { rate, purpose: StepPurpose::Recovery };
             }
             _ => {}
@@ -324,18 +330,18 @@ impl Procedure for SequentialProcedure {
     }
 
     fn drained(&mut self) {
-        let Recovering::Rest { after, span_s, spent_s } = self.recovering else { return };
+        let Recovering::Rest { last_rate, span_s, paused_s } = self.recovering else { return };
         // Without a passed rate there is no reference for a recovery check.
         self.recovering = match self.known_good() {
-            Some(_) => Recovering::Probe { after, span_s, spent_s },
+            Some(_) => Recovering::Probe { last_rate, span_s, paused_s },
             None => Recovering::No,
         };
     }
 
     fn spent(&mut self, span_s: f64) {
-        let was_up = self.is_time_up();
+        let was_spent = self.is_budget_spent();
         self.spent_s += span_s;
-        if self.is_time_up() != was_up && matches!(self.next, NextTrial::Step(..)) {
+        if self.is_budget_spent() != was_spent && matches!(self.next, NextTrial::Step(..)) {
             self.next = self.aim();
         }
     }
@@ -350,8 +356,8 @@ fn tester_limit(rate: f64, carried: Option<f64>, reason: &StepReason) -> Capacit
     CapacityVerdict::TesterLimit { rate, carried, why: reason.clone() }
 }
 
-/// Rounds a rate for display: whole above 100 per second, with few digits below.
-fn tidy(rate: f64) -> f64 {
+/// Rounds a rate that is offered: to whole numbers per second from 100 on, to tenths from 10 on, to thousandths below.
+fn rounded(rate: f64) -> f64 {
     let unit = match rate {
         _ if rate >= 100.0 => 1.0,
         _ if rate >= 10.0 => 10.0,

@@ -46,11 +46,11 @@ settings! {
         /// When a lost connection may be opened again by the next request: a time, or `never` in this load. Requests before
         /// that fail as those did that waited on the connection.
         reconnect: Option<Reconnecting> { heading: CONNECTIONS };
-        /// Authorities, in PEM. One of them must have signed the certificate of the server, for the name of the target.
-        /// Without them any certificate is accepted.
+        /// CA certificates in PEM. One of these authorities must have signed the certificate of the server, for the name of
+        /// the target. Without them any certificate is accepted.
         authorities: Option<PathBuf> { heading: CONNECTIONS };
-        /// A certificate in PEM with those that signed it. It is shown to a server that requests one, and by peers that are
-        /// called back. Without one they make their own.
+        /// The certificate chain in PEM, the tester's certificate first. It is shown to a server that requests one, and by
+        /// peers that are called back. Without one they make their own.
         certificate: Option<PathBuf> { heading: CONNECTIONS, requires: &["private_key"] };
         /// The key of the certificate, in PEM.
         private_key: Option<PathBuf> { heading: CONNECTIONS, requires: &["certificate"] };

@@ -138,7 +138,8 @@ impl<'a> LimitEvidence<'a> {
         let ends = [(self.sends(), &self.phase.sender, true), (self.receives(), &self.phase.receiver, false)];
         ends.into_iter().find_map(|(end, report, sends)| {
             let radio = report.radio.as_ref()?;
-            let at = if sends { radio.sends_at } else { radio.receives_at }.map(|bits| bits as f64);
+            let at =
+                if sends { radio.transmit_bit_rate } else { radio.receive_bit_rate }.map(|bits| bits as f64);
             let share = |part: u32| f64::from(part) / f64::from(radio.sent.max(1));
             let failed = share(radio.failed);
             let is_full = at.is_some_and(|at| carries > RADIO * at);

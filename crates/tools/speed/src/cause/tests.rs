@@ -450,8 +450,8 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     let over = |sends_at: f64, sent_again, failed| RadioReport {
         interface: "wlan0".to_owned(),
         signal_dbm: Some(-71),
-        sends_at: Some((sends_at * MBIT) as u64),
-        receives_at: Some((sends_at * MBIT) as u64),
+        transmit_bit_rate: Some((sends_at * MBIT) as u64),
+        receive_bit_rate: Some((sends_at * MBIT) as u64),
         sent: 1000,
         sent_again,
         failed,

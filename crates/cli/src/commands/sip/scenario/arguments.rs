@@ -174,7 +174,7 @@ pub struct ServedScenario {
     /// The variable of the environment with the password of --auth-user
     #[arg(long, value_name = "NAME")]
     pub password_env: Option<String>,
-    /// A certificate in PEM with those that signed it; by default the server makes its own
+    /// The certificate chain in PEM, the server's certificate first; by default the server makes its own
     #[arg(long, value_name = "FILE", requires = "private_key")]
     pub certificate: Option<PathBuf>,
     /// The key of the certificate, in PEM

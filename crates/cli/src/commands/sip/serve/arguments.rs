@@ -25,7 +25,7 @@ pub struct Serve {
     pub server: Server,
 }
 
-/// The servers, the DNS server among them.
+/// A server of SIP, of a scenario, or of DNS.
 #[derive(Debug, Subcommand)]
 pub enum Server {
     #[command(flatten)]
@@ -36,12 +36,13 @@ pub enum Server {
     Dns(Dns),
 }
 
-/// The servers.
+/// The roles of a SIP server.
 #[derive(Debug, Subcommand)]
 pub enum Role {
     /// Accept registrations (RFC 3261 section 10)
     Registrar(Served<RegistrarPart>),
-    /// Accept registrations and forward requests to the users, with state of its transactions; forks (RFC 3261 section 16)
+    /// Accept registrations and forward requests to the registered users, with transaction state and forking (RFC 3261
+    /// section 16)
     Proxy(Served<ProxyPart>),
     /// Forward requests to users at given contacts, without state (RFC 3261 section 16.11)
     StatelessProxy(Served<StatelessProxyPart>),
@@ -53,8 +54,8 @@ pub enum Role {
 
 /// The sockets of a server, and their limits.
 #[derive(Debug, Args)]
-pub struct Place {
-    /// Where to listen; may be repeated: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`, `udp:[fe80::1%eth0]:5060`. By
+pub struct SocketArguments {
+    /// Where to listen; repeat the option for each address: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`, `udp:[fe80::1%eth0]:5060`. By
     /// default udp and tcp at 127.0.0.1:5060. With port 0 the system chooses one
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS[:PORT]")]
     pub listen: Vec<ListeningPoint>,
@@ -64,11 +65,11 @@ pub struct Place {
     /// Serve any peer, also over a network and without digest authentication
     #[arg(long, help_heading = "Sockets")]
     pub open: bool,
-    /// An address of a name; may be repeated. Other names cannot be reached: the server uses no DNS
+    /// The address of a host name; repeat the option for each. Other names cannot be reached: the server uses no DNS
     #[arg(long, help_heading = "Sockets", value_name = "NAME=ADDRESS")]
     pub hosts: Vec<NamedHost>,
-    /// The most concurrent connections; by default 10000, or as many as there may be open files. If there are more, one that has
-    /// carried no message is closed
+    /// The most concurrent connections; by default 10000, or fewer if the limit of open files allows fewer. If there are more, one
+    /// that has carried no message is closed
     #[arg(long, help_heading = "Sockets", value_name = "N")]
     pub max_connections: Option<usize>,
     #[command(flatten)]
@@ -76,25 +77,25 @@ pub struct Place {
     /// A connection without a message for this time is closed
     #[arg(long, help_heading = "Sockets", value_name = "TIME", default_value = "120s")]
     pub idle: Duration,
-    /// A certificate in PEM with those that signed it; by default the server makes its own
+    /// The certificate chain in PEM, the server's certificate first; by default the server makes its own
     #[arg(long, help_heading = "TLS", value_name = "FILE", requires = "private_key")]
     pub certificate: Option<PathBuf>,
     /// The key of the certificate, in PEM
     #[arg(long, help_heading = "TLS", value_name = "FILE", requires = "certificate")]
     pub private_key: Option<PathBuf>,
-    /// Clients must show a certificate that one of these authorities, in PEM, has signed
+    /// CA certificates in PEM. Clients must show a certificate that one of these authorities has signed
     #[arg(long, help_heading = "TLS", value_name = "FILE")]
     pub client_authorities: Option<PathBuf>,
-    /// Servers to which it opens connections must show a certificate that one of these authorities, in PEM, has signed. Without
-    /// authorities it opens none
+    /// CA certificates in PEM. Servers to which it opens connections must show a certificate that one of these authorities has
+    /// signed. Without them the server opens no TLS connection
     #[arg(long, help_heading = "TLS", value_name = "FILE")]
     pub authorities: Option<PathBuf>,
 }
 
-/// A name and its address.
+/// A host name and its address.
 #[derive(Clone, Debug)]
 pub struct NamedHost {
-    /// The name.
+    /// The host name.
     pub name: String,
     /// One of its addresses.
     pub address: HostAddress,
@@ -104,8 +105,7 @@ impl FromStr for NamedHost {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected =
-            || format!("`{text}` is no name with an address: expected one as example.com=192.0.2.1");
+        let expected = || format!("`{text}` is not NAME=ADDRESS, for example `example.com=192.0.2.1`");
         let (name, address) =
             text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(expected)?;
         let address = address.trim_matches(['[', ']']).parse::<HostAddress>().map_err(|why| match why {
@@ -135,7 +135,7 @@ pub struct Ending {
     pub keeping: KeepArguments,
 }
 
-/// Words of a server of one role.
+/// Arguments of a server of one role.
 #[derive(Debug, Args)]
 pub struct Served<P>
 where
@@ -146,7 +146,7 @@ where
     #[command(flatten)]
     pub options: Typed<PartOf<ServeOptions, P>>,
     #[command(flatten)]
-    pub place: Place,
+    pub sockets: SocketArguments,
     #[command(flatten)]
     pub ending: Ending,
 }
@@ -157,8 +157,8 @@ pub struct Dns {
     /// The table: NAPTR, SRV, A and AAAA records as a zone file has them
     #[arg(long, value_name = "FILE")]
     pub zone: PathBuf,
-    /// Where to listen, once for each: `udp:127.0.0.1:5353`, `tcp:[::1]:53`; udp and tcp at 127.0.0.1:5353 if not given. What is too
-    /// long for a datagram is asked for over tcp. With port 0 the system chooses one
+    /// Where to listen; repeat the option for each address: `udp:127.0.0.1:5353`, `tcp:[::1]:53`; udp and tcp at 127.0.0.1:5353 if
+    /// not given. An answer too long for UDP is truncated; the client asks again over TCP. With port 0 the system chooses one
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS:PORT")]
     pub listen: Vec<ListeningPoint>,
     /// Answer any peer, also over a network
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_takes_addresses_of_a_link_with_their_interface() {
+    fn a_server_takes_link_local_addresses_with_their_interface() {
         let link = "fe80::1%lo".parse::<HostAddress>().unwrap();
         let points = ["--listen", "udp:[fe80::1%lo]:5070", "--listen", "tcp:fe80::1%lo"];
         let hosts = ["--hosts", "a.test=fe80::1%lo", "--hosts", "b.test=[fe80::1%lo]"];
@@ -213,9 +213,9 @@ mod tests {
         let server = typed(&[&["proxy"][..], &points, &hosts, &metrics].concat()).unwrap();
         let Server::Sip(role) = server else { panic!("{server:?}") };
         let Role::Proxy(proxy) = *role else { panic!("{role:?}") };
-        let listens: Vec<SocketAddr> = proxy.place.listen.iter().map(|point| point.address).collect();
+        let listens: Vec<SocketAddr> = proxy.sockets.listen.iter().map(|point| point.address).collect();
         assert_eq!(listens, [link.at(5070), link.at(5060)]);
-        assert_eq!(proxy.place.hosts.iter().map(|host| host.address).collect::<Vec<_>>(), [link; 2]);
+        assert_eq!(proxy.sockets.hosts.iter().map(|host| host.address).collect::<Vec<_>>(), [link; 2]);
         assert_eq!(proxy.ending.metrics.metrics.map(|place| place.0), Some(link.at(9464)));
         let dns = typed(&["dns", "--zone", "table", "--listen", "udp:[fe80::1%lo]:5353"]).unwrap();
         let Server::Dns(dns) = dns else { panic!("{dns:?}") };
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_a_link_without_its_interface_is_refused() {
+    fn a_link_local_address_without_its_interface_is_refused() {
         for words in [
             &["uas", "--listen", "udp:[fe80::1]:5070"][..],
             &["proxy", "--hosts", "a.test=fe80::1"],

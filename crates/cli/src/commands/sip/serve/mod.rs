@@ -35,7 +35,7 @@ use crate::interruption::until_interrupted;
 use netrig_sip_tester::metrics::of_server;
 
 pub use arguments::Serve;
-use arguments::{Ending, Place, Role, Served, Server};
+use arguments::{Ending, Role, Served, Server, SocketArguments};
 use options::ServeOptions;
 
 /// The most numbered users.
@@ -44,7 +44,7 @@ const MOST_USERS: u32 = 1_000_000;
 /// What was typed, for a server of any role.
 struct TypedServer<'a> {
     listen: Vec<ListeningPoint>,
-    place: &'a Place,
+    sockets: &'a SocketArguments,
     ending: &'a Ending,
     settings: &'a ServerSettings,
     options: &'a ServeOptions,
@@ -65,11 +65,11 @@ impl<'a> TypedServer<'a> {
     where
         P: TablePart<ServerSettings> + TablePart<ServeOptions> + Clone + Send + Sync,
     {
-        let Served { server, options, place, ending } = typed;
+        let Served { server, options, sockets, ending } = typed;
         // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
-        let listen = ListeningPoint::or_usual(&place.listen, 5060);
+        let listen = ListeningPoint::or_usual(&sockets.listen, 5060);
         let (settings, options) = (&server.settings.table, &options.settings.table);
-        Self { listen, place, ending, settings, options }
+        Self { listen, sockets, ending, settings, options }
     }
 
     const fn name(&self) -> &'static str {
@@ -95,7 +95,7 @@ impl<'a> TypedServer<'a> {
     /// A server that is reached over a network authenticates its users, or has `--open`.
     fn check_openness(&self) -> Result<(), Failure> {
         match self.listen.iter().find(|point| point.is_open_to_network()) {
-            Some(point) if !self.place.open && self.settings.digest.is_none() => {
+            Some(point) if !self.sockets.open && self.settings.digest.is_none() => {
                 let ask = if self.settings.role.has("digest") {
                     "ask users who they are with --digest, or serve anybody with --open"
                 } else {
@@ -150,24 +150,24 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     typed.check_openness()?;
     let seeds = Seeds::new(typed.ending.seed.map_or_else(input::random_seed, Ok)?);
     let order = typed.order(seeds.clone())?;
-    let place = typed.place;
-    let (identity, is_own) = identity(place, &typed.listen, &order.domains)?;
+    let sockets = typed.sockets;
+    let (identity, is_own) = identity(sockets, &typed.listen, &order.domains)?;
     let shown = identity.as_ref().filter(|_| is_own).map(|own| fingerprint(own.certificate()));
     let authorities = |file: &Option<std::path::PathBuf>| file.as_deref().map(tls::authorities).transpose();
-    let partitioning = Partitioning::new(&order.role, place.threads, &seeds);
+    let partitioning = Partitioning::new(&order.role, sockets.threads, &seeds);
     let sockets = SocketsOrder {
         listen: typed.listen.clone(),
         identity,
-        clients: authorities(&place.client_authorities).map_err(Failure::request)?,
-        trust: authorities(&place.authorities).map_err(Failure::request)?.map(Trust::Authorities),
-        names: names(place),
+        clients: authorities(&sockets.client_authorities).map_err(Failure::request)?,
+        trust: authorities(&sockets.authorities).map_err(Failure::request)?.map(Trust::Authorities),
+        names: names(sockets),
         delay: typed.settings.delay.clone().map(|delay| delay.0),
         limits: Limits {
-            connections: place.max_connections,
+            connections: sockets.max_connections,
             shared: true,
-            per_address: place.slots.settings.connections_per_address,
-            per_group: place.slots.settings.connections_per_group,
-            idle: place.idle,
+            per_address: sockets.slots.settings.connections_per_address,
+            per_group: sockets.slots.settings.connections_per_group,
+            idle: sockets.idle,
             ..Limits::default()
         },
         seeds,
@@ -213,14 +213,14 @@ fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
 
 /// The identity of the server in TLS, and whether the server has made it.
 fn identity(
-    place: &Place,
+    sockets: &SocketArguments,
     listen: &[ListeningPoint],
     domains: &[Host],
 ) -> Result<(Option<Identity>, bool), Failure> {
     if !listen.iter().any(|point| point.transport == Transport::Tls) {
         return Ok((None, false));
     }
-    if let (Some(certificate), Some(key)) = (&place.certificate, &place.private_key) {
+    if let (Some(certificate), Some(key)) = (&sockets.certificate, &sockets.private_key) {
         let read = Identity::read(certificate, key).map_err(Failure::request)?;
         return Ok((Some(read), false));
     }
@@ -235,9 +235,9 @@ fn fingerprint(certificate: &[u8]) -> String {
     hex(&Sha256::digest(certificate))
 }
 
-fn names(place: &Place) -> Names {
+fn names(sockets: &SocketArguments) -> Names {
     let mut names = Names::default();
-    place.hosts.iter().for_each(|host| names.add(&host.name, host.address));
+    sockets.hosts.iter().for_each(|host| names.add(&host.name, host.address));
     names
 }
 

@@ -34,11 +34,12 @@ metrics! {
 
 /// Throughput on the wire from the first data packet on.
 fn wire_throughput(views: &[View<'_>]) -> MeasuredValue {
-    let began = |view: &View<'_>| Some(view.start().max(view.marks(&DATA_RESUMED).first()?.at));
+    let began = |view: &View<'_>| Some(view.window_start().max(view.marks(&DATA_RESUMED).first()?.at));
     let Some(first) = views.iter().filter_map(began).min() else {
         return MeasuredValue::not("no data arrived");
     };
-    let span = views.iter().map(|view| view.end().since(first)).max().unwrap_or_default().as_secs_f64();
+    let span =
+        views.iter().map(|view| view.window_end().since(first)).max().unwrap_or_default().as_secs_f64();
     if span > 0.0 {
         (views.iter().map(|view| view.total(&WIRE_BYTES)).sum::<f64>() / span).into()
     } else {

@@ -23,8 +23,8 @@ metrics! {
          arrived, if its last connection closed with everything delivered.";
     "file_rate" ["B/s"].per(Per::Mean)
         .computed(|_| vec![Need::Total(&RECEIVED_BYTES), Need::Total(&RESPONSE_TIME)], file_rate):
-        "Bytes of a file by FTP over its `response_time`: from the word that its transfer begins to the \
-         word that it is complete.";
+        "Bytes of a file by FTP over its `response_time`: from the reply that its transfer begins to the \
+         reply that it is complete or, for a fetched file of the simulator, to its last byte.";
     "longest_stall" ["s"].per(Per::Max)
         .computed(
             |_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED), Need::Marks(&CLOSED)],

@@ -11,10 +11,10 @@ use crate::tcp::ranges::Ranges;
 const SACKED: u8 = 1;
 /// Counted as lost.
 const LOST: u8 = 2;
-/// Retransmitted, and the copy counts as in flight.
-const RESENT: u8 = 4;
+/// Its last retransmission counts as in flight.
+const RETRANSMISSION_IN_FLIGHT: u8 = 4;
 /// Sent more than once.
-const REPEATED: u8 = 8;
+const RETRANSMITTED: u8 = 8;
 
 /// One segment as it was sent. It begins at the end of the segment before.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +30,13 @@ impl SentSegment {
         self.marks & mark != 0
     }
 
-    const fn awaits_resending(&self) -> bool {
-        self.marks & (SACKED | LOST | RESENT) == LOST
+    const fn awaits_retransmission(&self) -> bool {
+        self.marks & (SACKED | LOST | RETRANSMISSION_IN_FLIGHT) == LOST
     }
 
     /// Copies in flight (RFC 6675 section 4, SetPipe).
     const fn copies(&self) -> u64 {
-        if self.has(SACKED) { 0 } else { !self.has(LOST) as u64 + self.has(RESENT) as u64 }
+        if self.has(SACKED) { 0 } else { !self.has(LOST) as u64 + self.has(RETRANSMISSION_IN_FLIGHT) as u64 }
     }
 }
 
@@ -51,18 +51,18 @@ pub(crate) struct Delivered {
     pub repeated: bool,
     /// Whether a selective acknowledgement covers a retransmitted segment.
     pub repeated_sacked: bool,
-    /// Send time of the first of the segments sent once.
+    /// Earliest send time of a newly acknowledged segment that was never retransmitted.
     pub earliest_original: Option<Instant>,
-    /// The same, but only for segments beyond the one that was timed last.
+    /// The same, but only for segments that end after `timed_beyond`.
     pub timed: Option<Instant>,
-    /// Smallest end of a segment sent once.
+    /// Smallest end of a newly acknowledged segment that was never retransmitted.
     pub original_end: u64,
-    /// Send time and end of the latest segment. A retransmitted segment that was sent less than the smallest round-trip
-    /// time ago does not count: its first copy arrived.
+    /// Send time and end of the newly acknowledged segment that was sent last. A segment that was retransmitted less than
+    /// the smallest round-trip time ago does not count: an earlier transmission of it arrived.
     pub latest: Option<(Instant, u64)>,
-    /// Whether a segment sent once arrived after a segment with higher offsets.
+    /// Whether a newly acknowledged segment that was never retransmitted arrived after a segment with higher offsets.
     pub reordered: bool,
-    /// Retransmitted segments count in `latest` if they were sent at or before this. `None` if losses are not detected
+    /// Retransmitted segments count in `latest` if they were last sent at or before this. `None` if losses are not detected
     /// by time: then neither `latest` nor `reordered` is set.
     plausible_until: Option<Instant>,
     /// Segments that end at or before this do not count in `timed`.
@@ -93,7 +93,7 @@ impl Delivered {
     #[inline]
     fn add(&mut self, sent: &SentSegment, amount: u64, highest: u64) {
         self.amount += amount;
-        let repeated = sent.has(REPEATED);
+        let repeated = sent.has(RETRANSMITTED);
         if !repeated {
             // Selectively acknowledged segments are added before cumulatively acknowledged ones with lower offsets.
             let earliest =
@@ -118,12 +118,12 @@ impl Delivered {
 
 /// The outstanding segments and the state of each.
 ///
-/// Each segment is marked and unmarked a bounded number of times. An acknowledgement therefore costs at most a search
-/// (logarithmic), and no time in proportion to the window.
+/// Most acknowledgements cost a binary search and, for each segment whose state they change, a constant time. Functions
+/// that may visit all outstanding segments say so; they are for rare events, such as a time-out.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
     sent: VecDeque<SentSegment>,
-    /// Number of the first record in `sent`, counted since the start of the connection.
+    /// Number of the first segment in `sent`, counted since the start of the connection.
     first: u64,
     una: u64,
     nxt: u64,
@@ -134,10 +134,11 @@ pub(crate) struct Scoreboard {
     sacked: Ranges,
     sacked_segments: u32,
     sacked_amount: u64,
+    /// Number of lost segments that are not yet retransmitted.
     awaiting: u32,
-    /// No record before this number awaits resending.
+    /// No segment before this number awaits retransmission.
     resend_from: u64,
-    /// Records before this number were judged by the selective acknowledgements above them.
+    /// Segments before this number were judged by the selective acknowledgements above them.
     judged: u64,
     /// The largest acknowledged offset, cumulatively or selectively.
     highest: u64,
@@ -206,18 +207,23 @@ impl Scoreboard {
     }
 
     /// Whether a lost segment is not yet retransmitted.
-    pub fn has_losses(&self) -> bool {
+    pub fn awaits_retransmission(&self) -> bool {
         self.awaiting > 0
     }
 
-    /// Whether a segment counts as lost and is not yet acknowledged, retransmitted or not.
+    /// Whether a segment counts as lost and is not yet acknowledged, retransmitted or not. May visit all segments.
     pub fn misses_any(&self) -> bool {
         self.sent.iter().any(|sent| sent.marks & (LOST | SACKED) == LOST)
     }
 
-    /// Number of unacknowledged retransmitted segments, and the earliest time of a retransmission.
+    /// Number of unacknowledged segments whose last retransmission counts as in flight, and the earliest time of such a
+    /// retransmission. A retransmission that was marked as lost does not count. Visits all segments.
     pub fn resent(&self) -> (u32, Option<Instant>) {
-        let resent = || self.sent.iter().filter(|sent| sent.marks & (RESENT | SACKED) == RESENT);
+        let resent = || {
+            self.sent
+                .iter()
+                .filter(|sent| sent.marks & (RETRANSMISSION_IN_FLIGHT | SACKED) == RETRANSMISSION_IN_FLIGHT)
+        };
         (resent().count() as u32, resent().map(|sent| sent.sent_at).min())
     }
 
@@ -254,9 +260,9 @@ impl Scoreboard {
             let weight = self.weight(u64::from(first.len));
             self.outstanding -= weight;
             self.in_flight -= first.copies() * weight;
-            self.awaiting -= u32::from(first.awaits_resending());
+            self.awaiting -= u32::from(first.awaits_retransmission());
             delivered.acknowledged += weight;
-            delivered.repeated |= first.has(REPEATED);
+            delivered.repeated |= first.has(RETRANSMITTED);
             if first.has(SACKED) {
                 self.sacked_segments -= 1;
                 self.sacked_amount -= weight;
@@ -324,11 +330,11 @@ impl Scoreboard {
     fn mark_sacked(&mut self, i: usize, sent: SentSegment, delivered: &mut Delivered) {
         let weight = self.weight(u64::from(sent.len));
         self.in_flight -= sent.copies() * weight;
-        self.awaiting -= u32::from(sent.awaits_resending());
+        self.awaiting -= u32::from(sent.awaits_retransmission());
         self.sacked_segments += 1;
         self.sacked_amount += weight;
         delivered.add(&sent, weight, self.highest);
-        delivered.repeated_sacked |= sent.has(REPEATED);
+        delivered.repeated_sacked |= sent.has(RETRANSMITTED);
         self.sent[i].marks |= SACKED;
     }
 
@@ -342,19 +348,19 @@ impl Scoreboard {
     /// Returns false if the segment was acknowledged or already awaits resending.
     fn mark_lost(&mut self, i: usize) -> bool {
         let sent = self.sent[i];
-        if sent.has(SACKED) || sent.awaits_resending() {
+        if sent.has(SACKED) || sent.awaits_retransmission() {
             return false;
         }
         let weight = self.weight(u64::from(sent.len));
         self.in_flight -= sent.copies() * weight;
-        self.sent[i].marks = sent.marks & !RESENT | LOST;
+        self.sent[i].marks = sent.marks & !RETRANSMISSION_IN_FLIGHT | LOST;
         self.awaiting += 1;
         self.resend_from = self.resend_from.min(self.first + i as u64);
         true
     }
 
     /// RFC 6675 section 4, IsLost: a segment is lost if `threshold` ranges above it, or more than
-    /// (`threshold` − 1) SMSS, are selectively acknowledged. Marks all such segments; returns whether there are any.
+    /// (`threshold` − 1) SMSS, are selectively acknowledged. Marks all such segments; returns whether any is newly marked.
     pub fn judge_by_sacks(&mut self, threshold: u32, smss: u64) -> bool {
         let mut bytes = 0;
         let mut bound = None;
@@ -376,7 +382,8 @@ impl Scoreboard {
         any
     }
 
-    /// RFC 6675 section 5.1: after a time-out all segments without selective acknowledgement count as lost.
+    /// After a time-out, all segments without selective acknowledgement count as lost. RFC 6675 section 5.1 leaves open which
+    /// of them are retransmitted: this way, it is all that the receiver is not known to have. Visits all segments.
     pub fn mark_all_lost(&mut self) {
         for i in 0..self.sent.len() {
             self.mark_lost(i);
@@ -384,8 +391,9 @@ impl Scoreboard {
         self.judged = self.first + self.sent.len() as u64;
     }
 
-    /// RFC 8985 section 6.2, step 5: a segment is lost if it was sent before `latest` (a transmission known to have
-    /// arrived) and more than `patience` ago. Returns whether any is lost, and when the next one will be.
+    /// RFC 8985 section 6.2, step 5: a segment is lost if it was sent before `latest` (send time and end of a transmission
+    /// known to have arrived) and at least `patience` ago, RACK.rtt + RACK.reo_wnd. Returns whether any is newly marked, and
+    /// when the next one will be lost.
     pub fn judge_by_time(
         &mut self,
         now: Instant,
@@ -397,7 +405,7 @@ impl Scoreboard {
             let current = number
                 .checked_sub(self.first)
                 .and_then(|i| self.sent.get(i as usize))
-                .filter(|sent| sent.sent_at == at && !sent.has(SACKED) && !sent.awaits_resending());
+                .filter(|sent| sent.sent_at == at && !sent.has(SACKED) && !sent.awaits_retransmission());
             if let Some(sent) = current {
                 if (at, sent.end) >= latest {
                     break;
@@ -414,29 +422,31 @@ impl Scoreboard {
         (any, None)
     }
 
-    /// The next segment to retransmit: its index for [`Scoreboard::resend`] and its length.
+    /// Index, for [`Scoreboard::resend`], and length of the next segment to retransmit.
     pub fn next_lost(&mut self) -> Option<(usize, u64)> {
         if self.awaiting == 0 {
             return None;
         }
         let mut i = self.index(self.resend_from);
-        while !self.sent.get(i)?.awaits_resending() {
+        while !self.sent.get(i)?.awaits_retransmission() {
             i += 1;
         }
         self.resend_from = self.first + i as u64;
         Some((i, u64::from(self.sent[i].len)))
     }
 
-    /// The first segment after the offset `from` that is neither acknowledged nor lost, below an acknowledged segment:
-    /// its index and its length.
+    /// Index and length of the first segment that is not selectively acknowledged, not lost and not retransmitted. It ends
+    /// after the offset `from`, and at most at the highest acknowledged offset. May visit all segments.
     pub fn first_missing(&self, from: u64) -> Option<(usize, u64)> {
         let start = self.sent.partition_point(|sent| sent.end <= from);
         let below = self.sent.range(start..).take_while(|sent| sent.end <= self.highest);
-        let (i, sent) = (start..).zip(below).find(|(_, sent)| sent.marks & (SACKED | LOST | RESENT) == 0)?;
+        let (i, sent) = (start..)
+            .zip(below)
+            .find(|(_, sent)| sent.marks & (SACKED | LOST | RETRANSMISSION_IN_FLIGHT) == 0)?;
         Some((i, u64::from(sent.len)))
     }
 
-    /// The last segment without selective acknowledgement: its index and its length.
+    /// Index and length of the last segment without selective acknowledgement. May visit all segments.
     pub fn last_missing(&self) -> Option<(usize, u64)> {
         let i = self.sent.iter().rposition(|sent| !sent.has(SACKED))?;
         Some((i, u64::from(self.sent[i].len)))
@@ -445,11 +455,11 @@ impl Scoreboard {
     /// The `i`-th outstanding segment is retransmitted. Returns its range of offsets.
     pub fn resend(&mut self, now: Instant, i: usize) -> (u64, u64) {
         let sent = self.sent[i];
-        self.awaiting -= u32::from(sent.awaits_resending());
-        if !sent.has(RESENT) {
+        self.awaiting -= u32::from(sent.awaits_retransmission());
+        if !sent.has(RETRANSMISSION_IN_FLIGHT) {
             self.in_flight += self.weight(u64::from(sent.len));
         }
-        self.sent[i].marks |= RESENT | REPEATED;
+        self.sent[i].marks |= RETRANSMISSION_IN_FLIGHT | RETRANSMITTED;
         self.sent[i].sent_at = now;
         if let Some(order) = &mut self.order {
             order.push_back((self.first + i as u64, now));
@@ -457,12 +467,12 @@ impl Scoreboard {
         (sent.end - u64::from(sent.len), sent.end)
     }
 
-    /// The losses were spurious: lost segments count as in flight again.
+    /// The losses were spurious: lost segments count as in flight again. Visits all segments.
     pub fn forgive_losses(&mut self) {
         for i in 0..self.sent.len() {
             let sent = self.sent[i];
             if sent.has(LOST) && !sent.has(SACKED) {
-                self.awaiting -= u32::from(sent.awaits_resending());
+                self.awaiting -= u32::from(sent.awaits_retransmission());
                 self.in_flight += self.weight(u64::from(sent.len));
             }
             self.sent[i].marks &= !LOST;

@@ -517,11 +517,11 @@ impl Sender {
             self.probe_at = Instant::NEVER;
             self.restart_timer(now);
             let by_sack = self.is_selective();
-            let known = self.board.has_losses() || by_sack && self.board.misses_any();
+            let known = self.board.awaits_retransmission() || by_sack && self.board.misses_any();
             if !known {
                 self.board.mark_first_lost();
             }
-            self.retransmit_now = self.board.has_losses();
+            self.retransmit_now = self.board.awaits_retransmission();
             self.prr = (by_sack && self.config.prr)
                 .then(|| Prr::new(self.board.outstanding().saturating_sub(arrived)));
             let cwnd = if by_sack {

@@ -310,7 +310,7 @@ impl Sender {
             && !self.closing
             && !self.window_probe.due
             && !self.probe_due
-            && !self.board.has_losses()
+            && !self.board.awaits_retransmission()
             && self.phase != CongestionPhase::Recovery
     }
 

@@ -34,7 +34,7 @@ impl Sender {
                 return Some(probe);
             }
         }
-        if self.board.has_losses() && self.frto != Some(Frto::Second) {
+        if self.board.awaits_retransmission() && self.frto != Some(Frto::Second) {
             return self.retransmit_lost(now, telemetry);
         }
         let new = self.send_new(now, telemetry);
@@ -129,7 +129,7 @@ impl Sender {
         } else if unsent - len >= self.smss
             && self.config.framing == Framing::Stream
             && self.peer_edge.saturating_sub(self.board.nxt()) >= self.smss
-            && !self.board.has_losses()
+            && !self.board.awaits_retransmission()
         {
             // Another full segment waits: this is the result that the next call would find.
             self.window_full = !self.has_room(self.board.weight(self.smss));

@@ -70,7 +70,7 @@ fn pipe_counts_what_is_on_its_way() {
     assert_eq!(board.resend(at(20), 0), (0, 100));
     assert_eq!((board.in_flight(), board.next_lost()), (600, Some((1, 100))));
     board.acknowledge(500, &mut news());
-    assert_eq!((board.outstanding(), board.in_flight(), board.has_losses()), (500, 500, false));
+    assert_eq!((board.outstanding(), board.in_flight(), board.awaits_retransmission()), (500, 500, false));
 }
 
 /// RFC 8985 section 6.2: only what was sent before something that arrived, and long enough ago.
@@ -141,8 +141,8 @@ proptest! {
             prop_assert_eq!(board.in_flight, sum(|s| s.copies() * u64::from(s.len)));
             prop_assert_eq!(board.sacked_amount, sum(|s| if s.has(SACKED) { s.len.into() } else { 0 }));
             prop_assert_eq!(u64::from(board.sacked_segments), sum(|s| s.has(SACKED).into()));
-            prop_assert_eq!(u64::from(board.awaiting), sum(|s| s.awaits_resending().into()));
-            let first = board.sent.iter().position(SentSegment::awaits_resending);
+            prop_assert_eq!(u64::from(board.awaiting), sum(|s| s.awaits_retransmission().into()));
+            let first = board.sent.iter().position(SentSegment::awaits_retransmission);
             prop_assert_eq!(board.next_lost().map(|(i, _)| i), first);
         }
     }
