@@ -72,8 +72,6 @@ pub struct LineCounters {
     pub(crate) since: Instant,
     /// Integral over time of the waiting packets, up to `since`.
     pub(crate) packet_nanos: u128,
-    /// Integral over time of the waiting bytes, up to `since`.
-    pub(crate) byte_nanos: u128,
 }
 
 impl LineCounters {
@@ -108,11 +106,6 @@ impl LineCounters {
         self.packet_nanos + area(self.backlog.packets as u64, now.since(self.since))
     }
 
-    /// Integral over time of the waiting bytes until `now`, bytes × nanoseconds.
-    pub fn byte_nanos(&self, now: Instant) -> u128 {
-        self.byte_nanos + area(self.backlog.bytes, now.since(self.since))
-    }
-
     /// Checks that every packet is accounted for: offered + duplicated = delivered + dropped + inside.
     ///
     /// # Errors
@@ -143,9 +136,7 @@ impl<P: PacketMeta> Observer<P> for LineCounters {
     #[inline]
     fn queued(&mut self, at: Instant, backlog: Backlog) {
         if at > self.since {
-            let (width, level) = (at.since(self.since), self.backlog);
-            self.packet_nanos += area(level.packets as u64, width);
-            self.byte_nanos += area(level.bytes, width);
+            self.packet_nanos += area(self.backlog.packets as u64, at.since(self.since));
             self.since = at;
         }
         self.backlog = backlog;

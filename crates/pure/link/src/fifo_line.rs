@@ -113,7 +113,6 @@ pub struct FifoLine<P> {
     /// Waiting bytes as of the last offer.
     waiting_bytes: u64,
     waited: WideSum,
-    byte_nanos: WideSum,
     rate: LineRate,
     mtu: u32,
     /// Largest number of waiting bytes.
@@ -134,9 +133,8 @@ struct OutageLosses {
     dropped: PacketTally,
     /// The dropped packets that had started.
     started: PacketTally,
-    /// Waiting time of the other dropped packets, in packets × nanoseconds and bytes × nanoseconds.
+    /// Waiting time of the other dropped packets, packets × nanoseconds.
     packet_nanos: u128,
-    byte_nanos: u128,
 }
 
 impl LineSettings {
@@ -206,7 +204,6 @@ impl<P> FifoLine<P> {
             is_down: false,
             waiting_bytes: 0,
             waited: WideSum::default(),
-            byte_nanos: WideSum::default(),
             rate,
             mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
             most_bytes: fifo.bytes.map_or(u64::MAX, Size::bytes),
@@ -345,9 +342,7 @@ impl<P> FifoLine<P> {
                 let wait = u128::from(start.since(offered).as_nanos());
                 let past = u128::from(now.since(offered).as_nanos());
                 self.waited.0 -= wait;
-                self.byte_nanos.0 -= wait * u128::from(ip_len);
                 self.outages.packet_nanos += past;
-                self.outages.byte_nanos += past * u128::from(ip_len);
                 self.waiting_bytes -= u64::from(ip_len);
                 if let Some(room) = &mut self.room {
                     room.leave(ip_len);
@@ -376,7 +371,6 @@ impl<P> FifoLine<P> {
     fn wait<const PACKET_LIMIT_ONLY: bool>(&mut self, at: Instant, start: Instant, ip_len: u32) {
         let wait = u128::from(start.as_nanos() - at.as_nanos());
         self.waited.0 += wait;
-        self.byte_nanos.0 += wait * u128::from(ip_len);
         self.waiting_bytes += u64::from(ip_len);
         if !PACKET_LIMIT_ONLY && let Some(room) = &mut self.room {
             room.enter(ip_len);
@@ -518,14 +512,12 @@ impl<P> FifoLine<P> {
             delivered: accepted,
             waited_nanos: self.waited.0,
             packet_nanos: self.waited.0,
-            byte_nanos: self.byte_nanos.0,
             since: now,
             ..LineCounters::default()
         };
         counters.served.packets += self.outages.started.packets;
         counters.served.bytes += self.outages.started.bytes;
         counters.packet_nanos += self.outages.packet_nanos;
-        counters.byte_nanos += self.outages.byte_nanos;
         let (mut queue_full, mut undeliverable) = (self.queue_full, self.undeliverable);
         let (mut busy, mut inside) = (self.busy, 0);
         let mask = self.ring.len() - 1;
@@ -539,7 +531,6 @@ impl<P> FifoLine<P> {
                 let past = u128::from(now.since(record.offered).as_nanos());
                 counters.waited_nanos -= wait;
                 counters.packet_nanos -= wait - past;
-                counters.byte_nanos -= (wait - past) * u128::from(record.ip_len);
             } else {
                 let sent = (record.start + Duration::from_nanos(record.sending_nanos(self.delay))).since(now);
                 busy -= sent.as_nanos();

@@ -92,11 +92,6 @@ impl<P, Q> Line<P, Q> {
         &self.queue
     }
 
-    /// Whether it is down.
-    pub fn is_down(&self) -> bool {
-        self.outage.is_some()
-    }
-
     /// Time that the line has spent sending until `now`, which must be the `now` of the last call. Divided by the elapsed time
     /// it is the utilisation.
     pub fn busy(&self, now: Instant) -> Duration {

@@ -5,11 +5,11 @@ use crate::error::{StatsError, check_open_unit, check_pairs, check_positive, che
 use crate::interval::{self, EstimationMethod, Interval};
 use crate::summary::{mean, mean_and_squares};
 
-/// The least number of batches of [`BatchMeans::choose`]. Schmeiser (1982), *Batch size effects in the
+/// The least number of batches of [`BatchMeans::choose_ratio`]. Schmeiser (1982), *Batch size effects in the
 /// analysis of simulation output*, finds 10 to 30 enough for any run length.
 pub const FEWEST_BATCHES: usize = 10;
 
-/// The greatest number of batches of [`BatchMeans::choose`].
+/// The greatest number of batches of [`BatchMeans::choose_ratio`].
 const MOST_BATCHES: usize = 320;
 
 /// The level of von Neumann's test: it rejects one of ten independent series.
@@ -47,22 +47,14 @@ impl BatchMeans {
         Ok(Self { means, batch_size, left_over: values.len() - used, lag1, p_value })
     }
 
-    /// The greatest number of batches (320, 160, 80, 40, 20, 10) whose means pass von Neumann's test at 10 %. If none
-    /// pass, it returns ten batches and [`independent`](Self::independent) is false: the run is too short.
-    ///
-    /// This search lets some correlation through: the coverage of a 95 % interval is about 93 %.
-    ///
-    /// # Errors
-    /// Fewer than ten values, or a value that is not finite.
-    pub fn choose(values: &[f64]) -> Result<Self, StatsError> {
-        check_sample(values, FEWEST_BATCHES)?;
-        Self::most(values.len(), |batches| Self::new(values, batches))
-    }
-
     /// Batches of a ratio of sums, such as a mean over events whose number differs from second to second. Each of `parts`
     /// is the sum and the weight (the count) of one of equally long spans of the run. Every part is in a batch, so
     /// batches may differ by one part in length. The mean of the `means` is the ratio of both sums; the mean of a batch is
     /// ratio + (sum - ratio * weight) / mean weight (Cochran, *Sampling Techniques*, 1977, section 6.3).
+    ///
+    /// The number of batches is the greatest (320, 160, 80, 40, 20, 10) whose means pass von Neumann's test at 10 %. If none
+    /// pass, there are ten batches and [`independent`](Self::independent) is false: the run is too short. This search lets
+    /// some correlation through: the coverage of a 95 % interval is about 93 %.
     ///
     /// # Errors
     /// Fewer than ten parts, a number that is not finite, or weights whose sum is not above zero.

@@ -86,11 +86,6 @@ impl RtoEstimator {
         self.backoff = 0;
     }
 
-    /// Number of doublings since the last measurement or reset.
-    pub const fn backoffs(&self) -> u32 {
-        self.backoff
-    }
-
     /// Retransmission time-out, back-off included.
     pub fn rto(&self) -> Duration {
         self.base.saturating_mul(1 << self.backoff).min(self.rules.max)
@@ -99,11 +94,6 @@ impl RtoEstimator {
     /// Smoothed round-trip time, if one was measured.
     pub fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| Duration::from_secs_f64(srtt))
-    }
-
-    /// Round-trip time variation, if a round-trip time was measured.
-    pub fn rttvar(&self) -> Option<Duration> {
-        self.smoothed.map(|(_, rttvar)| Duration::from_secs_f64(rttvar))
     }
 }
 

@@ -19,7 +19,6 @@ struct LineAccount {
     counters: [(u64, u64); 6],
     waited: Duration,
     packet_nanos: u128,
-    byte_nanos: u128,
     busy: Duration,
     inside: usize,
 }
@@ -37,7 +36,6 @@ fn account(counters: &LineCounters, now: Instant, busy: Duration, inside: usize)
         counters: tallies.map(|tally| (tally.packets, tally.bytes)),
         waited: counters.waited(),
         packet_nanos: counters.packet_nanos(now),
-        byte_nanos: counters.byte_nanos(now),
         busy,
         inside,
     }

@@ -112,13 +112,6 @@ impl DialogId {
         let local_tag = to.tag()?.to_owned();
         Some(Self { call_id, local_tag, remote_tag: from.tag().unwrap_or_default().to_owned() })
     }
-
-    /// The dialog of a received response, whose `From` tag is that of this side. `None` if a field is missing.
-    pub fn of_response(response: &Response) -> Option<Self> {
-        let (call_id, from, to) = parties(&response.headers)?;
-        let tag = |address: &NameAddr| address.tag().unwrap_or_default().to_owned();
-        Some(Self { call_id, local_tag: tag(&from), remote_tag: tag(&to) })
-    }
 }
 
 fn parties(headers: &Headers) -> Option<(String, NameAddr, NameAddr)> {

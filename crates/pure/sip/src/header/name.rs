@@ -34,15 +34,6 @@ macro_rules! names {
                     Self::Other(text) => text,
                 }
             }
-
-            /// The compact form, if there is one.
-            pub const fn compact(&self) -> Option<&'static str> {
-                let compact = match self {
-                    $(Self::$name => $compact,)*
-                    Self::Other(_) => "",
-                };
-                if compact.is_empty() { None } else { Some(compact) }
-            }
         }
     };
 }
@@ -152,6 +143,5 @@ mod tests {
         assert_eq!(Name::new("X-Mine"), Name::new("x-mine"));
         assert_ne!(Name::new("X-Mine"), Name::Via);
         assert_eq!(Name::new(""), Name::Other("".into()));
-        assert_eq!((Name::CallId.compact(), Name::CSeq.compact()), (Some("i"), None));
     }
 }

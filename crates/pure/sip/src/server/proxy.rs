@@ -31,7 +31,7 @@ pub struct Proxy {
     random: Stream,
     partition: Partition,
     transactions: Transactions,
-    contexts: BTreeMap<ServerKey, Box<ResponseContext>>,
+    pub(super) contexts: BTreeMap<ServerKey, Box<ResponseContext>>,
     pub(super) owners: BTreeMap<ClientKey, ServerKey>,
     pub(super) due: BTreeSet<(Instant, ClientKey)>,
 }
@@ -98,11 +98,6 @@ impl Proxy {
     /// The users and their contacts.
     pub const fn registry(&self) -> &Registry {
         &self.registry
-    }
-
-    /// Number of requests with a response context.
-    pub fn pending(&self) -> usize {
-        self.contexts.len()
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {

@@ -35,7 +35,7 @@ fn a_branch_is_cancelled_once() {
         described(&transmitted(&mut proxy)).contains(&"408".to_owned()),
         "nobody has answered the CANCEL"
     );
-    assert_eq!((proxy.pending(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
+    assert_eq!((proxy.contexts.len(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
 }
 
 /// RFC 4320: 100 when the client retransmits every T2, nothing else before the end, and no 408 then.
@@ -58,7 +58,7 @@ fn a_request_that_is_no_invite_gets_no_408() {
     }
     // The retransmission gets the last response again.
     assert_eq!(all, [(4500, 100), (33_000, 100)]);
-    assert_eq!((proxy.pending(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
+    assert_eq!((proxy.contexts.len(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
 }
 
 /// A refusal goes to the source of the request, not to a host that is only named.

@@ -361,7 +361,7 @@ fn a_proxy_forks_to_all_and_cancels_who_was_late() {
     while let Some(next) = proxy.poll_timeout().filter(|next| *next < at(100.0)) {
         proxy.handle_timeout(next);
     }
-    assert_eq!((proxy.pending(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
+    assert_eq!((proxy.contexts.len(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn a_proxy_does_not_wait_for_ever() {
     let all = until_end(&mut ringing);
     assert_eq!(all[0], (183, "CANCEL".into()));
     assert!(all.contains(&(215, "486".into())), "{all:?}");
-    assert_eq!((ringing.pending(), ringing.owners.len(), ringing.due.len()), (0, 0, 0));
+    assert_eq!((ringing.contexts.len(), ringing.owners.len(), ringing.due.len()), (0, 0, 0));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LossPattern {
     sent: usize,
+    /// For each loss except the first, its distance from the previous loss in packets (RFC 3357 section 4.1).
     distances: Vec<u64>,
     periods: Vec<u64>,
 }
@@ -56,13 +57,6 @@ impl LossPattern {
         (self.sent > 0).then(|| self.lost() as f64 / self.sent as f64)
     }
 
-    /// Loss distances: for each loss except the first, its distance from the previous loss in packets (RFC 3357 section
-    /// 4.1).
-    #[must_use]
-    pub fn distances(&self) -> &[u64] {
-        &self.distances
-    }
-
     /// Lengths of the loss periods, packets lost in a row, in order (Type-P-One-Way-Loss-Period-Lengths, RFC 3357
     /// section 6.3). Their count is Type-P-One-Way-Loss-Period-Total (section 6.2).
     #[must_use]
@@ -109,7 +103,7 @@ mod tests {
         // RFC 3357 section 6: of ten packets the 2nd, 5th, 7th, 9th and 10th are lost; distances 3, 2, 2, 1; four
         // periods of lengths 1, 1, 1, 2.
         let pattern = of(".x..x.x.xx");
-        assert_eq!(pattern.distances(), [3, 2, 2, 1]);
+        assert_eq!(pattern.distances, [3, 2, 2, 1]);
         assert_eq!(pattern.periods(), [1, 1, 1, 2]);
         assert_eq!(pattern.lost(), 5);
         assert_eq!(pattern.noticeable_rate(1), Some(0.2));
@@ -143,13 +137,13 @@ mod tests {
             let outside = marks.iter().take_while(|lost| !**lost).count()
                 + marks.iter().rev().take_while(|lost| !**lost).count();
             // A distance of n has n - 1 arrivals before its loss.
-            let arrived: u64 = pattern.distances().iter().map(|distance| distance - 1).sum();
+            let arrived: u64 = pattern.distances.iter().map(|distance| distance - 1).sum();
             let inside = pattern.lost() + arrived;
             if pattern.lost() == 0 {
                 prop_assert_eq!(pattern.sent(), marks.len());
             } else {
                 prop_assert_eq!(inside as usize + outside, marks.len());
-                prop_assert_eq!(pattern.distances().len() as u64, pattern.lost() - 1);
+                prop_assert_eq!(pattern.distances.len() as u64, pattern.lost() - 1);
             }
         }
     }

@@ -56,25 +56,31 @@ fn autoregression(phi: f64, n: usize, seed: u64) -> Vec<f64> {
     (0..n).map(|_| next()).collect()
 }
 
+/// Batches of values, each of which has the weight 1.
+fn choose(values: &[f64]) -> BatchMeans {
+    BatchMeans::choose_ratio(&values.iter().map(|value| (*value, 1.0)).collect::<Vec<_>>())
+        .expect("enough values")
+}
+
 #[test]
 fn batch_means_see_correlation_and_grow_until_it_is_gone() {
     let values = autoregression(0.9, 20_000, 23);
     let fine = BatchMeans::new(&values, 5000).unwrap();
     assert!(!fine.independent() && fine.lag1 > 0.5, "lag 1: {}", fine.lag1);
-    let chosen = BatchMeans::choose(&values).unwrap();
+    let chosen = choose(&values);
     assert!(chosen.independent() && chosen.means.len() >= 10);
     let interval = chosen.interval(0.95).unwrap();
     assert!(interval.contains(5.0));
     assert_eq!((interval.n, interval.method), (chosen.means.len(), EstimationMethod::BatchMeans));
     let rising: Vec<f64> = (0..300).map(f64::from).collect();
-    let short = BatchMeans::choose(&rising).unwrap();
+    let short = choose(&rising);
     assert_eq!((short.means.len(), short.independent()), (10, false));
 }
 
 #[test]
 fn batch_means_cover_the_mean_of_a_correlated_run() {
     let covered = (0..1000).filter(|seed| {
-        let batches = BatchMeans::choose(&autoregression(0.7, 4000, 1000 + seed * 31)).unwrap();
+        let batches = choose(&autoregression(0.7, 4000, 1000 + seed * 31));
         batches.interval(0.95).unwrap().contains(5.0)
     });
     let covered = covered.count();

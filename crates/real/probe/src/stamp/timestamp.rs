@@ -86,7 +86,8 @@ impl ErrorEstimate {
 
     /// The estimate in nanoseconds, rounded up; nothing if the multiplier is zero, which is not allowed (RFC 4656
     /// section 4.1.2).
-    pub fn error_ns(self) -> Option<u64> {
+    #[cfg(test)]
+    fn error_ns(self) -> Option<u64> {
         let units = u128::from(self.multiplier) << self.scale;
         let nanos = (units * u128::from(NANOS)).div_ceil(1 << 32);
         (self.multiplier > 0).then(|| u64::try_from(nanos).unwrap_or(u64::MAX))
