@@ -50,7 +50,7 @@ pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule, Validity};
 pub use level::{Factor, Level, LevelUnit, LevelValue, Point, TypedLevel};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
-pub use plan::{Plan, Run};
+pub use plan::{Plan, PointIdentity, Run};
 pub use program::{NotReady, Program, ProgramCounters, Ready};
 pub use reduce::{Cut, MeasuredValue, Reduction, Trace};
 pub use replications::{Precision, Replications, WarmUp};

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use netrig_core::text::hex;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::file::Definition;
@@ -139,20 +138,10 @@ impl Run {
     ///
     /// It leaves out the names of factors: two files that resolve to the same scenario describe the same run.
     pub fn description(&self, reduction: &str) -> String {
-        #[derive(Serialize)]
-        struct Description<'a> {
-            scenario: &'a Scenario,
-            seed: u64,
-            reduction: &'a str,
-        }
-        let description = Description { scenario: &self.scenario, seed: self.seed, reduction };
-        serde_json::to_string(&description)
-            .expect("writing into memory cannot fail, and the keys of a scenario are all texts")
+        PointIdentity::new(&self.scenario, reduction).description(self.seed)
     }
 
-    /// The identity of the run in a store: SHA-256, as 64 hexadecimal digits, over its description, the
-    /// substrate with its own identity ([`Substrate::identity`](crate::Substrate::identity)), and netrig's
-    /// build.
+    /// The identity of the run in a store. See [`PointIdentity::of_run`].
     pub fn identity(
         &self,
         reduction: &str,
@@ -160,12 +149,58 @@ impl Run {
         substrate_identity: &str,
         build: &str,
     ) -> String {
-        let mut hash = Sha256::new();
-        for part in [self.description(reduction).as_str(), substrate, substrate_identity, build] {
-            // Each part is preceded by its length, so that different lists of parts have different bytes.
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part.as_bytes());
+        PointIdentity::new(&self.scenario, reduction).of_run(self.seed, substrate, substrate_identity, build)
+    }
+}
+
+/// What the identities of a point's runs have in common: only the seed differs. It makes many of them at little cost.
+#[derive(Clone, Debug)]
+pub struct PointIdentity {
+    /// The description of a run before and behind its seed.
+    around: [String; 2],
+    /// The state of the hash before the seed, by the number of the seed's digits.
+    begun: [Option<Sha256>; 21],
+}
+
+impl PointIdentity {
+    /// For a scenario and a reduction.
+    pub fn new(scenario: &Scenario, reduction: &str) -> Self {
+        let json = |text: serde_json::Result<String>| {
+            text.expect("writing into memory cannot fail, and the keys of a scenario are all texts")
+        };
+        let before = format!("{{\"scenario\":{},\"seed\":", json(serde_json::to_string(scenario)));
+        let behind = format!(",\"reduction\":{}}}", json(serde_json::to_string(reduction)));
+        Self { around: [before, behind], begun: [const { None }; 21] }
+    }
+
+    fn description(&self, seed: u64) -> String {
+        let [before, behind] = &self.around;
+        format!("{before}{seed}{behind}")
+    }
+
+    /// The identity of the run with this seed in a store: SHA-256, as 64 hexadecimal digits, over its description, the substrate with
+    /// its own identity ([`Substrate::identity`](crate::Substrate::identity)), and netrig's build.
+    pub fn of_run(&mut self, seed: u64, substrate: &str, substrate_identity: &str, build: &str) -> String {
+        let seed = seed.to_string();
+        let [before, behind] = &self.around;
+        let begun = self.begun[seed.len()].get_or_insert_with(|| {
+            let mut hash = Sha256::new();
+            hash.update(length(before.len() + seed.len() + behind.len()));
+            hash.update(before);
+            hash
+        });
+        let mut hash = begun.clone();
+        hash.update(&seed);
+        hash.update(behind);
+        for part in [substrate, substrate_identity, build] {
+            hash.update(length(part.len()));
+            hash.update(part);
         }
         hex(&hash.finalize())
     }
+}
+
+/// Each part of an identity is preceded by its length, so that different lists of parts have different bytes.
+fn length(bytes: usize) -> [u8; 8] {
+    (bytes as u64).to_le_bytes()
 }
