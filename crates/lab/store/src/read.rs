@@ -103,6 +103,40 @@ impl Store {
         run().map_err(|e| self.failed(e))
     }
 
+    /// The sum of the durations of all runs, s of wall clock.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn time_spent(&self) -> Result<f64, StoreError> {
+        let sum = self.connection.query_row("SELECT total(took_s) FROM run", [], |row| row.get(0));
+        sum.map_err(|e| self.failed(e))
+    }
+
+    /// The mean duration of the valid runs of each point of an experiment on a substrate by a build, s of wall clock.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn mean_durations(
+        &self,
+        experiment: ExperimentId,
+        substrate: &str,
+        build: &str,
+    ) -> Result<BTreeMap<Point, f64>, StoreError> {
+        let list = || -> rusqlite::Result<BTreeMap<_, _>> {
+            self.connection
+                .prepare(
+                    "SELECT replication.factors, avg(run.took_s)
+                     FROM replication JOIN run ON run.id = replication.run
+                     JOIN provenance ON provenance.id = run.provenance
+                     WHERE replication.experiment = ? AND run.substrate = ? AND provenance.build = ? AND run.status = 'ok'
+                     GROUP BY replication.factors",
+                )?
+                .query_map((experiment.0, substrate, build), |row| Ok((json(row, 0)?, row.get(1)?)))?
+                .collect()
+        };
+        list().map_err(|e| self.failed(e))
+    }
+
     /// All replications of an experiment, sorted by substrate, point, replication, and order of recording.
     ///
     /// # Errors

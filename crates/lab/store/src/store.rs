@@ -145,7 +145,7 @@ fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<
 }
 
 /// The log beside the store.
-fn log_of(path: &Path) -> PathBuf {
+pub(crate) fn log_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()

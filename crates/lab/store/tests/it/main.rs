@@ -3,6 +3,7 @@
 mod common;
 mod export;
 mod golden;
+mod merging;
 mod read_only;
 mod refusals;
 mod runs;

@@ -1,0 +1,397 @@
+//! Merges the runs of another store.
+//!
+//! A run is its identity, so merging needs no other state and can be repeated: a valid run is never replaced, and a run that failed
+//! gives way to a valid one. Two valid runs of one identity must agree to the last bit.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params_from_iter};
+
+use crate::store::log_of;
+use crate::{Store, StoreError};
+
+/// The greatest wait for another process when a store is closed.
+const CLOSES: Duration = Duration::from_secs(1);
+
+/// The result of [`Store::merge`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergeOutcome {
+    /// Runs that this store did not have.
+    pub added: u64,
+    /// Runs that took the place of a failed or an invalid one.
+    pub replaced: u64,
+    /// Runs that both stores have, valid and equal.
+    pub equal: u64,
+    /// Runs that failed or were invalid, of which this store has one already.
+    pub ignored: u64,
+    /// Runs that both stores have, valid and with different results. If there are any, nothing was merged.
+    pub different: Vec<RunDifference>,
+}
+
+/// Two valid runs of one identity with different results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDifference {
+    /// The identity.
+    pub identity: String,
+    /// The first difference: the response or the column of the run.
+    pub what: String,
+    /// The value in this store.
+    pub here: String,
+    /// The value in the other store.
+    pub there: String,
+}
+
+/// The columns of a run that are copied, but for its provenance.
+const COLUMNS: [&str; 18] = [
+    "identity",
+    "substrate",
+    "seed",
+    "status",
+    "why",
+    "offered",
+    "duplicated",
+    "delivered",
+    "dropped",
+    "inside",
+    "events",
+    "lateness_ns",
+    "took_s",
+    "finished",
+    "lasted_ns",
+    "deterministic",
+    "remarks",
+    "provenance",
+];
+const STATUS: usize = 3;
+const PROVENANCE: usize = COLUMNS.len() - 1;
+
+/// The columns of a run that its identity decides, if it repeats.
+const DECIDED: [usize; 8] = [5, 6, 7, 8, 9, 10, 14, 15];
+
+/// The tables of a run's parts, with their columns but for the run.
+const PARTS: [(&str, &str); 3] = [
+    ("response", "name, unit, value, why, discarded, too_short"),
+    ("series", "subject, quantity, unit, samples, parquet"),
+    ("note", "line, at_ns, subject, text"),
+];
+
+impl Store {
+    /// Adds the runs of the store at `path`, in one transaction. Runs of a substrate for which `repeats` is true are compared if both
+    /// stores have them.
+    ///
+    /// # Errors
+    /// If the other store is missing, damaged, or of another form, or if one of the two fails. Nothing was merged then.
+    pub fn merge(&mut self, path: &Path, repeats: impl Fn(&str) -> bool) -> Result<MergeOutcome, StoreError> {
+        let other = Self::open_read_only(path)?;
+        other.check()?;
+        let mut outcome = MergeOutcome::default();
+        let here = self.path().to_owned();
+        let failed = |error| StoreError::new(&here, error);
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        let merging =
+            Merging { to: &transaction, from: &other.connection, outcome: &mut outcome, repeats: &repeats };
+        merging.merge().map_err(|error| match error {
+            MergeError::Here(error) => StoreError::new(&here, error),
+            MergeError::There(error) => StoreError::new(path, error),
+        })?;
+        if outcome.different.is_empty() {
+            transaction.commit().map_err(failed)?;
+        } else {
+            drop(transaction);
+            outcome = MergeOutcome { different: outcome.different, ..MergeOutcome::default() };
+        }
+        Ok(outcome)
+    }
+
+    /// Closes the store so that its file is complete by itself, without a write-ahead log beside it.
+    ///
+    /// # Errors
+    /// If the log cannot be written back, or another process has the store open.
+    pub fn close(self) -> Result<(), StoreError> {
+        self.connection.busy_timeout(CLOSES).map_err(|error| self.failed(error))?;
+        let mode: String = self
+            .connection
+            .pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get(0))
+            .map_err(|error| self.failed(error))?;
+        if mode != "delete" {
+            return Err(StoreError::Locked(self.path().to_owned()));
+        }
+        let path = self.path().to_owned();
+        self.connection.close().map_err(|(_, error)| StoreError::new(&path, error))
+    }
+
+    /// Checks the file's pages and indexes. A file that was cut is damaged.
+    fn check(&self) -> Result<(), StoreError> {
+        let found: String = self
+            .connection
+            .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+            .map_err(|error| self.failed(error))?;
+        if found != "ok" {
+            return Err(self.damaged(found));
+        }
+        // SQLite takes a last page that was cut for one that ends with zeros.
+        let pages = |name| -> Result<u64, StoreError> {
+            let value: i64 = self
+                .connection
+                .pragma_query_value(None, name, |row| row.get(0))
+                .map_err(|error| self.failed(error))?;
+            Ok(value.cast_unsigned())
+        };
+        let expected = pages("page_count")? * pages("page_size")?;
+        let length = std::fs::metadata(self.path()).map_or(0, |metadata| metadata.len());
+        // Pages may still be in the log of a store that is written.
+        if length < expected && !log_of(self.path()).exists() {
+            return Err(self.damaged(format!("it has {length} of {expected} bytes")));
+        }
+        Ok(())
+    }
+}
+
+/// An error of one of the two stores.
+enum MergeError {
+    Here(rusqlite::Error),
+    There(rusqlite::Error),
+}
+
+/// A merge in progress.
+struct Merging<'a> {
+    to: &'a Transaction<'a>,
+    from: &'a Connection,
+    outcome: &'a mut MergeOutcome,
+    repeats: &'a dyn Fn(&str) -> bool,
+}
+
+/// Row ids of the other store, with those of this one.
+type RowIds = BTreeMap<i64, i64>;
+
+impl Merging<'_> {
+    fn merge(mut self) -> Result<(), MergeError> {
+        let provenances = self.shared(
+            "SELECT id, digest, build, os, kernel, cpu, cpus, host, settings, first_seen FROM provenance",
+            "INSERT OR IGNORE INTO provenance (digest, build, os, kernel, cpu, cpus, host, settings, first_seen)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "SELECT id FROM provenance WHERE digest = ?1",
+        )?;
+        let experiments = self.shared(
+            "SELECT id, name, digest, file, added FROM experiment ORDER BY id",
+            "INSERT OR IGNORE INTO experiment (name, digest, file, added) VALUES (?, ?, ?, ?)",
+            "SELECT id FROM experiment WHERE name = ?1 AND digest = ?2",
+        )?;
+        let runs = self.runs(&provenances)?;
+        self.replications(&experiments, &runs)
+    }
+
+    /// Copies rows that both stores may have. The first column that is read is the row id; `find` finds a copied row by the first two
+    /// of the others.
+    fn shared(&self, read: &str, write: &str, find: &str) -> Result<RowIds, MergeError> {
+        let mut ids = RowIds::new();
+        let mut read = self.from.prepare(read).map_err(MergeError::There)?;
+        let columns = read.column_count();
+        let mut rows = read.query([]).map_err(MergeError::There)?;
+        while let Some(row) = rows.next().map_err(MergeError::There)? {
+            let id: i64 = row.get(0).map_err(MergeError::There)?;
+            let values = (1..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
+            let values = values.map_err(MergeError::There)?;
+            let put = || -> rusqlite::Result<i64> {
+                self.to.prepare_cached(write)?.execute(params_from_iter(&values))?;
+                let mut find = self.to.prepare_cached(find)?;
+                let keys = find.parameter_count();
+                find.query_row(params_from_iter(&values[..keys]), |row| row.get(0))
+            };
+            ids.insert(id, put().map_err(MergeError::Here)?);
+        }
+        Ok(ids)
+    }
+
+    fn runs(&mut self, provenances: &RowIds) -> Result<RowIds, MergeError> {
+        let mut ids = RowIds::new();
+        let columns = COLUMNS.join(", ");
+        let mut read = self
+            .from
+            .prepare(&format!("SELECT id, {columns} FROM run ORDER BY id"))
+            .map_err(MergeError::There)?;
+        let mut rows = read.query([]).map_err(MergeError::There)?;
+        while let Some(row) = rows.next().map_err(MergeError::There)? {
+            let id: i64 = row.get(0).map_err(MergeError::There)?;
+            let values = (1..=COLUMNS.len()).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
+            let mut values = values.map_err(MergeError::There)?;
+            if let Value::Integer(theirs) = values[PROVENANCE] {
+                values[PROVENANCE] = provenances.get(&theirs).copied().into();
+            }
+            ids.insert(id, self.run(id, &values)?);
+        }
+        Ok(ids)
+    }
+
+    /// Merges a run; returns its row id here.
+    fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, MergeError> {
+        let columns = COLUMNS.join(", ");
+        let mine = self
+            .to
+            .prepare_cached(&format!("SELECT id, {columns} FROM run WHERE identity = ?"))
+            .and_then(|mut find| {
+                find.query_row([&values[0]], |row| {
+                    let mine = (1..=COLUMNS.len()).map(|column| row.get(column));
+                    Ok((row.get(0)?, mine.collect::<rusqlite::Result<Vec<Value>>>()?))
+                })
+                .optional()
+            })
+            .map_err(MergeError::Here)?;
+        let is_valid = |values: &[Value]| values[STATUS] == Value::Text("ok".to_owned());
+        let Some((here, mine)) = mine else {
+            let places = vec!["?"; COLUMNS.len()].join(", ");
+            self.to
+                .prepare_cached(&format!("INSERT INTO run ({columns}) VALUES ({places})"))
+                .and_then(|mut put| put.execute(params_from_iter(values)))
+                .map_err(MergeError::Here)?;
+            let here = self.to.last_insert_rowid();
+            self.parts(there, here)?;
+            self.outcome.added += 1;
+            return Ok(here);
+        };
+        match (is_valid(&mine), is_valid(values)) {
+            (true, true) => self.compare(there, here, &mine, values)?,
+            (false, true) => {
+                let set = COLUMNS.map(|column| format!("{column} = ?")).join(", ");
+                self.to
+                    .prepare_cached(&format!("UPDATE run SET {set} WHERE id = ?"))
+                    .and_then(|mut put| {
+                        put.execute(params_from_iter(values.iter().chain([&Value::Integer(here)])))
+                    })
+                    .map_err(MergeError::Here)?;
+                self.parts(there, here)?;
+                self.outcome.replaced += 1;
+            }
+            (_, false) => self.outcome.ignored += 1,
+        }
+        Ok(here)
+    }
+
+    /// Copies the responses, series and notes of a run in the place of those that this store has.
+    fn parts(&self, there: i64, here: i64) -> Result<(), MergeError> {
+        for (table, columns) in PARTS {
+            let delete = format!("DELETE FROM {table} WHERE run = ?");
+            let write = format!(
+                "INSERT INTO {table} (run, {columns}) VALUES (?{})",
+                ", ?".repeat(columns.split(',').count())
+            );
+            self.to
+                .prepare_cached(&delete)
+                .and_then(|mut delete| delete.execute([here]))
+                .map_err(MergeError::Here)?;
+            let mut put = self.to.prepare_cached(&write).map_err(MergeError::Here)?;
+            for values in rows_of(self.from, table, columns, there).map_err(MergeError::There)? {
+                put.execute(params_from_iter([Value::Integer(here)].iter().chain(&values)))
+                    .map_err(MergeError::Here)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares two valid runs of one identity.
+    fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), MergeError> {
+        if matches!(&mine[1], Value::Text(substrate) if !(self.repeats)(substrate)) {
+            self.outcome.equal += 1;
+            return Ok(());
+        }
+        let (table, columns) = PARTS[0];
+        let my_responses = rows_of(self.to, table, columns, here).map_err(MergeError::Here)?;
+        let their_responses = rows_of(self.from, table, columns, there).map_err(MergeError::There)?;
+        let column = DECIDED.into_iter().find(|column| mine[*column] != theirs[*column]);
+        let difference = column
+            .map(|column| (COLUMNS[column].to_owned(), mine[column].clone(), theirs[column].clone()))
+            .or_else(|| first_difference(&my_responses, &their_responses));
+        match difference {
+            None => self.outcome.equal += 1,
+            Some((what, here, there)) => self.outcome.different.push(RunDifference {
+                identity: shown(&mine[0]),
+                what,
+                here: shown(&here),
+                there: shown(&there),
+            }),
+        }
+        Ok(())
+    }
+
+    fn replications(&self, experiments: &RowIds, runs: &RowIds) -> Result<(), MergeError> {
+        let mut read = self
+            .from
+            .prepare("SELECT experiment, factors, number, run FROM replication")
+            .map_err(MergeError::There)?;
+        let mut rows = read.query([]).map_err(MergeError::There)?;
+        let mut put = self
+            .to
+            .prepare_cached(
+                "INSERT OR IGNORE INTO replication (experiment, factors, number, run) VALUES (?, ?, ?, ?)",
+            )
+            .map_err(MergeError::Here)?;
+        while let Some(row) = rows.next().map_err(MergeError::There)? {
+            let read = || -> rusqlite::Result<(i64, Value, Value, i64)> {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            };
+            let (experiment, factors, number, run) = read().map_err(MergeError::There)?;
+            // Both are foreign keys of the other store, whose integrity was checked.
+            let (Some(experiment), Some(run)) = (experiments.get(&experiment), runs.get(&run)) else {
+                continue;
+            };
+            put.execute((experiment, factors, number, run)).map_err(MergeError::Here)?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a part of a run, sorted.
+fn rows_of(
+    connection: &Connection,
+    table: &str,
+    columns: &str,
+    run: i64,
+) -> rusqlite::Result<Vec<Vec<Value>>> {
+    let count = columns.split(',').count();
+    connection
+        .prepare_cached(&format!("SELECT {columns} FROM {table} WHERE run = ? ORDER BY 1, 2"))?
+        .query_map([run], |row| (0..count).map(|column| row.get(column)).collect())?
+        .collect()
+}
+
+/// The first response that differs, with the values here and there. Values are compared to their last bit.
+fn first_difference(mine: &[Vec<Value>], theirs: &[Vec<Value>]) -> Option<(String, Value, Value)> {
+    let name = |row: &Vec<Value>| shown(&row[0]);
+    let theirs: BTreeMap<String, &Vec<Value>> = theirs.iter().map(|row| (name(row), row)).collect();
+    let mine: BTreeMap<String, &Vec<Value>> = mine.iter().map(|row| (name(row), row)).collect();
+    let names = mine.keys().chain(theirs.keys().filter(|name| !mine.contains_key(*name)));
+    for name in names {
+        let (Some(here), Some(there)) = (mine.get(name), theirs.get(name)) else {
+            let is_there = |row: Option<&&Vec<Value>>| {
+                Value::Text(if row.is_some() { "measured" } else { "not there" }.to_owned())
+            };
+            return Some((name.clone(), is_there(mine.get(name)), is_there(theirs.get(name))));
+        };
+        if let Some((here, there)) = here.iter().zip(there.iter()).find(|(here, there)| !is_same(here, there))
+        {
+            return Some((name.clone(), here.clone(), there.clone()));
+        }
+    }
+    None
+}
+
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Real(one), Value::Real(other)) => one.to_bits() == other.to_bits(),
+        _ => one == other,
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        Value::Text(text) => text.clone(),
+        Value::Blob(bytes) => format!("{} bytes", bytes.len()),
+    }
+}
