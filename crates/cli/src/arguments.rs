@@ -47,6 +47,14 @@ pub enum Command {
     Sip(crate::commands::Sip),
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
     Lab(Lab),
+    /// Split an experiment into chunks that many machines make: a folder with all that they need
+    Split(crate::commands::Split),
+    /// Make the runs of a chunk of a sweep
+    Chunk(crate::commands::Chunk),
+    /// Add the runs of other stores, or of a sweep, to a store
+    Merge(crate::commands::Merge),
+    /// Show the state of a sweep, or cancel it
+    Sweep(crate::commands::Sweep),
     /// Show what this machine can do and what would spoil a measurement, and remove what a killed run left behind
     Doctor(Doctor),
     /// Print the JSON schema of experiment files, or of a tester's document
@@ -164,6 +172,8 @@ pub struct Run {
     pub allow_programs: bool,
     #[command(flatten)]
     pub keep: RunKeep,
+    #[command(flatten)]
+    pub via: crate::commands::Via,
 }
 
 /// Messages of SIP flows that are kept while runs are made.

@@ -30,6 +30,15 @@ pub fn until_taken_down() -> Result<Arc<AtomicBool>, Failure> {
     })
 }
 
+/// As [`until_interrupted`], but no signal ends the program: it publishes the runs that it has made first.
+pub fn until_published() -> Result<Arc<AtomicBool>, Failure> {
+    flag(|again| {
+        if again {
+            eprintln!("netrig: the finished runs are being published");
+        }
+    })
+}
+
 /// A flag that the first signal sets. `on_signal` gets whether it was set before.
 fn flag(on_signal: impl Fn(bool) + Send + 'static) -> Result<Arc<AtomicBool>, Failure> {
     let cancel = Arc::new(AtomicBool::new(false));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use netrig_core::{Duration, fnv1a};
+use netrig_core::{Duration, Size, fnv1a};
 use netrig_experiment::{
     Assignment, Experiment, FileReader, LONGEST_FILE, Paper, Point, Replications, Scenario, ScenarioFault,
     ScenarioText, SetError, Substrate,
@@ -14,6 +14,7 @@ use netrig_sim::Simulator;
 use netrig_sip::load::moments_of;
 use netrig_sip_tester::FlowScenario;
 use netrig_store::Replication;
+use netrig_sweep::SweepFolder;
 use netrig_traffic::{Trace, TracedDatagram};
 
 use crate::arguments::{Changes, Which};
@@ -47,41 +48,7 @@ impl ExperimentRequest {
         let source = Source::find(experiment)?;
         let paper = source.paper.as_deref().map(|text| paper(&source.paper_name, text)).transpose()?;
         let parsed = Experiment::read(&source.name, &source.text, paper, Some(&*source.files));
-        let mut experiment = parsed.map_err(Failure::request)?;
-        let mut named = BTreeSet::new();
-        let mut changed: Vec<String> = changes.set.clone();
-        for set in &changes.set {
-            let assignments =
-                Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
-            for assignment in &assignments {
-                if !named.insert(assignment.factor.clone()) {
-                    return Err(Failure::request(format!(
-                        "--set {set}: `{}` is set twice; list all its levels once: {}=LEVEL,LEVEL",
-                        assignment.factor, assignment.factor
-                    )));
-                }
-            }
-            experiment = experiment.set(&assignments).map_err(|error| match error {
-                // Diagnostics of the file name the level themselves.
-                SetError::Refused(diagnostics) => Failure::request(diagnostics),
-                other => Failure::request(format!("--set {set}: {other}")),
-            })?;
-        }
-        if let Some(n) = changes.replications {
-            if n == 0 {
-                return Err(Failure::request("--replications 0: at least one is needed"));
-            }
-            if n < experiment.design.replications.max {
-                changed.push(format!("replications={n}"));
-            }
-            experiment.design.replications = Replications::exactly(n);
-        }
-        check_runs(&experiment)?;
-        // The program makes one request, so this is set once.
-        SIMULATOR.get_or_init(|| Simulator { most_memory: changes.memory });
-        if let Some(seed) = changes.seed {
-            experiment.seed = seed;
-        }
+        let (experiment, named, changed) = changed(parsed.map_err(Failure::request)?, changes)?;
         if let Some(twice) = (1..changes.on.len()).find(|n| changes.on[..*n].contains(&changes.on[*n])) {
             return Err(Failure::request(format!("--on names `{}` twice", changes.on[twice])));
         }
@@ -100,6 +67,42 @@ impl ExperimentRequest {
             name: source.name,
             changes: changes.clone(),
         })
+    }
+
+    /// The experiment of a sweep.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn of_sweep(folder: &SweepFolder) -> Result<Self, Failure> {
+        let manifest = folder.manifest();
+        let name = folder.path().join("experiment.toml").display().to_string();
+        let text = folder.experiment_text().map_err(Failure::failed)?;
+        let parsed = Experiment::parse_runs(&name, &text).map_err(Failure::request)?;
+        let changes = Changes {
+            set: manifest.set.clone(),
+            replications: manifest.replications,
+            seed: manifest.seed,
+            memory: Size::from_bytes(manifest.memory),
+            on: vec![manifest.substrate.clone()],
+        };
+        let (experiment, set, changed) = changed(parsed, &changes)?;
+        let stem = stem(&experiment.design.name, &changed);
+        let substrates = vec![substrate(&manifest.substrate)?];
+        Ok(Self {
+            experiment,
+            set,
+            is_part: !changed.is_empty(),
+            stem,
+            readme: None,
+            substrates,
+            name,
+            changes,
+        })
+    }
+
+    /// The changes, as typed.
+    pub const fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Checks the scenarios of calls that contain a factor, at each point. Others were checked when the file was read.
@@ -140,6 +143,48 @@ impl ExperimentRequest {
         }
         Ok(())
     }
+}
+
+/// The experiment with changes, the factors whose levels were set, and what was changed, in words.
+fn changed(
+    mut experiment: Experiment,
+    changes: &Changes,
+) -> Result<(Experiment, BTreeSet<String>, Vec<String>), Failure> {
+    let mut named = BTreeSet::new();
+    let mut changed: Vec<String> = changes.set.clone();
+    for set in &changes.set {
+        let assignments =
+            Assignment::parse(set).map_err(|e| Failure::request(format!("--set {set}: {e}")))?;
+        for assignment in &assignments {
+            if !named.insert(assignment.factor.clone()) {
+                return Err(Failure::request(format!(
+                    "--set {set}: `{}` is set twice; list all its levels once: {}=LEVEL,LEVEL",
+                    assignment.factor, assignment.factor
+                )));
+            }
+        }
+        experiment = experiment.set(&assignments).map_err(|error| match error {
+            // Diagnostics of the file name the level themselves.
+            SetError::Refused(diagnostics) => Failure::request(diagnostics),
+            other => Failure::request(format!("--set {set}: {other}")),
+        })?;
+    }
+    if let Some(n) = changes.replications {
+        if n == 0 {
+            return Err(Failure::request("--replications 0: at least one is needed"));
+        }
+        if n < experiment.design.replications.max {
+            changed.push(format!("replications={n}"));
+        }
+        experiment.design.replications = Replications::exactly(n);
+    }
+    check_runs(&experiment)?;
+    // The program makes one request, so this is set once.
+    SIMULATOR.get_or_init(|| Simulator { most_memory: changes.memory });
+    if let Some(seed) = changes.seed {
+        experiment.seed = seed;
+    }
+    Ok((experiment, named, changed))
 }
 
 /// Characters of a file name that say what was changed; a digest replaces the rest.

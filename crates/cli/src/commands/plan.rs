@@ -2,12 +2,10 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use netrig_core::{Quantity, QuantityKind, Sample, Sink, Subject};
 use netrig_experiment::{Plan as Runs, Run, RunError, Substrate};
-use netrig_runner::found;
+use netrig_runner::{found, trial};
 use netrig_store::Store;
 
 use crate::arguments::Plan;
@@ -18,8 +16,6 @@ use crate::request::ExperimentRequest;
 
 /// Number of points at which one run is tried to estimate the cost of a run.
 const TRIED: usize = 3;
-/// A trial is stopped after this time, and the rest of the run is estimated.
-const TRIAL: Duration = Duration::from_millis(3);
 
 /// Shows points and runs, and what they will cost.
 pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
@@ -94,63 +90,9 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
     Ok(format!("{name}: {about} {each} a run, {} for all with {jobs} at the same time", words(total)))
 }
 
-/// How long a run takes.
-fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, RunError> {
-    let cancel = AtomicBool::new(false);
-    let start = Instant::now();
-    let gives_up = run.scenario.ends_with.is_empty();
-    let mut progress = TrialSink { start, cancel: &cancel, gives_up, first: None, last: Default::default() };
-    match substrate.run(run, &mut progress, &cancel) {
-        Ok(_) => Ok(start.elapsed()),
-        Err(RunError::Cancelled) => Ok(progress.estimate(run)),
-        Err(error) => Err(error),
-    }
-}
-
 /// Why the trial of a run failed.
 fn trial_failure(run: &Run, error: RunError) -> Failure {
     let point = run.point.to_string();
     let of = if point.is_empty() { String::new() } else { format!(" of the point {point}") };
     Failure::failed(format!("the first run{of} was tried: {error}"))
-}
-
-/// Follows a run by its interval samples, and stops it after [`TRIAL`].
-struct TrialSink<'a> {
-    start: Instant,
-    cancel: &'a AtomicBool,
-    /// False if the run ends with its flows: how long it lasts is known only at its end.
-    gives_up: bool,
-    /// The first and the last interval, and when they were reported. Before the first, time may have gone into set-up.
-    first: Option<(netrig_core::Instant, Duration)>,
-    last: (netrig_core::Instant, Duration),
-}
-
-impl TrialSink<'_> {
-    /// The time of the whole run, if it goes on as between the first interval and the last.
-    fn estimate(&self, run: &Run) -> Duration {
-        let (at, spent) = self.last;
-        let (from, before) = self.first.unwrap_or_default();
-        let rest = (netrig_core::Instant::ZERO + run.scenario.duration).since(at).as_nanos() as f64;
-        let each = (spent - before).as_secs_f64() / at.since(from).as_nanos() as f64;
-        spent + Duration::from_secs_f64(each * rest)
-    }
-}
-
-impl Sink for TrialSink<'_> {
-    fn sample(&mut self, _: Subject, sample: Sample) {
-        // Other samples come whenever something happens.
-        if sample.quantity.kind != QuantityKind::Count || sample.at <= self.last.0 {
-            return;
-        }
-        self.last = (sample.at, self.start.elapsed());
-        if self.first.is_some() {
-            self.cancel.store(self.gives_up && self.last.1 > TRIAL, Ordering::Relaxed);
-        } else {
-            self.first = Some(self.last);
-        }
-    }
-
-    fn wants(&self, quantity: &'static Quantity) -> bool {
-        quantity.kind == QuantityKind::Count
-    }
 }

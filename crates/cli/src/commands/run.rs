@@ -5,13 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::{ClaimVerdict, Results, Status};
 use netrig_report::Coverage;
-use netrig_runner::{PlanOutcome, PlanRequest, carry_out, provenance};
+use netrig_runner::{EarlierRuns, PlanOutcome, PlanRequest, carry_out, found, provenance};
 use netrig_store::{Provenance, Store};
 
 use crate::arguments::Run;
 use crate::build::BUILD;
 use crate::commands::kept_messages;
 use crate::commands::report::{Form, of};
+use crate::commands::sweep::{ViaEnd, carry_via};
 use crate::coverage::may_replace;
 use crate::failure::{FAILED, Failure, INTERRUPTED, print};
 use crate::interruption::{until_interrupted, until_taken_down};
@@ -41,7 +42,20 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     // Repeatable runs exist in memory only; others build something that must be removed at the end.
     let in_memory = request.substrates.iter().all(|substrate| substrate.repeats());
     let cancel = if in_memory { until_interrupted()? } else { until_taken_down()? };
-    let ended = carry(arguments, &request, &provenance[0], &mut store, &cancel)?;
+    let ended = match arguments.via.via.as_deref() {
+        None => carry(arguments, &request, EarlierRuns::TriedAgain, &provenance[0], &mut store, &cancel)?,
+        Some(via) => match carry_via(via, arguments, &request, &mut store, &cancel)? {
+            // Nothing is left to run: the runs are filed under this experiment.
+            ViaEnd::Complete => {
+                carry(arguments, &request, EarlierRuns::Stands, &provenance[0], &mut store, &cancel)?
+            }
+            ViaEnd::Interrupted => {
+                let found = found(&request.experiment, &request.substrates, &BUILD, &store);
+                PlanOutcome { interrupted: true, ..found.map_err(Failure::failed)? }
+            }
+            ViaEnd::Over(code) => return Ok(code),
+        },
+    };
     let kept = kept_messages::lines(&arguments.keep, ended.ran);
     let results = Results::judge(&request.experiment.design, &ended.points, &BUILD);
     let report = of(&request, &results, &provenance, &store, &cancel)?;
@@ -108,6 +122,7 @@ fn permit(request: &ExperimentRequest, allowed: bool) -> Result<(), Failure> {
 fn carry(
     arguments: &Run,
     request: &ExperimentRequest,
+    earlier: EarlierRuns,
     provenance: &Provenance,
     store: &mut Store,
     cancel: &AtomicBool,
@@ -117,6 +132,8 @@ fn carry(
         substrates: &request.substrates,
         provenance,
         jobs: arguments.jobs,
+        earlier,
+        chosen: None,
         traced: arguments.traces,
         cancel,
     };

@@ -58,4 +58,5 @@ mod speed_path;
 mod speed_serve;
 mod speed_truth;
 mod speed_tune;
+mod sweeps;
 mod testbed;

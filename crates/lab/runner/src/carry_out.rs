@@ -1,5 +1,6 @@
 //! The loop that hands runs to workers and records their results.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use netrig_store::{
 };
 
 use crate::execution::ExecutedRun;
-use crate::pending_runs::{EarlierRuns, PendingRun, PendingRuns, SubstratePlan};
+use crate::pending_runs::{EarlierRuns, PendingRun, PendingRuns, PlannedRun, SubstratePlan};
 use crate::progress::time_left;
 use crate::workers::{WorkerContext, Workers};
 use crate::{ProgressListener, RunEvent, RunTally, RunnerError};
@@ -28,6 +29,10 @@ pub struct PlanRequest<'a> {
     /// The number of runs at the same time; by default the number of processors. The substrate's parallelism is the
     /// upper limit.
     pub jobs: Option<NonZeroUsize>,
+    /// How stored runs that failed or are invalid are treated.
+    pub earlier: EarlierRuns,
+    /// The runs to execute; `None` for those that the stopping rule asks for.
+    pub chosen: Option<&'a [PlannedRun]>,
     /// Whether to keep the time series and the notes of each run. A run that the store has without them is not
     /// repeated.
     pub traced: bool,
@@ -99,6 +104,23 @@ pub fn found(
     Ok(ended)
 }
 
+/// The runs that `store` lacks, in the order in which [`carry_out`] would execute them: replication by replication. Replications that
+/// the stopping rule asks for only after these are not among them.
+///
+/// # Errors
+/// If the store cannot be read, or the stopping rule is invalid.
+pub fn missing(
+    experiment: &Experiment,
+    substrate: &dyn Substrate,
+    build: &str,
+    earlier: EarlierRuns,
+    store: &Store,
+) -> Result<Vec<PlannedRun>, RunnerError> {
+    let wanted = PreparedPlan::new(experiment)?;
+    let scope = wanted.on(substrate, build);
+    Ok(PendingRuns::new(&scope, earlier, store)?.planned())
+}
+
 /// The first valid run of each point of the plan, in its order; `None` if `store` has none on this substrate from this
 /// `build`. A figure of single runs on a real substrate shows this run for its point; the
 /// simulator repeats its replication 1.
@@ -141,7 +163,7 @@ impl PreparedPlan {
 
     fn on<'a>(&'a self, substrate: &'a dyn Substrate, build: &'a str) -> SubstratePlan<'a> {
         let Self { plan, rule, reduction } = self;
-        SubstratePlan { substrate, plan, rule, reduction, build }
+        SubstratePlan { substrate, plan, rule, reduction, build, last: RefCell::default() }
     }
 }
 
@@ -198,7 +220,10 @@ impl<'a> Sweep<'a> {
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = request.jobs.unwrap_or_else(processors).min(scope.substrate.parallelism()).get();
         let start = Instant::now();
-        let pending_runs = PendingRuns::new(scope, EarlierRuns::TriedAgain, store)?;
+        let pending_runs = match request.chosen {
+            Some(chosen) => PendingRuns::chosen(scope, chosen, store)?,
+            None => PendingRuns::new(scope, request.earlier, store)?,
+        };
         Ok(Self {
             request,
             scope,

@@ -21,13 +21,16 @@ mod machine;
 mod pending_runs;
 mod progress;
 mod recorded;
+mod trial;
 mod workers;
 
-pub use carry_out::{PlanOutcome, PlanRequest, carry_out, first_that_count, found};
+pub use carry_out::{PlanOutcome, PlanRequest, carry_out, first_that_count, found, missing};
 pub use error::RunnerError;
 pub use machine::provenance;
+pub use pending_runs::{EarlierRuns, PlannedRun};
 pub use progress::{ProgressListener, RunEvent, RunTally};
 pub use recorded::{StoredResults, recorded};
+pub use trial::trial;
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

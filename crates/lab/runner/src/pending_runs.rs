@@ -2,11 +2,13 @@
 //!
 //! It has no threads and no clock. Its caller reports each run that ended, and asks for the next one.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use netrig_experiment::{
-    Decision, Plan, Point, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate, Validity,
+    Decision, Plan, Point, PointIdentity, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate,
+    Validity,
 };
 use netrig_store::{Enrolment, ExperimentId, RunEnd, Store, StoreError, StoredResponse, StoredRun};
 
@@ -14,6 +16,8 @@ use netrig_store::{Enrolment, ExperimentId, RunEnd, Store, StoreError, StoredRes
 pub(crate) struct PendingRuns<'a> {
     scope: &'a SubstratePlan<'a>,
     past: EarlierRuns,
+    /// Whether the runs were chosen by the caller, and not by the stopping rule.
+    is_chosen: bool,
     points: Vec<PointState>,
     /// Identities of waiting runs, by replication and then by the point's place. Every point has its first replication
     /// before any has its second, so an interrupted sweep covers all points.
@@ -31,7 +35,7 @@ pub(crate) struct PendingRuns<'a> {
 
 /// How stored runs that failed or are invalid are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EarlierRuns {
+pub enum EarlierRuns {
     /// They are executed again.
     TriedAgain,
     /// They are results: nothing is run.
@@ -46,6 +50,15 @@ pub(crate) struct SubstratePlan<'a> {
     /// The reduction of the samples, as text: a part of each run's identity.
     pub(crate) reduction: &'a str,
     pub(crate) build: &'a str,
+    /// The point whose identities were asked for last.
+    pub(crate) last: RefCell<Option<LastPoint>>,
+}
+
+/// A point whose replications are looked up one after the other: it is resolved and described once.
+pub(crate) struct LastPoint {
+    place: usize,
+    run: Run,
+    identity: PointIdentity,
 }
 
 struct PointState {
@@ -65,6 +78,15 @@ enum PointEnd {
     Refused(Status, String),
 }
 
+/// A run of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PlannedRun {
+    /// The index of the point in the plan.
+    pub point: usize,
+    /// The replication, from 1.
+    pub replication: u32,
+}
+
 /// A run to be executed.
 #[derive(Debug)]
 pub(crate) struct PendingRun {
@@ -79,16 +101,7 @@ impl<'a> PendingRuns<'a> {
         past: EarlierRuns,
         store: &Store,
     ) -> Result<Self, StoreError> {
-        let mut pending_runs = Self {
-            scope,
-            past,
-            points: Vec::new(),
-            waiting: BTreeMap::new(),
-            wanted_by: BTreeMap::new(),
-            unfiled: Vec::new(),
-            found: 0,
-            cursor: 0,
-        };
+        let mut pending_runs = Self::none(scope, past);
         for place in 0..scope.plan.len() {
             pending_runs.points.push(PointState {
                 point: scope.plan.point(place),
@@ -99,6 +112,40 @@ impl<'a> PendingRuns<'a> {
             pending_runs.advance(place, store)?;
         }
         Ok(pending_runs)
+    }
+
+    /// Those of `chosen` that the store does not have, without a stopping rule. Points that cannot be run are left out.
+    pub(crate) fn chosen(
+        scope: &'a SubstratePlan<'a>,
+        chosen: &[PlannedRun],
+        store: &Store,
+    ) -> Result<Self, StoreError> {
+        let mut pending_runs = Self { is_chosen: true, ..Self::none(scope, EarlierRuns::TriedAgain) };
+        for run in chosen {
+            if scope.refusal(run.point).is_none() {
+                pending_runs.want(run.point, run.replication, store)?;
+            }
+        }
+        Ok(pending_runs)
+    }
+
+    const fn none(scope: &'a SubstratePlan<'a>, past: EarlierRuns) -> Self {
+        Self {
+            scope,
+            past,
+            is_chosen: false,
+            points: Vec::new(),
+            waiting: BTreeMap::new(),
+            wanted_by: BTreeMap::new(),
+            unfiled: Vec::new(),
+            found: 0,
+            cursor: 0,
+        }
+    }
+
+    /// The waiting runs, by replication and then by point.
+    pub(crate) fn planned(&self) -> Vec<PlannedRun> {
+        self.waiting.keys().map(|&(replication, point)| PlannedRun { point, replication }).collect()
     }
 
     /// The number of waiting runs.
@@ -137,7 +184,7 @@ impl<'a> PendingRuns<'a> {
     /// may move as well. Results do not depend on it.
     pub(crate) fn step_aside(&mut self) {
         let chance = RandomState::new().build_hasher().finish();
-        self.cursor = (chance % self.points.len().max(1) as u64) as usize;
+        self.cursor = (chance % self.scope.plan.len().max(1) as u64) as usize;
     }
 
     /// Keeps the result of a run in memory for each replication that needs it.
@@ -166,8 +213,10 @@ impl<'a> PendingRuns<'a> {
 
     /// Files the unfiled runs as replications of the experiment's points.
     pub(crate) fn file(&mut self, experiment: ExperimentId, store: &mut Store) -> Result<(), StoreError> {
-        let members = self.unfiled.iter().map(|(place, replication, identity)| Enrolment {
-            point: &self.points[*place].point,
+        let points: Vec<Point> =
+            self.unfiled.iter().map(|(place, ..)| self.scope.plan.point(*place)).collect();
+        let members = self.unfiled.iter().zip(&points).map(|((_, replication, identity), point)| Enrolment {
+            point,
             replication: *replication,
             identity,
         });
@@ -183,6 +232,9 @@ impl<'a> PendingRuns<'a> {
         end: &RunEnd,
         responses: &BTreeMap<String, StoredResponse>,
     ) {
+        if self.is_chosen {
+            return;
+        }
         let seed = self.scope.plan.seed(replication);
         self.points[place].records.push(record(replication, seed, end, responses));
     }
@@ -190,6 +242,9 @@ impl<'a> PendingRuns<'a> {
     /// Requests the next replications of the point, until it has enough or must wait for runs.
     fn advance(&mut self, place: usize, store: &Store) -> Result<(), StoreError> {
         loop {
+            if self.is_chosen {
+                return Ok(());
+            }
             let state = &mut self.points[place];
             if state.end.is_some() {
                 return Ok(());
@@ -292,9 +347,18 @@ impl SubstratePlan<'_> {
     }
 
     fn identity(&self, place: usize, replication: u32) -> Result<String, String> {
-        let run = self.plan.run(place, replication).map_err(|problem| problem.to_string())?;
-        let substrate = self.substrate.identity(&run).map_err(|error| error.to_string())?;
-        Ok(run.identity(self.reduction, self.substrate.name(), &substrate, self.build))
+        let mut last = match self.last.take().filter(|last| last.place == place) {
+            Some(last) => last,
+            None => {
+                let run = self.plan.run(place, replication).map_err(|problem| problem.to_string())?;
+                LastPoint { place, identity: PointIdentity::new(&run.scenario, self.reduction), run }
+            }
+        };
+        (last.run.replication, last.run.seed) = (replication, self.plan.seed(replication));
+        let substrate = self.substrate.identity(&last.run).map_err(|error| error.to_string())?;
+        let identity = last.identity.of_run(last.run.seed, self.substrate.name(), &substrate, self.build);
+        self.last.replace(Some(last));
+        Ok(identity)
     }
 }
 

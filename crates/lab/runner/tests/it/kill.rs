@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netrig_core::Seeds;
-use netrig_runner::{PlanRequest, carry_out};
+use netrig_runner::{EarlierRuns, PlanRequest, carry_out};
 use netrig_store::{Provenance, Store};
 
 use crate::it::common;
@@ -83,6 +83,8 @@ fn sweep(folder: &Path) {
         substrates: &[&fake],
         provenance: &Provenance::default(),
         jobs: NonZeroUsize::new(2),
+        earlier: EarlierRuns::TriedAgain,
+        chosen: None,
         traced: false,
         cancel: &AtomicBool::new(false),
     };

@@ -9,7 +9,7 @@ use std::time::Duration as Span;
 use netrig_core::quantity::RECEIVED_BYTES;
 use netrig_core::{Duration, Instant, Note, Sample, Seeds, Sink, Subject};
 use netrig_experiment::{Balance, Experiment, Run, RunError, RunOutcome, Substrate, Unsupported};
-use netrig_runner::{PlanOutcome, PlanRequest, ProgressListener, RunnerError, carry_out};
+use netrig_runner::{EarlierRuns, PlanOutcome, PlanRequest, ProgressListener, RunnerError, carry_out};
 use netrig_store::{Provenance, Replication, Store};
 
 /// The text of an experiment with three points. `replications` is the body of that table.
@@ -228,6 +228,8 @@ impl Lab {
             substrates,
             provenance: &self.provenance,
             jobs: NonZeroUsize::new(self.jobs),
+            earlier: EarlierRuns::TriedAgain,
+            chosen: None,
             traced: self.traced,
             cancel: &self.cancel,
         };

@@ -1,0 +1,114 @@
+//! The command line of sweeps on many machines.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use netrig_core::Duration;
+
+use crate::arguments::{Where, Which};
+
+/// `netrig split`.
+#[derive(Debug, Args)]
+pub struct Split {
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// The folder of the sweep, which all machines must see
+    #[arg(long, value_name = "DIR")]
+    pub into: PathBuf,
+    #[command(flatten)]
+    pub size: SizeArguments,
+    /// Keep the time series and the time line of each run
+    #[arg(long)]
+    pub traces: bool,
+}
+
+/// The size of chunks.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SizeArguments {
+    /// Work of a chunk; default: 45 s, or less if that gives fewer than eight chunks for each of the --slots
+    #[arg(long, value_name = "TIME")]
+    pub chunk: Option<Duration>,
+    /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub slots: Option<u32>,
+}
+
+/// `netrig chunk`.
+#[derive(Debug, Args)]
+pub struct Chunk {
+    /// The folder of the sweep
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Numbers of chunks, from 1; default: the one that the engine's variable names (SLURM_ARRAY_TASK_ID, HQ_TASK_ID, SGE_TASK_ID,
+    /// PBS_ARRAY_INDEX, and JOB_COMPLETION_INDEX, which counts from 0)
+    #[arg(value_name = "K")]
+    pub chunks: Vec<u32>,
+    /// A number that counts from 0, as HTCondor's $(Process): chunk N + 1
+    #[arg(long, value_name = "N", conflicts_with = "chunks")]
+    pub index: Option<u32>,
+    /// Number of runs at the same time
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub jobs: NonZeroUsize,
+    /// A folder on a local disk for the runs in progress; default: TMPDIR, or /tmp
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+}
+
+/// `netrig merge`.
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// The store that gets the runs; it is created if it does not exist
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Stores to take runs from, and folders of sweeps, for all their shards
+    #[arg(value_name = "SHARD", required = true)]
+    pub shards: Vec<PathBuf>,
+}
+
+/// `netrig sweep`.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// The folder of the sweep
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Cancel the tasks that the engine has
+    #[arg(long)]
+    pub cancel: bool,
+    /// Print one JSON document
+    #[arg(long, conflicts_with = "cancel")]
+    pub json: bool,
+}
+
+/// `netrig run --via`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "On many machines")]
+pub struct Via {
+    /// Make the runs on an engine: `slurm`, `hq`, `kubernetes`, `parallel`, or `command PROGRAM .. {}`, where {} stands for the command of
+    /// a chunk (`command ssh node1 {}`)
+    #[arg(long, value_name = "ENGINE")]
+    pub via: Option<String>,
+    /// The folder of the sweep, which all machines must see; default: beside the store
+    #[arg(long, value_name = "DIR", requires = "via")]
+    pub into: Option<PathBuf>,
+    /// Work of a chunk; default: 45 s, or less if that gives fewer than eight chunks for each of the --slots
+    #[arg(long, value_name = "TIME", requires = "via")]
+    pub chunk: Option<Duration>,
+    /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
+    #[arg(long, value_name = "N", requires = "via", value_parser = clap::value_parser!(u32).range(1..))]
+    pub slots: Option<u32>,
+    /// How often a chunk is tried
+    #[arg(long, value_name = "N", requires = "via", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempts: u32,
+    /// Print what would be submitted, and submit nothing
+    #[arg(long, requires = "via")]
+    pub dry_run: bool,
+    /// Cancel the tasks that the engine has of this sweep
+    #[arg(long, requires = "via", conflicts_with = "dry_run")]
+    pub cancel: bool,
+    /// Options for the engine, after `--`: `-- --partition=long`
+    #[arg(last = true, value_name = "OPTION", requires = "via")]
+    pub options: Vec<String>,
+}

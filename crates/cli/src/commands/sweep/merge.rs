@@ -1,0 +1,88 @@
+//! `netrig merge`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use netrig_store::{MergeOutcome, RunDifference, Store};
+use netrig_sweep::SweepFolder;
+
+use super::arguments::Merge;
+use super::failure;
+use crate::failure::{FAILED, Failure, print};
+use crate::request::{SUBSTRATES, substrate};
+
+/// Adds the runs of other stores to a store.
+pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
+    let shards = shards(arguments)?;
+    if let Some(same) = shards.iter().find(|shard| is_same(shard, &arguments.store)) {
+        return Err(Failure::request(format!("{}: a store is not merged into itself", same.display())));
+    }
+    let mut store = Store::open(&arguments.store).map_err(Failure::request)?;
+    let mut sum = MergeOutcome::default();
+    let mut refused = 0;
+    for shard in &shards {
+        match store.merge(shard, repeats) {
+            Ok(outcome) => {
+                tell_differences(shard, &outcome.different);
+                sum.added += outcome.added;
+                sum.replaced += outcome.replaced;
+                sum.equal += outcome.equal;
+                sum.ignored += outcome.ignored;
+                sum.different.extend(outcome.different);
+            }
+            Err(error) => {
+                refused += 1;
+                eprintln!("error: {}: {error}", shard.display());
+            }
+        }
+    }
+    print(format!(
+        "{}: {} runs added, {} in place of failed ones, {} equal to runs that were there, {} failed ones left out, from {} of {} stores",
+        arguments.store.display(),
+        sum.added,
+        sum.replaced,
+        sum.equal,
+        sum.ignored,
+        shards.len() - refused,
+        shards.len()
+    ))?;
+    if refused > 0 || !sum.different.is_empty() {
+        return Ok(ExitCode::from(FAILED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints on stderr how runs differ.
+pub fn tell_differences(shard: &Path, different: &[RunDifference]) {
+    for RunDifference { identity, what, here, there } in different {
+        let identity = identity.get(..12).unwrap_or(identity);
+        eprintln!(
+            "error: {}: run {identity} has {what} {there}, and the same run in the store has {here}: two machines disagree; nothing of \
+             this file was merged",
+            shard.display()
+        );
+    }
+}
+
+/// Whether runs of a substrate repeat to the last bit.
+pub fn repeats(name: &str) -> bool {
+    SUBSTRATES.contains(&name) && substrate(name).is_ok_and(|substrate| substrate.repeats())
+}
+
+/// The stores, and the shards of the folders.
+fn shards(arguments: &Merge) -> Result<Vec<PathBuf>, Failure> {
+    let mut shards = Vec::new();
+    for path in &arguments.shards {
+        if path.is_dir() {
+            let folder = SweepFolder::open(path).map_err(failure)?;
+            shards.extend(folder.shards().map_err(failure)?.into_iter().map(|shard| shard.path));
+        } else {
+            shards.push(path.clone());
+        }
+    }
+    Ok(shards)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
+}

@@ -1,0 +1,95 @@
+//! `netrig split`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use netrig_experiment::Substrate;
+use netrig_runner::{EarlierRuns, missing};
+use netrig_store::Store;
+use netrig_sweep::{ChunkSize, SweepFolder, SweepManifest, WorkEstimate, cut};
+
+use super::arguments::{SizeArguments, Split};
+use super::{executable, failure, repeating};
+use crate::build::BUILD;
+use crate::failure::{Failure, print};
+use crate::progress::words;
+use crate::request::ExperimentRequest;
+
+/// Writes the folder of a sweep, with chunks of the runs that the store lacks.
+pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
+    let request = ExperimentRequest::new(&arguments.which)?;
+    request.check_scenarios()?;
+    let substrate = repeating(&request)?;
+    let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
+    let folder = folder(&request, substrate, arguments.traces, &arguments.into)?;
+    let lock = folder.lock().map_err(failure)?;
+    let work = work(&request, substrate, &mut store)?;
+    let known = folder.chunks().map_err(failure)?;
+    let planned: std::collections::BTreeSet<_> =
+        known.iter().flat_map(netrig_sweep::Chunk::planned).collect();
+    let runs = missing(&request.experiment, substrate, &BUILD, EarlierRuns::TriedAgain, &store)
+        .map_err(Failure::failed)?;
+    let all = runs.len();
+    // What an earlier split has cut stays with its chunk.
+    let runs: Vec<_> = runs.into_iter().filter(|run| !planned.contains(run)).collect();
+    let chunks = cut(&runs, |point| work.work_s(point), size(arguments.size), known.len() as u32 + 1);
+    folder.add_chunks(&chunks).map_err(failure)?;
+    drop(lock);
+    let place = arguments.into.display();
+    let total: f64 = chunks.iter().map(|chunk| chunk.work_s).sum();
+    print(format!(
+        "{all} runs are missing; {} of them are in {} new chunks of {place}, {} of work",
+        runs.len(),
+        chunks.len(),
+        words(std::time::Duration::from_secs_f64(total))
+    ))?;
+    if !chunks.is_empty() {
+        let (first, last) = (known.len() + 1, known.len() + chunks.len());
+        print(format!(
+            "each chunk: {}/netrig chunk {place} K, with K = {first} to {last}; then: netrig merge {} {place}",
+            place,
+            arguments.place.store.display()
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The folder of the sweep of this request.
+pub fn folder(
+    request: &ExperimentRequest,
+    substrate: &dyn Substrate,
+    traced: bool,
+    place: &Path,
+) -> Result<SweepFolder, Failure> {
+    let place = std::path::absolute(place)
+        .map_err(|error| Failure::request(format!("{}: {error}", place.display())))?;
+    let manifest = SweepManifest {
+        form: 0,
+        sweep: String::new(),
+        experiment: request.experiment.design.name.clone(),
+        build: BUILD.clone(),
+        substrate: substrate.name().to_owned(),
+        set: request.changes().set.clone(),
+        replications: request.changes().replications,
+        seed: request.changes().seed,
+        memory: request.changes().memory.bytes(),
+        traced,
+    };
+    SweepFolder::create(&place, manifest, request.experiment.text(), executable::put).map_err(failure)
+}
+
+/// The work of the runs, from the store or from trials.
+pub fn work(
+    request: &ExperimentRequest,
+    substrate: &dyn Substrate,
+    store: &mut Store,
+) -> Result<WorkEstimate, Failure> {
+    let experiment = &request.experiment;
+    let id = store.add_experiment(&experiment.design.name, experiment.text()).map_err(Failure::failed)?;
+    WorkEstimate::of(experiment, id, substrate, &BUILD, store).map_err(failure)
+}
+
+/// The size of chunks.
+pub fn size(arguments: SizeArguments) -> ChunkSize {
+    ChunkSize { work_s: arguments.chunk.map(netrig_core::Duration::as_secs_f64), slots: arguments.slots }
+}

@@ -1,0 +1,37 @@
+//! `netrig sweep`.
+
+use std::process::ExitCode;
+
+use netrig_sweep::{SweepFolder, SweepState};
+
+use super::arguments::Sweep;
+use super::failure;
+use super::via::engine_of;
+use crate::failure::{Failure, print, print_report};
+
+/// Shows the state of a sweep, or cancels its tasks.
+pub fn sweep(arguments: &Sweep) -> Result<ExitCode, Failure> {
+    let path = std::path::absolute(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
+    let folder = SweepFolder::open(&path).map_err(failure)?;
+    let engine = folder.engine().map_err(failure)?.map(|record| engine_of(&record)).transpose()?;
+    if arguments.cancel {
+        let Some(mut engine) = engine else {
+            return Err(Failure::request(format!("{}: no engine has this sweep", path.display())));
+        };
+        engine.cancel(&folder).map_err(Failure::failed)?;
+        print("the engine has no tasks of this sweep any more")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tasks = engine.filter(|engine| !engine.is_local()).map(|mut engine| engine.tasks(&folder));
+    let tasks = match tasks {
+        Some(Err(error)) => {
+            eprintln!("warning: {error}");
+            None
+        }
+        Some(Ok(tasks)) => Some(tasks),
+        None => None,
+    };
+    let state = SweepState::read(&folder, tasks.as_ref()).map_err(failure)?;
+    print_report(arguments.json, &state, || state.text())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,232 @@
+//! `netrig run --via`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use netrig_store::Store;
+use netrig_sweep::engine::{CommandEngine, Engine, HyperQueue, Kubernetes, Slurm};
+use netrig_sweep::{
+    DriveEvent, DriveListener, DriveOutcome, DriveRequest, EngineRecord, SweepClock, SweepProgress, drive,
+    dry_run,
+};
+
+use super::arguments::SizeArguments;
+use super::merge::tell_differences;
+use super::split::{folder, size, work};
+use super::{failure, repeating};
+use crate::arguments::Run;
+use crate::failure::{FAILED, Failure, print};
+use crate::progress::words;
+use crate::request::ExperimentRequest;
+
+/// Engines by their names.
+const ENGINES: &str = "slurm, hq, kubernetes, parallel, or command PROGRAM .. {}";
+
+/// Memory of a task beyond the simulator's largest use so far, as a share of that use, and bytes.
+const MEMORY_SHARE: f64 = 1.5;
+const MEMORY_ROOM: u64 = 128 << 20;
+
+/// How the runs of an engine ended.
+pub enum ViaEnd {
+    /// The store has all runs.
+    Complete,
+    /// It was interrupted, and the tasks of other machines go on.
+    Interrupted,
+    /// There is nothing more to say.
+    Over(ExitCode),
+}
+
+/// Makes the missing runs of a request on an engine.
+pub fn carry_via(
+    via: &str,
+    arguments: &Run,
+    request: &ExperimentRequest,
+    store: &mut Store,
+    cancel: &AtomicBool,
+) -> Result<ViaEnd, Failure> {
+    let chosen = &arguments.via;
+    let substrate = repeating(request)?;
+    let record = EngineRecord { via: via.to_owned(), options: chosen.options.clone(), slots: chosen.slots };
+    let mut engine = engine_of(&record)?;
+    let place = chosen.into.clone().unwrap_or_else(|| beside(request, arguments));
+    let sweep = folder(request, substrate, arguments.traces, &place)?;
+    if chosen.cancel {
+        engine.cancel(&sweep).map_err(Failure::failed)?;
+        print(format!(
+            "{} has no tasks of this sweep any more; its shards stay in {}",
+            engine.name(),
+            place.display()
+        ))?;
+        return Ok(ViaEnd::Over(ExitCode::SUCCESS));
+    }
+    let lock = sweep.lock().map_err(failure)?;
+    let work = work(request, substrate, store)?;
+    let slots = chosen.slots.or_else(|| engine.is_local().then(processors));
+    let order = DriveRequest {
+        folder: &sweep,
+        experiment: &request.experiment,
+        substrate,
+        work_s: &|point| work.work_s(point),
+        size: size(SizeArguments { chunk: chosen.chunk, slots }),
+        memory: memory(),
+        attempts: chosen.attempts,
+        cancel,
+    };
+    if chosen.dry_run {
+        for line in dry_run(&order, &*engine, store).map_err(failure)? {
+            print(line)?;
+        }
+        return Ok(ViaEnd::Over(ExitCode::SUCCESS));
+    }
+    sweep.note_engine(&record).map_err(failure)?;
+    let mut line = SweepLine::new();
+    let ended = drive(&order, &mut *engine, store, &mut RealClock(Instant::now()), &mut line);
+    drop((line, lock));
+    match ended.map_err(failure)? {
+        DriveOutcome::Complete => Ok(ViaEnd::Complete),
+        DriveOutcome::Interrupted => {
+            if !engine.is_local() {
+                eprintln!(
+                    "{} goes on with the tasks that it has; the same command again takes their runs, and with --cancel it ends them",
+                    engine.name()
+                );
+            }
+            Ok(ViaEnd::Interrupted)
+        }
+        DriveOutcome::GaveUp(chunks) => {
+            for (chunk, log) in &chunks {
+                eprintln!("error: chunk {chunk} was tried {} times: {log}", chosen.attempts);
+            }
+            eprintln!(
+                "the runs of the other chunks are in the store; `netrig sweep {}` shows the rest",
+                place.display()
+            );
+            Ok(ViaEnd::Over(ExitCode::from(FAILED)))
+        }
+        DriveOutcome::Different(shard, different) => {
+            tell_differences(&shard, &different);
+            Ok(ViaEnd::Over(ExitCode::from(FAILED)))
+        }
+    }
+}
+
+/// The engine of a record.
+pub fn engine_of(record: &EngineRecord) -> Result<Box<dyn Engine>, Failure> {
+    let EngineRecord { via, options, slots } = record;
+    let via = via.trim();
+    match via.split_once(char::is_whitespace) {
+        Some(("command", template)) => {
+            let slots = slots.unwrap_or_else(processors);
+            let engine = CommandEngine::template(template, options, slots);
+            Ok(Box::new(engine.map_err(|error| Failure::request(format!("--via: {error}")))?))
+        }
+        None if via == "slurm" => Ok(Box::new(Slurm::new(options.clone()))),
+        None if via == "hq" => Ok(Box::new(HyperQueue::new(options.clone()))),
+        None if via == "kubernetes" => Ok(Box::new(Kubernetes::new(options.clone(), *slots))),
+        None if via == "parallel" => Ok(Box::new(CommandEngine::parallel(options.clone(), *slots))),
+        _ => Err(Failure::request(format!("--via {via}: there is no such engine; there are: {ENGINES}"))),
+    }
+}
+
+/// The folder of a sweep beside the store.
+fn beside(request: &ExperimentRequest, arguments: &Run) -> PathBuf {
+    arguments.place.store.with_file_name(format!("{}.sweep", request.stem))
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+/// Memory that a task is given: what this process took for its trials, with room.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    (peak.unwrap_or(0u64) as f64 * 1024.0 * MEMORY_SHARE) as u64 + MEMORY_ROOM
+}
+
+/// Real time.
+struct RealClock(Instant);
+
+impl SweepClock for RealClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// A progress line on stderr if that is a terminal, and a line for each event that matters.
+struct SweepLine {
+    bar: ProgressBar,
+    start: Instant,
+    /// Work that was left at the start, s.
+    work_s: Option<f64>,
+    /// The last reason why the engine was away: it is printed once.
+    away: Option<String>,
+}
+
+impl SweepLine {
+    fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
+        if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} chunks {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar, start: Instant::now(), work_s: None, away: None }
+    }
+
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+
+    /// The time left, from the work that was done since the start.
+    fn left(&mut self, left_s: f64) -> Option<Duration> {
+        // A new round adds work.
+        let first = self.work_s.unwrap_or(0.0).max(left_s);
+        self.work_s = Some(first);
+        let done = first - left_s;
+        (done > 0.0).then(|| self.start.elapsed().mul_f64(left_s / done))
+    }
+}
+
+impl DriveListener for SweepLine {
+    fn event(&mut self, event: &DriveEvent, progress: &SweepProgress) {
+        match event {
+            DriveEvent::Submitted(count, 0) => self.say(&format!("{count} chunks submitted")),
+            DriveEvent::Submitted(count, again) => {
+                self.say(&format!("{count} chunks submitted, {again} of them again"));
+            }
+            DriveEvent::Refused(shard, why) => self.say(&format!("warning: {}: {why}", shard.display())),
+            DriveEvent::EngineAway(why) if self.away.as_ref() != Some(why) => {
+                self.say(&format!("warning: {why}; the engine is asked again"));
+                self.away = Some(why.clone());
+            }
+            DriveEvent::Failed(chunk, why) => self.say(&format!("chunk {chunk} failed: {why}")),
+            DriveEvent::Held(chunk) => {
+                self.say(&format!(
+                    "chunk {chunk} takes far longer than expected, and is submitted a second time"
+                ));
+            }
+            DriveEvent::Merged(..) | DriveEvent::EngineAway(_) | DriveEvent::Tick => {}
+        }
+        if matches!(event, DriveEvent::Submitted(..)) {
+            self.away = None;
+        }
+        self.bar.set_length(progress.chunks as u64);
+        self.bar.set_position(progress.done as u64);
+        let left =
+            self.left(progress.left_s).map(|left| format!(", {} left", words(left))).unwrap_or_default();
+        self.bar.set_message(format!("{} running, {} waiting{left}", progress.running, progress.waiting));
+    }
+}
+
+impl Drop for SweepLine {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

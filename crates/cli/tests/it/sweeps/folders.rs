@@ -1,0 +1,156 @@
+//! `netrig split`, `chunk`, `merge` and `sweep` by hand.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::{EXPERIMENT, Lab, Running, processes_with, wait_for};
+use crate::common::text;
+
+#[test]
+fn chunks_that_are_made_by_hand_give_the_same_bytes() {
+    let lab = Lab::new();
+    let split = lab.ok("split four.toml --store=all.db --into=sweep --chunk=1ms");
+    assert!(split.contains("24 runs are missing; 24 of them are in"), "{split}");
+    let chunks = std::fs::read_to_string(lab.path().join("sweep/chunks.jsonl")).unwrap().lines().count();
+    assert!(chunks > 4, "{chunks}");
+    // Nothing but the folder is needed: the experiment, its files and the program are in it.
+    std::fs::remove_file(lab.path().join("four.toml")).unwrap();
+    for number in 1..=chunks {
+        let made = Command::new(lab.path().join("sweep/netrig"))
+            .args(["chunk", "sweep"])
+            .env("SLURM_ARRAY_TASK_ID", number.to_string())
+            .current_dir(lab.path())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", text(&made.stderr));
+    }
+    // Made twice, and merged twice.
+    lab.ok("chunk sweep 2");
+    std::fs::write(lab.path().join("four.toml"), EXPERIMENT).unwrap();
+    let merged = lab.ok("merge all.db sweep");
+    assert!(merged.contains("24 runs added, 0 in place of failed ones"), "{merged}");
+    let again = lab.ok("merge all.db sweep");
+    assert!(again.contains("0 runs added"), "{again}");
+    lab.is_as_alone("all.db");
+    let state = lab.ok("sweep sweep --json");
+    assert!(state.contains(&format!("\"done\": {chunks},")) && state.contains("\"missing\": 0,"), "{state}");
+    let nothing = lab.ok("split four.toml --store=all.db --into=sweep");
+    assert!(nothing.contains("0 runs are missing"), "{nothing}");
+}
+
+#[test]
+fn a_chunk_that_is_killed_publishes_nothing_and_one_that_is_asked_to_end_what_it_has() {
+    let lab = Lab::new();
+    lab.ok("split four.toml --store=all.db --into=sweep --chunk=1h --set rate=4Mbit/s,400Mbit/s --replications=200");
+    let chunk = || {
+        let mut command = Command::new(lab.path().join("sweep/netrig"));
+        command.args(["chunk", "sweep", "1", "--scratch=."]).current_dir(lab.path());
+        Running::start(&mut command)
+    };
+    let scratch = || {
+        let names = std::fs::read_dir(lab.path()).unwrap().flatten().map(|entry| entry.path());
+        names.filter(|path| path.display().to_string().contains("netrig-chunk-")).collect::<Vec<_>>()
+    };
+    let killed = chunk();
+    let is_running = || {
+        scratch().iter().any(|path| path.join("shard.db-wal").metadata().is_ok_and(|log| log.len() > 100_000))
+    };
+    wait_for("a run of the chunk", is_running);
+    killed.signal(Signal::KILL);
+    drop(killed);
+    assert!(lab.shards("sweep").is_empty(), "{:?}", lab.shards("sweep"));
+    let left = scratch();
+    // The next attempt on this machine removes what the killed one left.
+    let asked = chunk();
+    wait_for("a run of the chunk", || scratch().iter().any(|path| !left.contains(path)) && is_running());
+    asked.signal(Signal::TERM);
+    asked.signal(Signal::TERM);
+    let output = asked.output();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("interrupted after"), "{}", text(&output.stdout));
+    let shards = lab.shards("sweep");
+    assert!(shards.len() == 1 && shards[0].ends_with(".part.db"), "{shards:?}");
+    assert!(scratch().is_empty(), "{:?}", scratch());
+    let merged = lab.ok("merge all.db sweep");
+    assert!(!merged.contains(" 0 runs added"), "{merged}");
+}
+
+#[test]
+fn a_chunk_ends_with_the_process_that_started_it() {
+    let lab = Lab::new();
+    lab.ok("split four.toml --store=all.db --into=sweep --chunk=1h --set rate=400Mbit/s --replications=2000");
+    let mark = lab.path().join("sweep").display().to_string();
+    let line = format!("{mark}/netrig chunk {mark} 1 & wait");
+    let shell = Running::start(Command::new("sh").args(["-c", &line]));
+    let chunks = || {
+        processes_with(&format!("chunk {mark} 1"))
+            .into_iter()
+            .filter(|(_, line)| !line.starts_with("sh "))
+            .count()
+    };
+    wait_for("the chunk", || chunks() == 1);
+    shell.signal(Signal::KILL);
+    drop(shell);
+    wait_for("the end of the chunk", || chunks() == 0);
+}
+
+#[test]
+fn what_is_wrong_with_a_sweep_is_a_sentence() {
+    let lab = Lab::new();
+    lab.ok("split four.toml --store=all.db --into=sweep --chunk=1ms");
+    std::fs::write(
+        lab.path().join("no.db"),
+        "no store, but a text that is as long as the head of one would be".repeat(9),
+    )
+    .unwrap();
+    for (line, said) in [
+        ("chunk . 1", "is not the folder of a sweep (it has no sweep.json)"),
+        ("chunk sweep", "which chunk? Give its number, or let an engine set one of SLURM_ARRAY_TASK_ID"),
+        ("chunk sweep 0", "has no chunk 0"),
+        ("split four.toml --store=all.db --into=sweep --seed=9", "belongs to another sweep"),
+        (
+            "split four.toml --store=all.db --into=other --on=netns",
+            "a run on netns needs a machine for itself",
+        ),
+        (
+            "run four.toml --via=pbs",
+            "--via pbs: there is no such engine; there are: slurm, hq, kubernetes, parallel",
+        ),
+        ("run four.toml --via=command", "--via command: there is no such engine"),
+        ("merge all.db all.db", "a store is not merged into itself"),
+        ("merge all.db no.db", "is not a netrig store"),
+        ("merge all.db none.db", "there is no store at none.db"),
+        ("sweep sweep --cancel", "no engine has this sweep"),
+    ] {
+        let refused = lab.netrig(line);
+        assert!(!refused.status.success(), "{line}");
+        assert!(text(&refused.stderr).contains(said), "{line}: {}", text(&refused.stderr));
+    }
+}
+
+/// The manifest for Kubernetes is one that its schema knows.
+#[test]
+fn the_manifest_for_kubernetes_is_valid() {
+    let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/kubernetes");
+    if !tools.join("bin/kubernetes-validate").exists() {
+        crate::common::machine::skipped("kubernetes-validate");
+        return;
+    }
+    let lab = Lab::new();
+    let line = "run four.toml --store=all.db --via=kubernetes --into=sweep --chunk=5ms --slots=3 --dry-run -- --image=lab/netrig:1 --claim=runs";
+    let printed = lab.ok(line);
+    let manifest = printed.split_once("kubectl create --filename=-\n").expect("the command").1;
+    assert!(
+        manifest.contains("\"completionMode\": \"Indexed\"") && manifest.contains("lab/netrig:1"),
+        "{manifest}"
+    );
+    std::fs::write(lab.path().join("job.json"), manifest).unwrap();
+    let checked = Command::new(tools.join("bin/kubernetes-validate"))
+        .args(["--strict", "-k", "1.33", "job.json"])
+        .env("PYTHONPATH", &tools)
+        .current_dir(lab.path())
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{}{}", text(&checked.stdout), text(&checked.stderr));
+}

@@ -1,0 +1,97 @@
+//! A real Slurm of four nodes: chunks that are lost, made twice, and on nodes and under a controller that die.
+
+use std::path::Path;
+
+use super::cluster::{Cluster, kill, open_folder};
+use super::{EXPERIMENT, RUNS, Running, wait_for};
+use crate::common::text;
+
+/// Longer runs than those of the other tests: there is time to kill what makes them.
+fn experiment() -> String {
+    EXPERIMENT.replace("3 s", "30 s")
+}
+
+fn sweep(is_ordinary: bool) {
+    if !Cluster::can() || (is_ordinary && !rustix::process::geteuid().is_root()) {
+        return;
+    }
+    let cluster = Cluster::start(4, is_ordinary);
+    let (folder, program) = open_folder();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("four.toml"), experiment()).unwrap();
+    let program = program.display().to_string();
+    let netrig = |line: &str| {
+        let mut command = cluster.command(&program);
+        command.args(line.split(' ')).current_dir(folder.path());
+        command
+    };
+    let alone = netrig("run four.toml --store=alone.db --out=alone.csv --json").output().unwrap();
+    assert!(alone.status.success(), "{}", text(&alone.stderr));
+    let submit = || {
+        Running::start(&mut netrig(
+            "run four.toml --store=all.db --out=all.csv --json --via=slurm --into=sweep --chunk=1ms",
+        ))
+    };
+    let shards = || files(&path("sweep/shards"));
+    let running = || {
+        let list = cluster.slurm("squeue", &["-h", "-r", "-t", "R", "-o", "%i %N"]);
+        let tasks = list.lines().filter_map(|line| line.split_once(' '));
+        tasks.map(|(id, node)| (id.to_owned(), node.to_owned())).collect::<Vec<_>>()
+    };
+    let submitter = submit();
+    // A task is killed before it publishes: the engine calls it failed, and does not make it again.
+    wait_for("a running task", || !running().is_empty());
+    let mark = format!("{}/netrig chunk", path("sweep").display());
+    wait_for("a chunk", || !super::processes_with(&mark).is_empty());
+    super::processes_with(&mark).first().into_iter().for_each(|(pid, _)| kill(*pid));
+    // A node dies with its task.
+    wait_for("a task to lose", || !running().is_empty());
+    if let Some((_, node)) = running().first() {
+        cluster.kill_node(node);
+    }
+    // The controller crashes and comes back, and the submitter is killed and started again.
+    wait_for("the first shards", || shards().len() > 2);
+    cluster.kill_controller();
+    submitter.signal(rustix::process::Signal::KILL);
+    drop(submitter);
+    cluster.start_controller();
+    wait_for("the controller", || cluster.slurm("sinfo", &["-h", "-o", "%D"]).trim().parse::<u32>().is_ok());
+    // A chunk that is made twice.
+    let twice = netrig("chunk sweep 1").output().unwrap();
+    assert!(twice.status.success(), "{}", text(&twice.stderr));
+    let swept = submit().output();
+    assert!(swept.status.success(), "{}", text(&swept.stderr));
+    assert_eq!(text(&swept.stdout), text(&alone.stdout), "the documents differ");
+    let read = |name: &str| std::fs::read(path(name)).unwrap();
+    assert_eq!(read("alone.csv"), read("all.csv"));
+    let list = netrig("list --store=all.db").output().unwrap();
+    assert!(text(&list.stdout).contains(&format!("{RUNS} runs")), "{}", text(&list.stdout));
+    let doubled = shards().iter().filter(|name| name.starts_with("1.")).count();
+    assert!(doubled >= 2, "{:?}", shards());
+    // Nothing is left in the queue, and the state is told.
+    let state = netrig("sweep sweep --json").output().unwrap();
+    assert!(text(&state.stdout).contains("\"missing\": 0,"), "{}", text(&state.stdout));
+    let cancelled = netrig("sweep sweep --cancel").output().unwrap();
+    assert!(cancelled.status.success(), "{}", text(&cancelled.stderr));
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let list = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    list.filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".db"))
+        .collect()
+}
+
+#[test]
+fn a_sweep_on_slurm_as_root_has_the_bytes_of_one_process() {
+    if rustix::process::geteuid().is_root() {
+        sweep(false);
+    } else {
+        crate::common::machine::skipped("root");
+    }
+}
+
+#[test]
+fn a_sweep_on_slurm_as_an_ordinary_user_has_the_bytes_of_one_process() {
+    sweep(true);
+}

@@ -1,0 +1,462 @@
+//! Drives a sweep: submits chunks, merges shards as they come, and submits again what is missing, until nothing is.
+//!
+//! A chunk is done when a whole shard of it was merged, or when the store has all its runs. What an engine says only decides when
+//! a chunk is submitted again: too early costs time and no result.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use netrig_experiment::{Experiment, Substrate};
+use netrig_runner::{EarlierRuns, PlannedRun, missing};
+use netrig_store::{MergeOutcome, RunDifference, Store};
+
+use crate::engine::{Engine, TaskNeeds};
+use crate::{Chunk, ChunkSize, Shard, SweepError, SweepFolder, cut};
+
+/// The shortest and the longest time between two looks at the folder and the engine.
+const SHORTEST_POLL: Duration = Duration::from_millis(500);
+const LONGEST_POLL: Duration = Duration::from_secs(10);
+
+/// A chunk that the engine does not have and whose shard did not come is lost after this time: a network file system may list a new
+/// file late, and a queue may show a new task late.
+const LATE: Duration = Duration::from_secs(5);
+
+/// A chunk that runs for more than this times its estimated work, and longer than `HELD_LEAST`, is submitted a second time: its node may
+/// be dead without the engine's knowledge.
+const HELD: f64 = 10.0;
+const HELD_LEAST: Duration = Duration::from_secs(600);
+
+/// A shard that cannot be read is read again this often: a network file system may show a part of it at first.
+const READS: u32 = 3;
+
+/// A sweep to drive.
+#[derive(Clone, Copy)]
+pub struct DriveRequest<'a> {
+    /// Its folder.
+    pub folder: &'a SweepFolder,
+    /// The experiment, with what the manifest sets.
+    pub experiment: &'a Experiment,
+    /// The substrate.
+    pub substrate: &'a dyn Substrate,
+    /// Work of a run at a point, s, as measured.
+    pub work_s: &'a dyn Fn(usize) -> f64,
+    /// The size of chunks.
+    pub size: ChunkSize,
+    /// Memory of a task, bytes, with room.
+    pub memory: u64,
+    /// How often a chunk is tried.
+    pub attempts: u32,
+    /// Set by another thread to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+/// The time of a driver, which a test can set.
+pub trait SweepClock {
+    /// Time since some start.
+    fn now(&self) -> Duration;
+
+    /// Waits.
+    fn pause(&mut self, time: Duration);
+}
+
+/// What a driver reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DriveEvent {
+    /// Chunks were submitted: their number, and how many of them were tried before.
+    Submitted(usize, usize),
+    /// A shard was merged.
+    Merged(Shard, MergeOutcome),
+    /// A shard cannot be used, and its runs are made again: the reason.
+    Refused(PathBuf, String),
+    /// The engine does not answer, or refused: the reason. It is asked again.
+    EngineAway(String),
+    /// A chunk failed, and is tried again: the last line of its log.
+    Failed(u32, String),
+    /// A chunk runs for far longer than expected, and is submitted a second time.
+    Held(u32),
+    /// Nothing happened.
+    Tick,
+}
+
+/// The progress of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SweepProgress {
+    /// Chunks so far, in all rounds.
+    pub chunks: usize,
+    /// Chunks that are done.
+    pub done: usize,
+    /// Chunks that the engine runs.
+    pub running: usize,
+    /// Chunks that wait at the engine.
+    pub waiting: usize,
+    /// Estimated work of the chunks that are not done, s.
+    pub left_s: f64,
+}
+
+/// Is told of events.
+pub trait DriveListener {
+    /// An event, and the progress.
+    fn event(&mut self, event: &DriveEvent, progress: &SweepProgress);
+}
+
+/// How a drive ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DriveOutcome {
+    /// The store has all runs that the stopping rule asks for.
+    Complete,
+    /// It was cancelled. Tasks that another machine has go on.
+    Interrupted,
+    /// Chunks failed as often as allowed: each with the text of its last log.
+    GaveUp(BTreeMap<u32, String>),
+    /// Two valid runs of one identity have different results. The shard was not merged.
+    Different(PathBuf, Vec<RunDifference>),
+}
+
+/// The state of a chunk.
+struct ChunkState {
+    chunk: Chunk,
+    is_done: bool,
+    attempts: u32,
+    /// When it was last submitted, or last seen at the engine.
+    seen: Duration,
+    /// Since when it runs.
+    running: Option<Duration>,
+    /// Failed attempts that were reported.
+    failures: usize,
+}
+
+struct Driver<'a> {
+    request: &'a DriveRequest<'a>,
+    engine: &'a mut dyn Engine,
+    store: &'a mut Store,
+    clock: &'a mut dyn SweepClock,
+    listener: &'a mut dyn DriveListener,
+    chunks: BTreeMap<u32, ChunkState>,
+    /// Shards that were merged or refused for good.
+    settled: BTreeSet<PathBuf>,
+    /// How often a shard could not be read.
+    unread: BTreeMap<PathBuf, u32>,
+    progress: SweepProgress,
+    /// Whether anything happened since the last pause.
+    is_busy: bool,
+}
+
+/// Drives a sweep to its end. The caller has the lock of the folder.
+///
+/// # Errors
+/// If the folder or the store fails.
+pub fn drive(
+    request: &DriveRequest<'_>,
+    engine: &mut dyn Engine,
+    store: &mut Store,
+    clock: &mut dyn SweepClock,
+    listener: &mut dyn DriveListener,
+) -> Result<DriveOutcome, SweepError> {
+    let mut driver = Driver {
+        request,
+        engine,
+        store,
+        clock,
+        listener,
+        chunks: BTreeMap::new(),
+        settled: BTreeSet::new(),
+        unread: BTreeMap::new(),
+        progress: SweepProgress::default(),
+        is_busy: false,
+    };
+    driver.run()
+}
+
+/// What [`drive`] would submit first, as commands that one would type.
+///
+/// # Errors
+/// If the folder or the store cannot be read.
+pub fn dry_run(
+    request: &DriveRequest<'_>,
+    engine: &dyn Engine,
+    store: &Store,
+) -> Result<Vec<String>, SweepError> {
+    let DriveRequest { folder, experiment, substrate, work_s, size, memory, .. } = *request;
+    let runs = missing(experiment, substrate, &folder.manifest().build, EarlierRuns::TriedAgain, store)?;
+    let wanted: BTreeSet<PlannedRun> = runs.iter().copied().collect();
+    let mut chunks = folder.chunks()?;
+    chunks.retain(|chunk| chunk.planned().any(|run| wanted.contains(&run)));
+    if chunks.is_empty() {
+        chunks = cut(&runs, work_s, size, folder.chunks()?.len() as u32 + 1);
+    }
+    let longest_s = chunks.iter().map(|chunk| chunk.work_s).fold(0.0, f64::max);
+    let total_s: f64 = chunks.iter().map(|chunk| chunk.work_s).sum();
+    let numbers: Vec<u32> = chunks.iter().map(|chunk| chunk.chunk).collect();
+    let mut lines = vec![format!(
+        "{} runs in {} chunks of at most {longest_s:.1} s, {:.2} core-hours of work",
+        runs.len(),
+        chunks.len(),
+        total_s / 3600.0
+    )];
+    if !numbers.is_empty() {
+        lines.extend(engine.commands(folder, &numbers, &needs(longest_s, memory)));
+    }
+    Ok(lines)
+}
+
+impl Driver<'_> {
+    fn run(&mut self) -> Result<DriveOutcome, SweepError> {
+        self.find_chunks()?;
+        let mut poll = SHORTEST_POLL;
+        // What an earlier submitter handed over may be at the engine still.
+        let mut is_first = true;
+        loop {
+            self.is_busy = false;
+            if let Some(ended) = self.merge_shards()? {
+                return Ok(ended);
+            }
+            if self.request.cancel.load(Ordering::Relaxed) {
+                return Ok(DriveOutcome::Interrupted);
+            }
+            if self.chunks.values().all(|state| state.is_done) && !self.next_round(is_first)? {
+                return Ok(DriveOutcome::Complete);
+            }
+            if let Some(given_up) = self.report_failures()? {
+                return Ok(DriveOutcome::GaveUp(given_up));
+            }
+            self.submit_lost();
+            is_first = false;
+            self.tell(&DriveEvent::Tick);
+            poll = if self.is_busy { SHORTEST_POLL } else { (poll * 3 / 2).min(self.longest_poll()) };
+            self.clock.pause(poll);
+        }
+    }
+
+    /// A quarter of the work of the longest open chunk: the end of a sweep is not seen much later than it comes.
+    fn longest_poll(&self) -> Duration {
+        let open = self.chunks.values().filter(|state| !state.is_done);
+        let longest_s = open.map(|state| state.chunk.work_s).fold(0.0, f64::max);
+        Duration::from_secs_f64(longest_s / 4.0).clamp(SHORTEST_POLL, LONGEST_POLL)
+    }
+
+    /// Finds the chunks of an earlier submitter, and which of them are done.
+    fn find_chunks(&mut self) -> Result<(), SweepError> {
+        let chunks = self.request.folder.chunks()?;
+        let now = self.clock.now();
+        for chunk in chunks {
+            self.chunks.insert(chunk.chunk, ChunkState::new(chunk, now));
+        }
+        if let Some(ended) = self.merge_shards()? {
+            // It is found again, and returned, by the loop.
+            drop(ended);
+        }
+        let wanted: BTreeSet<PlannedRun> = self.missing(EarlierRuns::TriedAgain)?.into_iter().collect();
+        for state in self.chunks.values_mut() {
+            state.is_done |= !state.chunk.planned().any(|run| wanted.contains(&run));
+        }
+        Ok(())
+    }
+
+    fn missing(&self, earlier: EarlierRuns) -> Result<Vec<PlannedRun>, SweepError> {
+        let DriveRequest { folder, experiment, substrate, .. } = self.request;
+        Ok(missing(experiment, *substrate, &folder.manifest().build, earlier, self.store)?)
+    }
+
+    /// Cuts the runs that the stopping rule asks for next into chunks; returns whether there are any. In the first round, runs that failed
+    /// in earlier sweeps are tried again. In later ones, a failed run is a result.
+    fn next_round(&mut self, is_first: bool) -> Result<bool, SweepError> {
+        let is_new = is_first && self.chunks.is_empty();
+        let earlier = if is_new { EarlierRuns::TriedAgain } else { EarlierRuns::Stands };
+        let runs = self.missing(earlier)?;
+        if runs.is_empty() {
+            return Ok(false);
+        }
+        let first = self.chunks.last_key_value().map_or(1, |(last, _)| last + 1);
+        let chunks = cut(&runs, self.request.work_s, self.request.size, first);
+        self.request.folder.add_chunks(&chunks)?;
+        let now = self.clock.now();
+        for chunk in chunks {
+            self.chunks.insert(chunk.chunk, ChunkState::new(chunk, now));
+        }
+        Ok(true)
+    }
+
+    /// Merges the shards that have come. Returns the end of the sweep if one differs from what the store has.
+    fn merge_shards(&mut self) -> Result<Option<DriveOutcome>, SweepError> {
+        for shard in self.request.folder.shards()? {
+            if self.settled.contains(&shard.path) {
+                continue;
+            }
+            match self.merge(&shard) {
+                Ok(outcome) if outcome.different.is_empty() => {
+                    self.settled.insert(shard.path.clone());
+                    if let Some(state) = self.chunks.get_mut(&shard.chunk) {
+                        state.is_done |= shard.is_whole;
+                        state.seen = self.clock.now();
+                    }
+                    self.tell(&DriveEvent::Merged(shard, outcome));
+                }
+                Ok(outcome) => return Ok(Some(DriveOutcome::Different(shard.path, outcome.different))),
+                Err(why) => {
+                    let reads = self.unread.entry(shard.path.clone()).or_default();
+                    *reads += 1;
+                    if *reads >= READS {
+                        self.settled.insert(shard.path.clone());
+                        self.tell(&DriveEvent::Refused(shard.path, why));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Merges a shard of this sweep. The error is a sentence.
+    fn merge(&mut self, shard: &Shard) -> Result<MergeOutcome, String> {
+        check_shard(&shard.path, self.request)?;
+        let substrate = self.request.substrate;
+        let repeats = |name: &str| name == substrate.name() && substrate.repeats();
+        self.store.merge(&shard.path, repeats).map_err(|error| error.to_string())
+    }
+
+    /// Reports new logs of failed attempts. Returns the chunks that failed as often as allowed, if nothing else is left to wait for.
+    fn report_failures(&mut self) -> Result<Option<BTreeMap<u32, String>>, SweepError> {
+        let mut logs: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for failed in self.request.folder.failed_attempts()? {
+            logs.entry(failed.chunk).or_default().push(failed.text);
+        }
+        let mut events = Vec::new();
+        for (number, texts) in &logs {
+            let Some(state) = self.chunks.get_mut(number).filter(|state| !state.is_done) else { continue };
+            if texts.len() > state.failures {
+                state.failures = texts.len();
+                let text = texts.last().map_or("", |text| text.trim());
+                events.push(DriveEvent::Failed(*number, text.lines().last().unwrap_or_default().to_owned()));
+            }
+        }
+        for event in events {
+            self.tell(&event);
+        }
+        let open: Vec<&ChunkState> = self.chunks.values().filter(|state| !state.is_done).collect();
+        let is_spent = |state: &&&ChunkState| self.is_lost(state) && state.attempts >= self.request.attempts;
+        if open.is_empty() || open.iter().filter(is_spent).count() < open.len() {
+            return Ok(None);
+        }
+        let none = "no attempt left a log: see what the engine says of its tasks";
+        let text = |state: &ChunkState| {
+            let last = logs.get(&state.chunk.chunk).and_then(|texts| texts.last());
+            last.map_or(none, |text| text.trim()).to_owned()
+        };
+        Ok(Some(open.into_iter().map(|state| (state.chunk.chunk, text(state))).collect()))
+    }
+
+    /// Whether the engine does not have a chunk, for longer than lists may be late.
+    fn is_lost(&self, state: &ChunkState) -> bool {
+        !state.is_done
+            && state.running.is_none()
+            && (state.attempts == 0 || self.clock.now().saturating_sub(state.seen) > LATE)
+    }
+
+    /// Asks the engine for its tasks, and submits what it does not have.
+    fn submit_lost(&mut self) {
+        let tasks = match self.engine.tasks(self.request.folder) {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                self.tell(&DriveEvent::EngineAway(error.to_string()));
+                return;
+            }
+        };
+        let now = self.clock.now();
+        self.progress.running = tasks.running.len();
+        self.progress.waiting = tasks.waiting.len();
+        let mut held = Vec::new();
+        for (number, state) in &mut self.chunks {
+            if state.is_done {
+                continue;
+            }
+            let runs = tasks.running.contains(number);
+            if runs || tasks.waiting.contains(number) {
+                state.seen = now;
+                // An earlier submitter handed it over.
+                state.attempts = state.attempts.max(1);
+            }
+            state.running = runs.then(|| state.running.unwrap_or(now));
+            let limit = HELD_LEAST.max(Duration::from_secs_f64(HELD * state.chunk.work_s.max(0.0)));
+            if state.running.is_some_and(|since| now - since > limit)
+                && state.attempts < self.request.attempts
+            {
+                state.running = Some(now);
+                held.push(*number);
+            }
+        }
+        let is_due = |state: &&ChunkState| self.is_lost(state) && state.attempts < self.request.attempts;
+        let lost = self.chunks.values().filter(is_due).map(|state| state.chunk.chunk);
+        let mut due: Vec<u32> = lost.chain(held.iter().copied()).collect();
+        due.sort_unstable();
+        for number in held {
+            self.tell(&DriveEvent::Held(number));
+        }
+        if !due.is_empty() {
+            self.submit(&due);
+        }
+    }
+
+    fn submit(&mut self, due: &[u32]) {
+        let longest = due.iter().filter_map(|number| self.chunks.get(number)).map(|state| state.chunk.work_s);
+        let needs = needs(longest.fold(0.0, f64::max), self.request.memory);
+        let submitted = self.engine.submit(self.request.folder, due, &needs);
+        let now = self.clock.now();
+        let mut again = 0;
+        for number in due {
+            let Some(state) = self.chunks.get_mut(number) else { continue };
+            state.seen = now;
+            // What a failed submission handed over shows in the engine's list. A refusal is no attempt.
+            if submitted.is_ok() {
+                again += usize::from(state.attempts > 0);
+                state.attempts += 1;
+            }
+        }
+        match submitted {
+            Ok(()) => self.tell(&DriveEvent::Submitted(due.len(), again)),
+            Err(error) => self.tell(&DriveEvent::EngineAway(error.to_string())),
+        }
+    }
+
+    fn tell(&mut self, event: &DriveEvent) {
+        self.is_busy |= *event != DriveEvent::Tick;
+        let open = self.chunks.values().filter(|state| !state.is_done);
+        self.progress.left_s = open.map(|state| state.chunk.work_s).sum();
+        self.progress.chunks = self.chunks.len();
+        self.progress.done = self.chunks.values().filter(|state| state.is_done).count();
+        self.listener.event(event, &self.progress);
+    }
+}
+
+impl ChunkState {
+    const fn new(chunk: Chunk, now: Duration) -> Self {
+        Self { chunk, is_done: false, attempts: 0, seen: now, running: None, failures: 0 }
+    }
+}
+
+/// What the tasks of chunks with this work need: four times the time, for slower machines, and time to start.
+pub(crate) fn needs(work_s: f64, memory: u64) -> TaskNeeds {
+    TaskNeeds { time: Duration::from_secs_f64(300.0 + 4.0 * work_s.max(0.0)), memory }
+}
+
+/// Refuses a store that is no shard of this sweep: of another experiment or another build.
+fn check_shard(path: &Path, request: &DriveRequest<'_>) -> Result<(), String> {
+    let manifest = request.folder.manifest();
+    let shard = Store::open_read_only(path).map_err(|error| error.to_string())?;
+    let experiments = shard.experiments().map_err(|error| error.to_string())?;
+    for experiment in experiments {
+        let text = shard.experiment_file(experiment.id).map_err(|error| error.to_string())?;
+        if text != request.experiment.text() {
+            return Err(format!(
+                "it has runs of another experiment, {} ({})",
+                experiment.name,
+                experiment.digest.get(..12).unwrap_or(&experiment.digest)
+            ));
+        }
+        let builds = shard.builds(experiment.id).map_err(|error| error.to_string())?;
+        if let Some(other) = builds.iter().find(|build| **build != manifest.build) {
+            return Err(format!("netrig {other} made it, and the sweep is of {}", manifest.build));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Processes of this machine that must not outlive this one.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How long a process may take to end after SIGTERM: a chunk publishes the runs that it has made.
+const GRACE: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(50);
+
+/// The program of util-linux that lets the kernel end a process when its parent ends.
+const SETPRIV: &str = "/usr/bin/setpriv";
+
+/// Starts a command in a process group of its own. The kernel ends it if this process is killed. `netrig chunk` ends with the process
+/// that started it, so a chain of both ends, too.
+pub(super) fn start(
+    words: &[String],
+    output: impl Into<Stdio>,
+    errors: impl Into<Stdio>,
+) -> io::Result<Child> {
+    let bound = ["--pdeathsig", "KILL", "--"].map(str::to_owned);
+    let (program, arguments) = if Path::new(SETPRIV).exists() {
+        (SETPRIV, bound.iter().chain(words).collect::<Vec<_>>())
+    } else {
+        (words[0].as_str(), words[1..].iter().collect())
+    };
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .process_group(0)
+        .spawn()
+}
+
+/// Ends the process group of a child: SIGTERM, and SIGKILL for what is left.
+pub(super) fn end(child: &mut Child) {
+    let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+    // The group may be gone.
+    let _ = kill_process_group(group, Signal::TERM);
+    let start = Instant::now();
+    while start.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(STEP);
+    }
+    let _ = kill_process_group(group, Signal::KILL);
+    let _ = child.wait();
+}

@@ -1,0 +1,241 @@
+//! Kubernetes: an Indexed Job for each submission, applied by `kubectl`. Without `kubectl`, the manifest is only written.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::program::{ProgramError, call};
+use super::{Engine, EngineError, EngineTasks, TaskNeeds, typed};
+use crate::{SweepError, SweepFolder};
+
+/// How often Kubernetes starts a task again by itself.
+const RETRIES: u32 = 3;
+
+/// Tasks at the same time if nothing is stated.
+const USUAL_SLOTS: u32 = 50;
+
+/// The image if no option names one.
+const IMAGE: &str = "netrig:sweep";
+
+/// Kubernetes.
+#[derive(Debug)]
+pub struct Kubernetes {
+    /// Options: `--image=NAME` and `--claim=NAME` are ours, all others are passed to `kubectl`.
+    options: Vec<String>,
+    slots: Option<u32>,
+}
+
+/// What `kubectl get jobs -o json` prints. Other fields are ignored.
+#[derive(Debug, Deserialize)]
+struct JobList {
+    items: Vec<ListedJob>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListedJob {
+    metadata: Metadata,
+    #[serde(default)]
+    status: JobStatus,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct JobStatus {
+    completed_indexes: String,
+    failed_indexes: String,
+    conditions: Vec<JobCondition>,
+}
+
+#[derive(Debug, Deserialize)]
+struct JobCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+/// The annotation with the chunks of a job, separated by commas.
+const CHUNKS: &str = "netrig/chunks";
+
+impl Kubernetes {
+    /// With options, and the number of tasks at the same time.
+    pub const fn new(options: Vec<String>, slots: Option<u32>) -> Self {
+        Self { options, slots }
+    }
+
+    fn own(&self, option: &str) -> Option<&str> {
+        self.options.iter().find_map(|given| given.strip_prefix(option))
+    }
+
+    /// Options for `kubectl`.
+    fn passed(&self) -> Vec<String> {
+        let is_own = |option: &&String| option.starts_with("--image=") || option.starts_with("--claim=");
+        self.options.iter().filter(|option| !is_own(option)).cloned().collect()
+    }
+
+    /// The manifest of a job for these chunks (batch/v1, Kubernetes 1.33 and later).
+    fn manifest(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> serde_json::Value {
+        let list = chunks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let megabytes = needs.memory.div_ceil(1 << 20).max(1);
+        let resources = json!({ "cpu": "1", "memory": format!("{megabytes}Mi") });
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "generateName": format!("netrig-{}-", sweep.manifest().sweep),
+                "labels": { "app": "netrig", "sweep": sweep.manifest().sweep },
+                "annotations": { CHUNKS: list },
+            },
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": chunks.len(),
+                "parallelism": self.slots.unwrap_or(USUAL_SLOTS).min(chunks.len() as u32),
+                "backoffLimitPerIndex": RETRIES,
+                "ttlSecondsAfterFinished": 3600,
+                "template": {
+                    "metadata": { "labels": { "app": "netrig", "sweep": sweep.manifest().sweep } },
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "activeDeadlineSeconds": needs.time.as_secs(),
+                        "containers": [{
+                            "name": "netrig",
+                            "image": self.own("--image=").unwrap_or(IMAGE),
+                            "command": ["/sweep/netrig", "chunk", "/sweep"],
+                            "env": [{ "name": "NETRIG_CHUNKS", "value": list }],
+                            "resources": { "requests": resources, "limits": { "memory": format!("{megabytes}Mi") } },
+                            "volumeMounts": [{ "name": "sweep", "mountPath": "/sweep" }],
+                        }],
+                        "volumes": [{
+                            "name": "sweep",
+                            "persistentVolumeClaim": { "claimName": self.own("--claim=").unwrap_or("netrig-sweep") },
+                        }],
+                    },
+                },
+            },
+        })
+    }
+
+    /// Writes the manifest and the container file; returns the path of the manifest.
+    fn write(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<PathBuf, SweepError> {
+        let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs));
+        let manifest = manifest.expect("strings and numbers always have a JSON form") + "\n";
+        sweep.write("job.json", manifest.as_bytes())?;
+        // netrig stands in the folder of the sweep, which is mounted. It needs the C library and nothing else.
+        sweep.write("Containerfile", b"FROM debian:12-slim\nENV TMPDIR=/tmp\n")?;
+        Ok(sweep.path().join("job.json"))
+    }
+
+    fn list(&self, sweep: &SweepFolder) -> Result<String, EngineError> {
+        let selector = format!("--selector=app=netrig,sweep={}", sweep.manifest().sweep);
+        let words = ["get".to_owned(), "jobs".to_owned(), selector, "--output=json".to_owned()];
+        Ok(call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?)
+    }
+}
+
+impl Engine for Kubernetes {
+    fn name(&self) -> &'static str {
+        "kubernetes"
+    }
+
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
+        let manifest = self.write(sweep, chunks, needs).map_err(|error| EngineError::Words {
+            program: "the folder of the sweep".to_owned(),
+            text: error.to_string(),
+            expected: "room for job.json",
+        })?;
+        let words = ["create".to_owned(), format!("--filename={}", manifest.display())];
+        match call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
+            Ok(_) => Ok(()),
+            Err(ProgramError::Start { .. }) => Err(EngineError::Manual(format!(
+                "kubectl is not here: apply {} where it is",
+                manifest.display()
+            ))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
+        match self.list(sweep) {
+            Ok(printed) => tasks(&printed),
+            Err(EngineError::Program(ProgramError::Start { .. })) => Ok(EngineTasks::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
+        let selector = format!("--selector=app=netrig,sweep={}", sweep.manifest().sweep);
+        let words = ["delete".to_owned(), "jobs".to_owned(), selector, "--wait=true".to_owned()];
+        call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?;
+        Ok(())
+    }
+
+    fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
+        let words = ["kubectl".to_owned(), "create".to_owned(), "--filename=-".to_owned()];
+        let command = typed(&words.into_iter().chain(self.passed()).collect::<Vec<_>>());
+        let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs));
+        vec![command, manifest.expect("strings and numbers always have a JSON form")]
+    }
+}
+
+/// The chunks of jobs that are not over: those of indices that are neither completed nor failed. Kubernetes does not say which of them
+/// run without a list of all pods, so they all count as waiting.
+fn tasks(printed: &str) -> Result<EngineTasks, EngineError> {
+    let wrong = || EngineError::Words {
+        program: "kubectl get jobs".to_owned(),
+        text: printed.chars().take(200).collect(),
+        expected: "a list of jobs as JSON",
+    };
+    let list: JobList = serde_json::from_str(printed).map_err(|_| wrong())?;
+    let mut tasks = EngineTasks::default();
+    for job in list.items {
+        let is_over = |condition: &JobCondition| {
+            matches!(condition.kind.as_str(), "Complete" | "Failed") && condition.status == "True"
+        };
+        if job.status.conditions.iter().any(is_over) {
+            continue;
+        }
+        let chunks = job.metadata.annotations.get(CHUNKS).map_or("", String::as_str);
+        for (index, chunk) in (0u32..).zip(chunks.split(',').filter(|chunk| !chunk.is_empty())) {
+            let is_in = |list: &str| indices(list).any(|(first, last)| (first..=last).contains(&index));
+            if !is_in(&job.status.completed_indexes) && !is_in(&job.status.failed_indexes) {
+                tasks.waiting.insert(chunk.parse().map_err(|_| wrong())?);
+            }
+        }
+    }
+    Ok(tasks)
+}
+
+/// Ranges of indices: `1,3-5`.
+fn indices(list: &str) -> impl Iterator<Item = (u32, u32)> {
+    list.split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_open_jobs_are_read() {
+        let printed = r#"{"apiVersion":"v1","items":[
+            {"metadata":{"annotations":{"netrig/chunks":"4,8,15,16"}},"status":{"active":2,"completedIndexes":"0,2","failedIndexes":""}},
+            {"metadata":{"annotations":{"netrig/chunks":"23,42"}},"status":{"conditions":[{"type":"Complete","status":"True"}]}},
+            {"metadata":{"annotations":{"netrig/chunks":"7"}},"status":{}}]}"#;
+        let found = tasks(printed).unwrap();
+        assert_eq!((found.waiting, found.running.len()), ([7, 8, 16].into(), 0));
+        assert!(tasks("").is_err() && tasks("error: no server").is_err());
+        assert_eq!(tasks(r#"{"items":[]}"#).unwrap(), EngineTasks::default());
+    }
+}

@@ -1,0 +1,139 @@
+//! Engines: programs that start the tasks of a sweep somewhere.
+
+mod command;
+mod group;
+mod hyperqueue;
+mod kubernetes;
+mod program;
+mod slurm;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+pub use command::{CommandEngine, TemplateError};
+pub use hyperqueue::HyperQueue;
+pub use kubernetes::Kubernetes;
+pub use program::ProgramError;
+pub use slurm::Slurm;
+
+use crate::SweepFolder;
+
+/// An engine.
+pub trait Engine {
+    /// Its name in messages: `slurm`.
+    fn name(&self) -> &str;
+
+    /// Whether its tasks are processes of this one and end with it.
+    fn is_local(&self) -> bool;
+
+    /// Hands chunks over. If it fails, some of them may have been taken.
+    ///
+    /// # Errors
+    /// If the engine does not answer, or refuses.
+    fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError>;
+
+    /// The chunks of the sweep that the engine says it has. A chunk that is not among them may be done, lost, or forgotten.
+    ///
+    /// # Errors
+    /// If the engine does not answer: nothing is known then.
+    fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError>;
+
+    /// Cancels all tasks of the sweep.
+    ///
+    /// # Errors
+    /// If the engine does not answer, or tasks are left.
+    fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError>;
+
+    /// The commands that [`Self::submit`] would carry out, as one would type them.
+    fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String>;
+}
+
+/// What a task is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskNeeds {
+    /// A time within which it ends, with room for a slower machine.
+    pub time: Duration,
+    /// Memory, bytes, with room.
+    pub memory: u64,
+}
+
+/// The chunks that an engine has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineTasks {
+    /// Chunks that wait for a slot.
+    pub waiting: BTreeSet<u32>,
+    /// Chunks in progress.
+    pub running: BTreeSet<u32>,
+}
+
+/// An engine failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A program of the engine failed or did not answer.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A program said something that is not understood.
+    #[error("{program} printed {text:?}, where {expected} was expected")]
+    Words {
+        /// The program.
+        program: String,
+        /// What it printed.
+        text: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// The user has to do something.
+    #[error("{0}")]
+    Manual(String),
+    /// Tasks are left after they were cancelled.
+    #[error("{0} tasks are still there after they were cancelled; cancel again later")]
+    Left(usize),
+}
+
+/// Numbers as ranges: `1,3-5`.
+fn ranges(numbers: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*number) => *last = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// A command as one would type it.
+fn typed(words: &[String]) -> String {
+    let quoted = |word: &String| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%@+{}".contains(c);
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_a_row_are_a_range() {
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[7]), "7");
+        assert_eq!(ranges(&[1, 2, 3, 5, 8, 9]), "1-3,5,8-9");
+        assert_eq!(ranges(&[u32::MAX]), "4294967295");
+    }
+
+    #[test]
+    fn a_command_is_quoted_where_a_shell_needs_it() {
+        let words = ["sh", "-c", "echo 'a b'", "x=1", ""].map(str::to_owned);
+        assert_eq!(typed(&words), r"sh -c 'echo '\''a b'\''' x=1 ''");
+    }
+}

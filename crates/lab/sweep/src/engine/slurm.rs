@@ -1,0 +1,251 @@
+//! Slurm, by `sbatch`, `squeue` and `scancel`.
+//!
+//! Slurm starts a task again while a first attempt still runs, gives an id twice after a crash of its controller, and prints an empty
+//! queue for jobs that it forgot. So jobs are known by a name of the sweep, and an empty queue means nothing by itself.
+
+use std::time::Duration;
+
+use super::program::call;
+use super::{Engine, EngineError, EngineTasks, TaskNeeds, ranges, typed};
+use crate::{SweepError, SweepFolder};
+
+/// The default of `MaxArraySize`. Indices of tasks are below it.
+const USUAL_ARRAY: u32 = 1001;
+
+/// How often and how long cancelled tasks are waited for.
+const CANCELS: u32 = 20;
+const CANCEL_STEP: Duration = Duration::from_millis(500);
+
+/// Slurm.
+#[derive(Debug)]
+pub struct Slurm {
+    /// Options for `sbatch`.
+    options: Vec<String>,
+    /// Indices of tasks are below this. `None` until Slurm was asked.
+    array: Option<u32>,
+}
+
+/// An array of tasks: chunk K is the task with the index K − base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TaskArray {
+    base: u32,
+    indices: Vec<u32>,
+}
+
+impl Slurm {
+    /// With options that are passed to `sbatch`.
+    pub const fn new(options: Vec<String>) -> Self {
+        Self { options, array: None }
+    }
+
+    /// The arguments of `sbatch` for an array.
+    fn arguments(&self, sweep: &SweepFolder, array: &TaskArray, needs: &TaskNeeds) -> Vec<String> {
+        let minutes = needs.time.as_secs().div_ceil(60).max(1);
+        let megabytes = needs.memory.div_ceil(1 << 20).max(1);
+        let mut words = vec![
+            "--parsable".to_owned(),
+            format!("--job-name={}{}", prefix(sweep), array.base),
+            format!("--array={}", ranges(&array.indices)),
+            "--requeue".to_owned(),
+            "--open-mode=append".to_owned(),
+            "--ntasks=1".to_owned(),
+            "--cpus-per-task=1".to_owned(),
+            format!("--time={minutes}"),
+            format!("--mem={megabytes}M"),
+            format!("--output={}", sweep.path().join("slurm-%A_%a.out").display()),
+            // A task needs nothing of the submitter's environment but this.
+            format!("--export=ALL,NETRIG_CHUNK_BASE={}", array.base),
+        ];
+        // Options of the user come last: they override.
+        words.extend(self.options.iter().cloned());
+        words.push(sweep.path().join("slurm.sh").display().to_string());
+        words
+    }
+}
+
+impl Engine for Slurm {
+    fn name(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
+        if self.array.is_none() {
+            let config = call("scontrol", &["show".to_owned(), "config".to_owned()])?;
+            self.array = Some(largest_array(&config).unwrap_or(USUAL_ARRAY));
+        }
+        write_script(sweep).map_err(|error| EngineError::Words {
+            program: "the folder of the sweep".to_owned(),
+            text: error.to_string(),
+            expected: "room for slurm.sh",
+        })?;
+        for array in arrays(chunks, self.array.unwrap_or(USUAL_ARRAY)) {
+            let printed = call("sbatch", &self.arguments(sweep, &array, needs))?;
+            if !is_job(&printed) {
+                return Err(EngineError::Words {
+                    program: "sbatch".to_owned(),
+                    text: printed,
+                    expected: "the number of a job",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
+        let queue = call("squeue", &queue_arguments())?;
+        Ok(tasks(&queue, &prefix(sweep)))
+    }
+
+    fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
+        // Again and again: a controller that was restarted brings cancelled arrays back.
+        for _ in 0..CANCELS {
+            let jobs = jobs(&call("squeue", &queue_arguments())?, &prefix(sweep));
+            if jobs.is_empty() {
+                return Ok(());
+            }
+            call("scancel", &jobs)?;
+            std::thread::sleep(CANCEL_STEP);
+        }
+        match jobs(&call("squeue", &queue_arguments())?, &prefix(sweep)).len() {
+            0 => Ok(()),
+            left => Err(EngineError::Left(left)),
+        }
+    }
+
+    fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
+        let of = |array: TaskArray| {
+            let words = ["sbatch".to_owned()].into_iter().chain(self.arguments(sweep, &array, needs));
+            typed(&words.collect::<Vec<_>>())
+        };
+        arrays(chunks, self.array.unwrap_or(USUAL_ARRAY)).into_iter().map(of).collect()
+    }
+}
+
+/// The script of a task. `exec`: a signal must reach netrig once, and not also through the shell.
+fn write_script(sweep: &SweepFolder) -> Result<(), SweepError> {
+    let [executable, folder] = [sweep.executable(), sweep.path().to_owned()].map(|path| {
+        let path = path.display().to_string();
+        format!("'{}'", path.replace('\'', r"'\''"))
+    });
+    sweep.write("slurm.sh", format!("#!/bin/sh\nexec {executable} chunk {folder}\n").as_bytes())
+}
+
+/// The first part of the names of a sweep's jobs. The base of the array follows.
+fn prefix(sweep: &SweepFolder) -> String {
+    format!("netrig-{}-", sweep.manifest().sweep)
+}
+
+/// All own tasks, one on each line: the job's id, its name, the index of the task, and the state.
+fn queue_arguments() -> Vec<String> {
+    ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t"].map(str::to_owned).to_vec()
+}
+
+/// Chunks as arrays whose indices are from 1 and below `size`.
+fn arrays(chunks: &[u32], size: u32) -> Vec<TaskArray> {
+    let each = size.saturating_sub(1).max(1);
+    let mut arrays: Vec<TaskArray> = Vec::new();
+    for chunk in chunks {
+        let base = chunk.saturating_sub(1) / each * each;
+        match arrays.last_mut() {
+            Some(array) if array.base == base => array.indices.push(chunk - base),
+            _ => arrays.push(TaskArray { base, indices: vec![chunk - base] }),
+        }
+    }
+    arrays
+}
+
+/// `MaxArraySize` of `scontrol show config`.
+fn largest_array(config: &str) -> Option<u32> {
+    let value =
+        |line: &str| line.strip_prefix("MaxArraySize")?.trim_start().strip_prefix('=')?.trim().parse().ok();
+    config.lines().find_map(value)
+}
+
+/// Whether `sbatch --parsable` printed a job: `17` or `17;cluster`.
+fn is_job(printed: &str) -> bool {
+    let id = printed.trim().split(';').next().unwrap_or_default();
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The fields of the lines of a queue whose jobs have names with this prefix: id, base, index and state.
+fn lines<'a>(queue: &'a str, prefix: &'a str) -> impl Iterator<Item = (&'a str, u32, u32, &'a str)> {
+    queue.lines().filter_map(move |line| {
+        let mut fields = line.trim().split('|');
+        let (id, name, index, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        Some((id, name.strip_prefix(prefix)?.parse().ok()?, index.parse().ok()?, state))
+    })
+}
+
+fn tasks(queue: &str, prefix: &str) -> EngineTasks {
+    let mut tasks = EngineTasks::default();
+    for (_, base, index, state) in lines(queue, prefix) {
+        let chunk = base + index;
+        match state {
+            // Pending, and states in which a task is about to be pending again.
+            "PD" | "RQ" | "RH" | "RS" | "SE" | "RD" => tasks.waiting.insert(chunk),
+            // Running, configuring, completing, signalled, suspended, stopped, staging out.
+            "R" | "CF" | "CG" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.insert(chunk),
+            // Ended in some way.
+            _ => false,
+        };
+    }
+    tasks
+}
+
+/// The ids of the jobs that wait or run.
+fn jobs(queue: &str, prefix: &str) -> Vec<String> {
+    let is_over = |state: &str| matches!(state, "CA" | "CD" | "F" | "TO" | "NF" | "OOM" | "PR" | "DL" | "BF");
+    let mut ids: Vec<_> =
+        lines(queue, prefix).filter(|(.., state)| !is_over(state)).map(|(id, ..)| id.to_owned()).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_arrays_that_slurm_takes() {
+        assert_eq!(arrays(&[1, 2, 4], 1001), [TaskArray { base: 0, indices: vec![1, 2, 4] }]);
+        let small = arrays(&[1, 9, 10, 11, 25], 11);
+        let expected = [(0, vec![1, 9, 10]), (10, vec![1]), (20, vec![5])];
+        assert_eq!(small.len(), 3);
+        for (array, (base, indices)) in small.into_iter().zip(expected) {
+            assert_eq!(array, TaskArray { base, indices });
+        }
+        assert_eq!(
+            largest_array("Foo = 1\nMaxArraySize            = 100001\nMaxDBDMsgs = 20012\n"),
+            Some(100_001)
+        );
+        assert_eq!(largest_array(""), None);
+    }
+
+    #[test]
+    fn a_job_is_a_number() {
+        for (printed, expected) in [
+            ("17\n", true),
+            ("17;site\n", true),
+            ("", false),
+            ("\n", false),
+            ("Submitted batch job 17", false),
+        ] {
+            assert_eq!(is_job(printed), expected, "{printed:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_read_by_the_names_of_jobs_and_never_by_their_ids() {
+        let queue = "17|netrig-abc-0|1|R\n17|netrig-abc-0|2|PD\n18|netrig-abc-1000|3|CG\n17|other|9|R\n\
+                     19|netrig-abd-0|4|R\n20|netrig-abc-0|5|CD\n20|netrig-abc-0|6|NF\n21|netrig-abc-0|N/A|PD\nslurm: ?\n";
+        let found = tasks(queue, "netrig-abc-");
+        assert_eq!((found.waiting, found.running), ([2].into(), [1, 1003].into()));
+        assert_eq!(jobs(queue, "netrig-abc-"), ["17", "18"]);
+        assert_eq!(tasks("", "netrig-abc-"), EngineTasks::default());
+    }
+}

@@ -1,0 +1,427 @@
+//! The folder of a sweep: all that a chunk needs, and where its shard is published.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `sweep.json` | the manifest |
+//! | `experiment.toml` | the experiment, with the contents of the files that it names |
+//! | `netrig` | the executable |
+//! | `engine.json` | the engine of the last submitter |
+//! | `chunks.jsonl` | a chunk on each line; only the submitter appends |
+//! | `shards/K.ATTEMPT.db` | a store with all runs of chunk K |
+//! | `shards/K.ATTEMPT.part.db` | a store with some of them |
+//! | `logs/K.ATTEMPT.log` | why an attempt at chunk K failed |
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{Chunk, SweepError};
+
+/// The form of the folder.
+const FORM: u32 = 1;
+
+/// For how long a node waits for a chunk that the list does not have yet: network file systems show appended lines late.
+const LATE: Duration = Duration::from_secs(15);
+const LATE_STEP: Duration = Duration::from_millis(500);
+
+/// What decides the runs of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepManifest {
+    /// The form of the folder, 1.
+    pub form: u32,
+    /// The sweep: the first 12 hexadecimal digits of the SHA-256 of the experiment's text and of the fields below.
+    pub sweep: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// Version and commit of netrig.
+    pub build: String,
+    /// The substrate.
+    pub substrate: String,
+    /// Levels that differ from the file's: `down_for=10s,20s`.
+    pub set: Vec<String>,
+    /// Replications of each point; absent for the file's rule.
+    pub replications: Option<u32>,
+    /// Seed of the first replication; absent for the file's.
+    pub seed: Option<u64>,
+    /// Memory limit of a run, bytes.
+    pub memory: u64,
+    /// Whether the time series and the notes of runs are kept.
+    pub traced: bool,
+}
+
+/// The folder of a sweep.
+#[derive(Clone, Debug)]
+pub struct SweepFolder {
+    path: PathBuf,
+    manifest: SweepManifest,
+}
+
+/// A shard that was published.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shard {
+    /// The chunk.
+    pub chunk: u32,
+    /// Whether it has all runs of the chunk.
+    pub is_whole: bool,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedAttempt {
+    /// The chunk.
+    pub chunk: u32,
+    /// The log.
+    pub log: PathBuf,
+    /// Its text.
+    pub text: String,
+}
+
+/// The engine that a sweep was last submitted to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineRecord {
+    /// Its name, or `command` with the template.
+    pub via: String,
+    /// Options that are passed to it.
+    pub options: Vec<String>,
+    /// The slots that were stated.
+    pub slots: Option<u32>,
+}
+
+/// The right to submit a sweep. It ends when it is dropped, and with its process.
+#[derive(Debug)]
+pub struct SubmitterLock {
+    _file: File,
+}
+
+impl SweepManifest {
+    /// The manifest, with the digest of the sweep for this text of the experiment.
+    #[must_use]
+    pub fn named(mut self, text: &str) -> Self {
+        self.form = FORM;
+        self.sweep = String::new();
+        let fields = serde_json::to_string(&self).expect("strings and numbers always have a JSON form");
+        let mut hash = Sha256::new();
+        for part in [text, &fields] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        self.sweep = hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        self
+    }
+}
+
+impl SweepFolder {
+    /// Creates the folder, or opens it if it belongs to the same sweep. `put_executable` writes netrig at the path that it is given.
+    ///
+    /// # Errors
+    /// [`SweepError::OtherSweep`], or if a file cannot be written.
+    pub fn create(
+        path: &Path,
+        manifest: SweepManifest,
+        text: &str,
+        put_executable: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> Result<Self, SweepError> {
+        let manifest = manifest.named(text);
+        let folder = Self { path: path.to_owned(), manifest };
+        match Self::open(path) {
+            Ok(found) if found.manifest == folder.manifest => return Ok(found),
+            Ok(found) => {
+                let (theirs, ours) = (found.manifest.sweep, folder.manifest.sweep);
+                return Err(SweepError::OtherSweep { path: path.to_owned(), theirs, ours });
+            }
+            Err(_) if !folder.manifest_path().exists() => {}
+            Err(error) => return Err(error),
+        }
+        for part in [folder.shards_path(), folder.logs_path()] {
+            fs::create_dir_all(&part).map_err(SweepError::io("create", &part))?;
+        }
+        folder.write("experiment.toml", text.as_bytes())?;
+        let executable = folder.executable();
+        let new = folder.path.join(format!(".netrig.{}", std::process::id()));
+        put_executable(&new)
+            .and_then(|()| fs::rename(&new, &executable))
+            .map_err(SweepError::io("write", &executable))?;
+        // The manifest comes last: a folder that has one is complete.
+        let manifest = serde_json::to_string_pretty(&folder.manifest);
+        let manifest = manifest.expect("strings and numbers always have a JSON form") + "\n";
+        folder.write("sweep.json", manifest.as_bytes())?;
+        Ok(folder)
+    }
+
+    /// Opens the folder of a sweep.
+    ///
+    /// # Errors
+    /// [`SweepError::NotASweep`], or if its manifest cannot be read.
+    pub fn open(path: &Path) -> Result<Self, SweepError> {
+        let not = |why: String| SweepError::NotASweep { path: path.to_owned(), why };
+        let manifest = path.join("sweep.json");
+        let text = match fs::read_to_string(&manifest) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(not("it has no sweep.json".to_owned()));
+            }
+            Err(error) => return Err(SweepError::io("read", &manifest)(error)),
+        };
+        let form = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|all| all["form"].as_u64());
+        if form.is_some_and(|form| form > u64::from(FORM)) {
+            return Err(not("a newer netrig made it".to_owned()));
+        }
+        let manifest = serde_json::from_str(&text).map_err(|error| not(format!("sweep.json: {error}")))?;
+        Ok(Self { path: path.to_owned(), manifest })
+    }
+
+    /// The path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What decides the runs.
+    pub const fn manifest(&self) -> &SweepManifest {
+        &self.manifest
+    }
+
+    /// The executable for the nodes.
+    pub fn executable(&self) -> PathBuf {
+        self.path.join("netrig")
+    }
+
+    /// The folder of the logs.
+    pub fn logs_path(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    fn shards_path(&self) -> PathBuf {
+        self.path.join("shards")
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.path.join("sweep.json")
+    }
+
+    fn chunks_path(&self) -> PathBuf {
+        self.path.join("chunks.jsonl")
+    }
+
+    /// Refuses a folder of another build.
+    ///
+    /// # Errors
+    /// [`SweepError::OtherBuild`].
+    pub fn check_build(&self, build: &str) -> Result<(), SweepError> {
+        if self.manifest.build == build {
+            return Ok(());
+        }
+        let (path, theirs) = (self.path.clone(), self.manifest.build.clone());
+        Err(SweepError::OtherBuild { path, theirs, ours: build.to_owned() })
+    }
+
+    /// The text of the experiment.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is not the one of the manifest.
+    pub fn experiment_text(&self) -> Result<String, SweepError> {
+        let path = self.path.join("experiment.toml");
+        let text = fs::read_to_string(&path).map_err(SweepError::io("read", &path))?;
+        if self.manifest.clone().named(&text).sweep == self.manifest.sweep {
+            return Ok(text);
+        }
+        let why = "experiment.toml or sweep.json was changed after the split".to_owned();
+        Err(SweepError::NotASweep { path: self.path.clone(), why })
+    }
+
+    /// Locks the sweep for its submitter.
+    ///
+    /// # Errors
+    /// [`SweepError::Busy`] if another process has the lock.
+    pub fn lock(&self) -> Result<SubmitterLock, SweepError> {
+        let path = self.path.join("submitter.lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(SweepError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(SubmitterLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(SweepError::Busy(self.path.clone())),
+            // A file system without locks: two submitters cost time, and no result.
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                Ok(SubmitterLock { _file: file })
+            }
+            Err(TryLockError::Error(error)) => Err(SweepError::io("lock", &path)(error)),
+        }
+    }
+
+    /// Notes the engine that the sweep is submitted to.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn note_engine(&self, engine: &EngineRecord) -> Result<(), SweepError> {
+        let text = serde_json::to_string(engine).expect("strings and numbers always have a JSON form");
+        self.write("engine.json", text.as_bytes())
+    }
+
+    /// The engine that the sweep was last submitted to.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn engine(&self) -> Result<Option<EngineRecord>, SweepError> {
+        let path = self.path.join("engine.json");
+        match fs::read_to_string(&path) {
+            Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| SweepError::NotASweep {
+                path: self.path.clone(),
+                why: format!("engine.json: {error}"),
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(SweepError::io("read", &path)(error)),
+        }
+    }
+
+    /// All chunks, in order. A last line that is not complete yet is left out.
+    ///
+    /// # Errors
+    /// If the list cannot be read or is damaged.
+    pub fn chunks(&self) -> Result<Vec<Chunk>, SweepError> {
+        let path = self.chunks_path();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(SweepError::io("read", &path)(error)),
+        };
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let read = |(number, line): (usize, &str)| {
+            serde_json::from_str(line).map_err(|error| SweepError::NotASweep {
+                path: self.path.clone(),
+                why: format!("chunks.jsonl, line {}: {error}", number + 1),
+            })
+        };
+        whole.lines().enumerate().map(read).collect()
+    }
+
+    /// One chunk. If the list does not have it, waits for a while: on a network file system the list may be an old one.
+    ///
+    /// # Errors
+    /// [`SweepError::NoChunk`], or as [`Self::chunks`].
+    pub fn chunk(&self, number: u32) -> Result<Chunk, SweepError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let chunks = self.chunks()?;
+            let known = chunks.len();
+            if let Some(chunk) = chunks.into_iter().find(|chunk| chunk.chunk == number) {
+                return Ok(chunk);
+            }
+            if number == 0 || waited >= LATE {
+                return Err(SweepError::NoChunk { path: self.path.clone(), chunk: number, known });
+            }
+            std::thread::sleep(LATE_STEP);
+            waited += LATE_STEP;
+        }
+    }
+
+    /// Appends chunks to the list. The caller has the lock.
+    ///
+    /// # Errors
+    /// If the list cannot be written.
+    pub fn add_chunks(&self, chunks: &[Chunk]) -> Result<(), SweepError> {
+        let mut all = self.chunks()?;
+        all.extend_from_slice(chunks);
+        let mut text = String::new();
+        for chunk in &all {
+            text += &serde_json::to_string(chunk).expect("numbers always have a JSON form");
+            text.push('\n');
+        }
+        // A whole file in the place of the old one: a killed submitter leaves no half line.
+        self.write("chunks.jsonl", text.as_bytes())
+    }
+
+    /// The shards that are published, by chunk. Files of other names are left out.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn shards(&self) -> Result<Vec<Shard>, SweepError> {
+        let mut shards: Vec<_> = files(&self.shards_path())?.into_iter().filter_map(shard).collect();
+        shards.sort();
+        Ok(shards)
+    }
+
+    /// The failed attempts, by chunk.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn failed_attempts(&self) -> Result<Vec<FailedAttempt>, SweepError> {
+        let read = |log: PathBuf| {
+            let name = log.file_name()?.to_str()?;
+            let chunk = name.strip_suffix(".log")?.split('.').next()?.parse().ok()?;
+            // A log that vanished meanwhile is none.
+            let text = fs::read_to_string(&log).ok()?;
+            Some(FailedAttempt { chunk, log, text })
+        };
+        let mut failed: Vec<_> = files(&self.logs_path())?.into_iter().filter_map(read).collect();
+        failed.sort_by(|one, other| (one.chunk, &one.log).cmp(&(other.chunk, &other.log)));
+        Ok(failed)
+    }
+
+    /// Publishes a closed store as the shard of a chunk: copied beside its place, synchronised, and renamed.
+    ///
+    /// # Errors
+    /// If the shard cannot be written. Nothing is left of it then.
+    pub fn publish(
+        &self,
+        chunk: u32,
+        attempt: &str,
+        is_whole: bool,
+        store: &Path,
+    ) -> Result<PathBuf, SweepError> {
+        let part = if is_whole { "" } else { ".part" };
+        let place = self.shards_path().join(format!("{chunk}.{attempt}{part}.db"));
+        let new = self.shards_path().join(format!(".{chunk}.{attempt}.new"));
+        let copied = fs::copy(store, &new)
+            .and_then(|_| File::open(&new)?.sync_all())
+            .and_then(|()| fs::rename(&new, &place));
+        copied.map_err(|error| {
+            // It may not exist.
+            let _ = fs::remove_file(&new);
+            SweepError::io("write", &place)(error)
+        })?;
+        Ok(place)
+    }
+
+    /// Keeps the reason why an attempt failed.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub fn add_failure(&self, chunk: u32, attempt: &str, text: &str) -> Result<(), SweepError> {
+        let path = self.logs_path().join(format!("{chunk}.{attempt}.log"));
+        fs::write(&path, text).map_err(SweepError::io("write", &path))
+    }
+
+    /// Writes a file whole.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), SweepError> {
+        let place = self.path.join(name);
+        let new = self.path.join(format!(".{name}.{}", std::process::id()));
+        let written = File::create(&new)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&new, &place));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&new);
+            SweepError::io("write", &place)(error)
+        })
+    }
+}
+
+/// The files of a folder.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, SweepError> {
+    let list = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>();
+    list().map_err(SweepError::io("list", folder))
+}
+
+fn shard(path: PathBuf) -> Option<Shard> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".db")?;
+    let whole = name.strip_suffix(".part");
+    let (chunk, attempt) = whole.unwrap_or(name).split_once('.')?;
+    let chunk = chunk.parse().ok().filter(|_| !attempt.is_empty())?;
+    Some(Shard { chunk, is_whole: whole.is_none(), path })
+}

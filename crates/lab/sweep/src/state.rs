@@ -1,0 +1,118 @@
+//! The state of a sweep, from its folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netrig_core::text::AlignedTable;
+use netrig_store::Store;
+use serde::Serialize;
+
+use crate::engine::EngineTasks;
+use crate::{SweepError, SweepFolder};
+
+/// The state of a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SweepState {
+    /// The sweep.
+    pub sweep: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The build.
+    pub build: String,
+    /// Chunks that were cut so far. The stopping rule may ask for more when these are done.
+    pub chunks: usize,
+    /// Chunks with a whole shard.
+    pub done: usize,
+    /// Chunks with a part of their runs.
+    pub partial: usize,
+    /// Chunks that the engine runs; absent if it was not asked, or did not answer.
+    pub running: Option<usize>,
+    /// Chunks that wait at the engine.
+    pub waiting: Option<usize>,
+    /// Chunks without a whole shard.
+    pub missing: usize,
+    /// The work in all shards, hours of one processor.
+    pub used_h: f64,
+    /// The estimated work of the chunks that are missing, hours of one processor.
+    pub left_h: f64,
+    /// Shards that cannot be read, with the reason.
+    pub unreadable: BTreeMap<String, String>,
+    /// The text of the last log of each chunk that failed and is missing.
+    pub failed: BTreeMap<u32, String>,
+}
+
+impl SweepState {
+    /// Reads the folder. `tasks` is what the engine says, if it was asked.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn read(folder: &SweepFolder, tasks: Option<&EngineTasks>) -> Result<Self, SweepError> {
+        let (chunks, manifest) = (folder.chunks()?, folder.manifest());
+        let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
+        let (mut unreadable, mut used_s) = (BTreeMap::new(), 0.0);
+        for shard in folder.shards()? {
+            let spent = Store::open_read_only(&shard.path).and_then(|store| store.time_spent());
+            match spent {
+                Ok(spent_s) => {
+                    used_s += spent_s;
+                    if shard.is_whole {
+                        whole.insert(shard.chunk)
+                    } else {
+                        parts.insert(shard.chunk)
+                    };
+                }
+                Err(error) => {
+                    let name = shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    unreadable.insert(name, error.to_string());
+                }
+            }
+        }
+        let missing: Vec<_> = chunks.iter().filter(|chunk| !whole.contains(&chunk.chunk)).collect();
+        let is_missing = |number| missing.iter().any(|chunk| chunk.chunk == number);
+        let failed = folder.failed_attempts()?.into_iter().filter(|failed| is_missing(failed.chunk));
+        Ok(Self {
+            sweep: manifest.sweep.clone(),
+            experiment: manifest.experiment.clone(),
+            build: manifest.build.clone(),
+            chunks: chunks.len(),
+            done: chunks.len() - missing.len(),
+            partial: parts.difference(&whole).count(),
+            running: tasks.map(|tasks| tasks.running.len()),
+            waiting: tasks.map(|tasks| tasks.waiting.len()),
+            missing: missing.len(),
+            used_h: used_s / 3600.0,
+            left_h: missing.iter().map(|chunk| chunk.work_s).sum::<f64>() / 3600.0,
+            unreadable,
+            failed: failed.map(|failed| (failed.chunk, failed.text.trim().to_owned())).collect(),
+        })
+    }
+
+    /// The state as text.
+    pub fn text(&self) -> String {
+        let mut text = format!("sweep {} of {}, netrig {}\n\n", self.sweep, self.experiment, self.build);
+        let mut table = AlignedTable::list("lrl");
+        let count = |count: Option<usize>| count.map_or("unknown".to_owned(), |count| count.to_string());
+        let rows = [
+            ("chunks", self.chunks.to_string(), ""),
+            ("done", self.done.to_string(), "a whole shard is there"),
+            ("running", count(self.running), "as the engine says"),
+            ("waiting", count(self.waiting), "as the engine says"),
+            ("missing", self.missing.to_string(), "no whole shard yet"),
+            ("failed", self.failed.len().to_string(), "missing, and an attempt left a log"),
+        ];
+        for (name, value, note) in rows {
+            table.row([name.to_owned(), value, note.to_owned()]);
+        }
+        table.write(&mut text);
+        text += &format!("\n{:.2} core-hours used, about {:.2} left\n", self.used_h, self.left_h);
+        for (name, why) in &self.unreadable {
+            text += &format!("\nshard {name}: {why}\n");
+        }
+        for (chunk, log) in &self.failed {
+            text += &format!("\nchunk {chunk} failed:\n");
+            for line in log.lines() {
+                text += &format!("  {line}\n");
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,193 @@
+//! Whatever an engine does to its tasks, a sweep has each run once, with the results of one process.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use netrig_store::Store;
+use netrig_sweep::{DriveEvent, DriveOutcome};
+
+use crate::it::common::{Events, Fate, Lab, Quick};
+
+/// A rule that asks for more replications until the interval is narrow.
+const RULE: &str = "min = 10\nmax = 40\nuntil = { response = \"goodput\", half_width = \"4 %\" }";
+
+/// Drives a sweep whose engine has these faults; the store must then have what one process makes.
+fn sweep(replications: &str, away: u32, fates: &[(u32, &[Fate])]) -> Events {
+    let lab = Lab::new(replications);
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, fates);
+    engine.away = away;
+    let mut events = Events::default();
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
+    let (alone, swept) = (lab.alone(&substrate), lab.outcome(&substrate));
+    assert_eq!(alone.points, swept.points);
+    // With a rule, one process may decide before a round is complete.
+    assert!(alone.ran == swept.found || replications == RULE, "each run once");
+    assert_eq!((events.last.done, events.last.left_s), (events.last.chunks, 0.0));
+    events
+}
+
+#[test]
+fn a_sweep_has_the_results_of_one_process() {
+    let events = sweep("min = 3\nmax = 3", 0, &[]);
+    let submitted = events.all.iter().filter(|event| matches!(event, DriveEvent::Submitted(..))).count();
+    assert_eq!((submitted, events.last.chunks), (1, 6), "12 runs in chunks of two");
+}
+
+#[test]
+fn the_stopping_rule_is_judged_in_rounds() {
+    let events = sweep(RULE, 0, &[]);
+    let submitted = events.all.iter().filter(|event| matches!(event, DriveEvent::Submitted(..))).count();
+    assert!(submitted > 1, "{submitted}");
+}
+
+#[test]
+fn lost_doubled_late_and_cut_chunks_are_made_again_or_once() {
+    use Fate::{Cut, Fails, Late, Lost, OtherBuild, Twice};
+    let fates: &[(u32, &[Fate])] = &[
+        (1, &[Lost, Lost]),
+        (2, &[Twice]),
+        (3, &[Late]),
+        (4, &[Cut]),
+        (5, &[OtherBuild]),
+        (6, &[Fails, Lost]),
+    ];
+    let events = sweep("min = 3\nmax = 3", 0, fates);
+    let refused: Vec<_> = events
+        .all
+        .iter()
+        .filter_map(|event| match event {
+            DriveEvent::Refused(path, why) => {
+                Some((path.file_name().unwrap().to_str().unwrap().to_owned(), why.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert!(
+        refused.iter().any(|(name, why)| name == "4.host-1.db" && why.contains("damaged")),
+        "{refused:?}"
+    );
+    assert!(
+        refused.iter().any(|(name, why)| name == "5.host-1.db" && why.contains("netrig 0.1.0+other made it")),
+        "{refused:?}"
+    );
+    assert!(
+        events.all.contains(&DriveEvent::Failed(6, "node7: no space is left".to_owned())),
+        "{:?}",
+        events.all
+    );
+    let twice =
+        events.all.iter().filter(|event| matches!(event, DriveEvent::Merged(shard, _) if shard.chunk == 2));
+    assert_eq!(twice.count(), 2);
+}
+
+#[test]
+fn an_engine_that_is_away_is_asked_again() {
+    let events = sweep("min = 1\nmax = 1", 7, &[]);
+    let away = events.all.iter().filter(|event| matches!(event, DriveEvent::EngineAway(_))).count();
+    assert_eq!(away, 7);
+}
+
+#[test]
+fn a_chunk_that_is_held_for_ever_is_submitted_a_second_time() {
+    let events = sweep("min = 1\nmax = 1", 0, &[(2, &[Fate::Held])]);
+    assert!(events.all.contains(&DriveEvent::Held(2)), "{:?}", events.all);
+}
+
+#[test]
+fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_results() {
+    let lab = Lab::new("min = 2\nmax = 2");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(2, &[Fate::Fails; 9]), (3, &[Fate::Lost; 9])]);
+    let mut events = Events::default();
+    let ended = lab.drive(&mut engine, &mut store, &mut events);
+    let DriveOutcome::GaveUp(chunks) = ended else { panic!("{ended:?}") };
+    assert_eq!(chunks.keys().copied().collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(chunks[&2], "node7: no space is left");
+    assert!(chunks[&3].starts_with("no attempt left a log"), "{}", chunks[&3]);
+    assert_eq!((engine.attempts[&2], engine.attempts[&3], engine.attempts[&1]), (3, 3, 1));
+    assert_eq!(store.experiments().unwrap()[0].runs, 4, "two of four chunks");
+    // The same command again begins where it was.
+    engine.fates.clear();
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
+    assert_eq!((engine.attempts[&1], engine.attempts[&2]), (1, 4));
+    assert_eq!(lab.alone(&substrate).points, lab.outcome(&substrate).points);
+}
+
+#[test]
+fn a_failed_run_is_a_result_and_is_tried_again_by_the_next_sweep() {
+    let lab = Lab::new("min = 2\nmax = 2");
+    let failing = Quick { fails: |seed| seed == 2, ..Quick::default() };
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut events = Events::default();
+    let mut engine = lab.engine(&failing, &[]);
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
+    assert_eq!(engine.attempts.values().sum::<usize>(), events.last.chunks, "once each");
+    assert_eq!(lab.alone(&failing).points, lab.outcome(&failing).points);
+}
+
+#[test]
+fn machines_that_disagree_are_an_error() {
+    let lab = Lab::new("min = 2\nmax = 2");
+    let (one, other) = (Quick::default(), Quick { moved: 1.0, ..Quick::default() });
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut events = Events::default();
+    assert_eq!(lab.drive(&mut lab.engine(&one, &[]), &mut store, &mut events), DriveOutcome::Complete);
+    lab.engine(&other, &[]).publish(&lab.folder, 2, "otherhost-1", crate::it::common::BUILD);
+    let ended = lab.drive(&mut lab.engine(&one, &[]), &mut store, &mut events);
+    let DriveOutcome::Different(shard, different) = ended else { panic!("{ended:?}") };
+    assert!(shard.ends_with("2.otherhost-1.db"), "{}", shard.display());
+    assert!(different.iter().all(|run| run.what == "goodput"), "{different:?}");
+}
+
+#[test]
+fn a_submitter_that_was_killed_begins_where_it_was() {
+    let lab = Lab::new("min = 3\nmax = 3");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(1, &[Fate::Lost]), (2, &[Fate::Lost])]);
+    // The first submitter is killed after its first look: chunks 3 to 6 are there, 1 and 2 lost.
+    let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        struct Dies;
+        impl netrig_sweep::SweepClock for Dies {
+            fn now(&self) -> std::time::Duration {
+                std::time::Duration::ZERO
+            }
+            fn pause(&mut self, _: std::time::Duration) {
+                std::panic::resume_unwind(Box::new("killed"));
+            }
+        }
+        let request = netrig_sweep::DriveRequest {
+            folder: &lab.folder,
+            experiment: &lab.experiment,
+            substrate: &substrate,
+            work_s: &|_| 1.0,
+            size: netrig_sweep::ChunkSize { work_s: Some(2.0), slots: None },
+            memory: 1,
+            attempts: 3,
+            cancel: &std::sync::atomic::AtomicBool::new(false),
+        };
+        netrig_sweep::drive(&request, &mut engine, &mut store, &mut Dies, &mut Events::default())
+    }));
+    assert!(killed.is_err());
+    let chunks = lab.folder.chunks().unwrap();
+    assert_eq!(chunks.len(), 6);
+    let mut events = Events::default();
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
+    assert_eq!(lab.folder.chunks().unwrap(), chunks, "the same chunks");
+    assert_eq!((engine.attempts[&1], engine.attempts[&3]), (2, 1));
+    assert_eq!(lab.alone(&substrate).points, lab.outcome(&substrate).points);
+}
+
+#[test]
+fn a_store_that_has_all_runs_needs_no_engine() {
+    let lab = Lab::new("min = 2\nmax = 2");
+    let substrate = Quick::default();
+    let mut alone = Store::open(&lab.place.path().join("alone.db")).unwrap();
+    lab.alone(&substrate);
+    let mut engine = lab.engine(&substrate, &[]);
+    let mut events = Events::default();
+    assert_eq!(lab.drive(&mut engine, &mut alone, &mut events), DriveOutcome::Complete);
+    assert!(engine.attempts.is_empty() && lab.folder.chunks().unwrap().is_empty());
+}

@@ -1,0 +1,5 @@
+//! Tests of the public interface.
+
+mod common;
+mod driving;
+mod folder;
