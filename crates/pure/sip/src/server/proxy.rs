@@ -38,7 +38,7 @@ pub struct Proxy {
 
 /// The response context of a request (RFC 3261 section 16.2).
 #[derive(Debug)]
-struct ResponseContext {
+pub(super) struct ResponseContext {
     request: Request,
     branches: BTreeMap<ClientKey, ProxyBranch>,
     /// Final responses that were not forwarded.
