@@ -97,6 +97,7 @@ impl FileSender {
     }
 
     fn finished(&mut self, now: Instant, conn: ConnId, begun: Instant, act: &mut dyn FnMut(AppAction)) {
+        self.unclaimed = None;
         let value = now.since(begun).as_secs_f64();
         act(AppAction::record(now, &quantity::RESPONSE_TIME, value));
         act(AppAction::Close { conn });

@@ -44,7 +44,7 @@ fn run(lab: &Lab, programs: &Path, options: &str) -> Output {
 const MAKES: &str = r#"
 for word; do case $word in
   --array=*) list=${word#--array=};; --export=*) base=${word##*=};; *.sh) script=$word;; esac; done
-IFS=,; for range in $list; do for index in $(seq ${range%-*} ${range#*-}); do
+for range in ${list//,/ }; do for index in $(seq ${range%-*} ${range#*-}); do
   [ -n "$SKIP" ] && [ "$SKIP" = $((base+index)) ] && continue
   SLURM_ARRAY_TASK_ID=$index NETRIG_CHUNK_BASE=$base sh $script > /dev/null
 done; done

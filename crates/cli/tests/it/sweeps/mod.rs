@@ -26,7 +26,7 @@ rate = ["4 Mbit/s", "8 Mbit/s", "12 Mbit/s", "16 Mbit/s"]
 between = ["a", "b"]
 rate = "${rate}"
 delay = "5 ms"
-loss = "0.2 %"
+loss = { kind = "bernoulli", probability = "0.2 %" }
 queue = { kind = "fifo", packets = 30 }
 [flow.file]
 from = "a"

@@ -1,6 +1,7 @@
 //! Kubernetes: an Indexed Job for each submission, applied by `kubectl`. Without `kubectl`, the manifest is only written.
 
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -81,6 +82,8 @@ impl Kubernetes {
 
     /// The manifest of a job for these chunks (batch/v1, Kubernetes 1.33 and later).
     fn manifest(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> serde_json::Value {
+        // A chunk that is submitted again needs a job of another name.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let list = chunks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let megabytes = needs.memory.div_ceil(1 << 20).max(1);
         let resources = json!({ "cpu": "1", "memory": format!("{megabytes}Mi") });
@@ -88,7 +91,7 @@ impl Kubernetes {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {
-                "generateName": format!("netrig-{}-", sweep.manifest().sweep),
+                "name": format!("netrig-{}-{now}", sweep.manifest().sweep),
                 "labels": { "app": "netrig", "sweep": sweep.manifest().sweep },
                 "annotations": { CHUNKS: list },
             },

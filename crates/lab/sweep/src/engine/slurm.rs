@@ -187,9 +187,9 @@ fn tasks(queue: &str, prefix: &str) -> EngineTasks {
         match state {
             // Pending, and states in which a task is about to be pending again.
             "PD" | "RQ" | "RH" | "RS" | "SE" | "RD" => tasks.waiting.insert(chunk),
-            // Running, configuring, completing, signalled, suspended, stopped, staging out.
-            "R" | "CF" | "CG" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.insert(chunk),
-            // Ended in some way.
+            // Running, configuring, signalled, suspended, stopped, staging out.
+            "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.insert(chunk),
+            // Ended in some way. What completes (CG) has published its shard, or its node is dead and it completes for ever.
             _ => false,
         };
     }
@@ -198,7 +198,8 @@ fn tasks(queue: &str, prefix: &str) -> EngineTasks {
 
 /// The ids of the jobs that wait or run.
 fn jobs(queue: &str, prefix: &str) -> Vec<String> {
-    let is_over = |state: &str| matches!(state, "CA" | "CD" | "F" | "TO" | "NF" | "OOM" | "PR" | "DL" | "BF");
+    let is_over =
+        |state: &str| matches!(state, "CA" | "CD" | "CG" | "F" | "TO" | "NF" | "OOM" | "PR" | "DL" | "BF");
     let mut ids: Vec<_> =
         lines(queue, prefix).filter(|(.., state)| !is_over(state)).map(|(id, ..)| id.to_owned()).collect();
     ids.sort();
@@ -241,10 +242,10 @@ mod tests {
 
     #[test]
     fn a_queue_is_read_by_the_names_of_jobs_and_never_by_their_ids() {
-        let queue = "17|netrig-abc-0|1|R\n17|netrig-abc-0|2|PD\n18|netrig-abc-1000|3|CG\n17|other|9|R\n\
+        let queue = "17|netrig-abc-0|1|R\n17|netrig-abc-0|2|PD\n18|netrig-abc-1000|3|CG\n18|netrig-abc-1000|4|R\n17|other|9|R\n\
                      19|netrig-abd-0|4|R\n20|netrig-abc-0|5|CD\n20|netrig-abc-0|6|NF\n21|netrig-abc-0|N/A|PD\nslurm: ?\n";
         let found = tasks(queue, "netrig-abc-");
-        assert_eq!((found.waiting, found.running), ([2].into(), [1, 1003].into()));
+        assert_eq!((found.waiting, found.running), ([2].into(), [1, 1004].into()));
         assert_eq!(jobs(queue, "netrig-abc-"), ["17", "18"]);
         assert_eq!(tasks("", "netrig-abc-"), EngineTasks::default());
     }
