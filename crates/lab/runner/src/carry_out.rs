@@ -121,6 +121,21 @@ pub fn missing(
     Ok(PendingRuns::new(&scope, earlier, store)?.planned())
 }
 
+/// The identities of runs in the store, in their order; `None` for a point that cannot be run.
+///
+/// # Errors
+/// If the stopping rule is invalid.
+pub fn identities(
+    experiment: &Experiment,
+    substrate: &dyn Substrate,
+    build: &str,
+    runs: &[PlannedRun],
+) -> Result<Vec<Option<String>>, RunnerError> {
+    let wanted = PreparedPlan::new(experiment)?;
+    let scope = wanted.on(substrate, build);
+    Ok(runs.iter().map(|run| scope.identity(run.point, run.replication).ok()).collect())
+}
+
 /// The first valid run of each point of the plan, in its order; `None` if `store` has none on this substrate from this
 /// `build`. A figure of single runs on a real substrate shows this run for its point; the
 /// simulator repeats its replication 1.

@@ -24,7 +24,7 @@ mod recorded;
 mod trial;
 mod workers;
 
-pub use carry_out::{PlanOutcome, PlanRequest, carry_out, first_that_count, found, missing};
+pub use carry_out::{PlanOutcome, PlanRequest, carry_out, first_that_count, found, identities, missing};
 pub use error::RunnerError;
 pub use machine::provenance;
 pub use pending_runs::{EarlierRuns, PlannedRun};

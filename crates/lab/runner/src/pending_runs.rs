@@ -346,7 +346,7 @@ impl SubstratePlan<'_> {
         Ok(None)
     }
 
-    fn identity(&self, place: usize, replication: u32) -> Result<String, String> {
+    pub(crate) fn identity(&self, place: usize, replication: u32) -> Result<String, String> {
         let mut last = match self.last.take().filter(|last| last.place == place) {
             Some(last) => last,
             None => {

@@ -4,7 +4,7 @@
 //! a chunk is submitted again: too early costs time and no result.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use netrig_runner::{EarlierRuns, PlannedRun, missing};
 use netrig_store::{MergeOutcome, RunDifference, Store};
 
 use crate::engine::{Engine, TaskNeeds};
-use crate::{Chunk, ChunkSize, Shard, SweepError, SweepFolder, cut};
+use crate::{Chunk, ChunkSize, Shard, ShardCheck, SweepError, SweepFolder, cut};
 
 /// The shortest and the longest time between two looks at the folder and the engine.
 const SHORTEST_POLL: Duration = Duration::from_millis(500);
@@ -309,8 +309,11 @@ impl Driver<'_> {
 
     /// Merges a shard of this sweep. The error is a sentence.
     fn merge(&mut self, shard: &Shard) -> Result<MergeOutcome, String> {
-        check_shard(&shard.path, self.request)?;
-        let substrate = self.request.substrate;
+        let DriveRequest { folder, experiment, substrate, .. } = *self.request;
+        let check = ShardCheck::new(folder, experiment, substrate);
+        if let Some(fault) = check.fault(shard).map_err(|error| error.to_string())? {
+            return Err(fault);
+        }
         let repeats = |name: &str| name == substrate.name() && substrate.repeats();
         self.store.merge(&shard.path, repeats).map_err(|error| error.to_string())
     }
@@ -338,7 +341,7 @@ impl Driver<'_> {
         if open.is_empty() || open.iter().filter(is_spent).count() < open.len() {
             return Ok(None);
         }
-        let none = "no attempt left a log: see what the engine says of its tasks";
+        let none = "no attempt left a log: see the files *.out of the sweep's folder, and what the engine says of its tasks";
         let text = |state: &ChunkState| {
             let last = logs.get(&state.chunk.chunk).and_then(|texts| texts.last());
             last.map_or(none, |text| text.trim()).to_owned()
@@ -437,26 +440,4 @@ impl ChunkState {
 /// What the tasks of chunks with this work need: four times the time, for slower machines, and time to start.
 pub(crate) fn needs(work_s: f64, memory: u64) -> TaskNeeds {
     TaskNeeds { time: Duration::from_secs_f64(300.0 + 4.0 * work_s.max(0.0)), memory }
-}
-
-/// Refuses a store that is no shard of this sweep: of another experiment or another build.
-fn check_shard(path: &Path, request: &DriveRequest<'_>) -> Result<(), String> {
-    let manifest = request.folder.manifest();
-    let shard = Store::open_read_only(path).map_err(|error| error.to_string())?;
-    let experiments = shard.experiments().map_err(|error| error.to_string())?;
-    for experiment in experiments {
-        let text = shard.experiment_file(experiment.id).map_err(|error| error.to_string())?;
-        if text != request.experiment.text() {
-            return Err(format!(
-                "it has runs of another experiment, {} ({})",
-                experiment.name,
-                experiment.digest.get(..12).unwrap_or(&experiment.digest)
-            ));
-        }
-        let builds = shard.builds(experiment.id).map_err(|error| error.to_string())?;
-        if let Some(other) = builds.iter().find(|build| **build != manifest.build) {
-            return Err(format!("netrig {other} made it, and the sweep is of {}", manifest.build));
-        }
-    }
-    Ok(())
 }

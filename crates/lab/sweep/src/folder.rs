@@ -7,15 +7,16 @@
 //! | `netrig` | the executable |
 //! | `engine.json` | the engine of the last submitter |
 //! | `chunks.jsonl` | a chunk on each line; only the submitter appends |
-//! | `shards/K.ATTEMPT.db` | a store with all runs of chunk K |
-//! | `shards/K.ATTEMPT.part.db` | a store with some of them |
+//! | `shards/K.ATTEMPT.DIGEST.db` | a store with all runs of chunk K; the digest is that of the file |
+//! | `shards/K.ATTEMPT.DIGEST.part.db` | a store with some of them |
 //! | `logs/K.ATTEMPT.log` | why an attempt at chunk K failed |
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use netrig_core::text::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -68,6 +69,8 @@ pub struct Shard {
     pub chunk: u32,
     /// Whether it has all runs of the chunk.
     pub is_whole: bool,
+    /// The first digits of the SHA-256 of the published file, in hexadecimal.
+    pub digest: String,
     /// Its file.
     pub path: PathBuf,
 }
@@ -113,7 +116,7 @@ impl SweepManifest {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         }
-        self.sweep = hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        self.sweep = hex(&hash.finalize()[..6]);
         self
     }
 }
@@ -376,7 +379,8 @@ impl SweepFolder {
         store: &Path,
     ) -> Result<PathBuf, SweepError> {
         let part = if is_whole { "" } else { ".part" };
-        let place = self.shards_path().join(format!("{chunk}.{attempt}{part}.db"));
+        let digest = digest_of(store).map_err(SweepError::io("read", store))?;
+        let place = self.shards_path().join(format!("{chunk}.{attempt}.{digest}{part}.db"));
         let new = self.shards_path().join(format!(".{chunk}.{attempt}.new"));
         let copied = fs::copy(store, &new)
             .and_then(|_| File::open(&new)?.sync_all())
@@ -420,8 +424,22 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, SweepError> {
 
 fn shard(path: PathBuf) -> Option<Shard> {
     let name = path.file_name()?.to_str()?.strip_suffix(".db")?;
-    let whole = name.strip_suffix(".part");
-    let (chunk, attempt) = whole.unwrap_or(name).split_once('.')?;
-    let chunk = chunk.parse().ok().filter(|_| !attempt.is_empty())?;
-    Some(Shard { chunk, is_whole: whole.is_none(), path })
+    let part = name.strip_suffix(".part");
+    let mut words = part.unwrap_or(name).split('.');
+    let (chunk, attempt, digest) = (words.next()?.parse().ok()?, words.next()?, words.next()?.to_owned());
+    if attempt.is_empty() || words.next().is_some() {
+        return None;
+    }
+    Some(Shard { chunk, is_whole: part.is_none(), digest, path })
+}
+
+/// The first 16 hexadecimal digits of a file's SHA-256.
+pub(crate) fn digest_of(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut hash, mut piece) = (File::open(path)?, Sha256::new(), vec![0; 64 << 10]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hex(&hash.finalize()[..8])),
+            read => hash.update(&piece[..read]),
+        }
+    }
 }

@@ -12,6 +12,7 @@
     reason = "a sweep is files in a folder that machines share, and programs of engines"
 )]
 
+mod check;
 mod chunk;
 mod drive;
 pub mod engine;
@@ -21,6 +22,7 @@ mod folder;
 mod state;
 mod work;
 
+pub use check::ShardCheck;
 pub use chunk::{Chunk, ChunkSize, RunRange, USUAL_CHUNK_S, cut};
 pub use drive::{
     DriveEvent, DriveListener, DriveOutcome, DriveRequest, SweepClock, SweepProgress, drive, dry_run,

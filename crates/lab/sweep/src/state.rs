@@ -6,7 +6,9 @@ use netrig_core::text::AlignedTable;
 use netrig_store::Store;
 use serde::Serialize;
 
+use crate::check::CHANGED;
 use crate::engine::EngineTasks;
+use crate::folder::digest_of;
 use crate::{SweepError, SweepFolder};
 
 /// The state of a sweep.
@@ -50,8 +52,10 @@ impl SweepState {
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
         let (mut unreadable, mut used_s) = (BTreeMap::new(), 0.0);
         for shard in folder.shards()? {
+            let is_intact = digest_of(&shard.path).is_ok_and(|digest| digest == shard.digest);
             let spent = Store::open_read_only(&shard.path).and_then(|store| store.time_spent());
-            match spent {
+            let spent = spent.map_err(|error| error.to_string());
+            match spent.and_then(|spent_s| is_intact.then_some(spent_s).ok_or_else(|| CHANGED.to_owned())) {
                 Ok(spent_s) => {
                     used_s += spent_s;
                     if shard.is_whole {
@@ -62,7 +66,7 @@ impl SweepState {
                 }
                 Err(error) => {
                     let name = shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    unreadable.insert(name, error.to_string());
+                    unreadable.insert(name, error);
                 }
             }
         }
@@ -80,7 +84,7 @@ impl SweepState {
             waiting: tasks.map(|tasks| tasks.waiting.len()),
             missing: missing.len(),
             used_h: used_s / 3600.0,
-            left_h: missing.iter().map(|chunk| chunk.work_s).sum::<f64>() / 3600.0,
+            left_h: missing.iter().map(|chunk| chunk.work_s).fold(0.0, |sum, work_s| sum + work_s) / 3600.0,
             unreadable,
             failed: failed.map(|failed| (failed.chunk, failed.text.trim().to_owned())).collect(),
         })

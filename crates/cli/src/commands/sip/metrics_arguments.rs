@@ -50,6 +50,12 @@ impl MetricsArguments {
         if self.metrics.is_none() && self.metrics_file.is_none() {
             return Ok(None);
         }
+        if let Some(folder) = self.metrics_file.as_deref().filter(|file| file.is_dir()) {
+            return Err(Failure::request(format!(
+                "--metrics-file {}: it is a folder, and the metrics are one file",
+                folder.display()
+            )));
+        }
         let at = self.metrics.map(|MetricsAddress(at)| at);
         let metrics = Metrics::open(at).map_err(|error| {
             let at = at.map(HostAddress::text_with_port).unwrap_or_default();

@@ -23,8 +23,9 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Variables by which engines number tasks, and what chunk 1 is.
 const VARIABLES: [(&str, u32); 5] = [
-    ("SLURM_ARRAY_TASK_ID", 1),
+    // Workers of HyperQueue run inside of jobs of Slurm.
     ("HQ_TASK_ID", 1),
+    ("SLURM_ARRAY_TASK_ID", 1),
     ("JOB_COMPLETION_INDEX", 0),
     ("SGE_TASK_ID", 1),
     ("PBS_ARRAY_INDEX", 1),
@@ -99,7 +100,9 @@ fn told(number: u32, outcome: &ChunkOutcome) -> String {
     let place =
         shard.as_ref().map_or_else(|| "nothing to publish".to_owned(), |path| path.display().to_string());
     if *interrupted {
-        format!("chunk {number}: interrupted after {made} of {runs} runs; {place}")
+        format!(
+            "chunk {number}: interrupted after {made} of {runs} runs, by a signal or because the process that started it ended; {place}"
+        )
     } else {
         format!("chunk {number}: {runs} runs, {made} of them made now; {place}")
     }
@@ -130,7 +133,7 @@ fn numbers(arguments: &Chunk, variable: &dyn Fn(&str) -> Option<String>) -> Resu
             return Ok(vec![number(LIST, chosen)?]);
         }
         let base = variable(BASE).map_or(Ok(0), |text| number(BASE, &text))?;
-        return Ok(vec![(task + 1 - first).saturating_add(base)]);
+        return Ok(vec![task.saturating_add(1 - first).saturating_add(base)]);
     }
     let names = VARIABLES.map(|(name, _)| name).join(", ");
     Err(Failure::request(format!("which chunk? Give its number, or let an engine set one of {names}")))
@@ -188,7 +191,9 @@ mod tests {
         assert_eq!(chosen(&[], None, &[("SLURM_ARRAY_TASK_ID", "9")]), Ok(vec![9]));
         let far = [("SLURM_ARRAY_TASK_ID", "9"), ("NETRIG_CHUNK_BASE", "1000")];
         assert_eq!(chosen(&[], None, &far), Ok(vec![1009]));
-        assert_eq!(chosen(&[], None, &[("HQ_TASK_ID", "7")]), Ok(vec![7]));
+        assert_eq!(chosen(&[], None, &[("HQ_TASK_ID", "7"), ("SLURM_ARRAY_TASK_ID", "2")]), Ok(vec![7]));
+        let most = u32::MAX.to_string();
+        assert_eq!(chosen(&[], None, &[("JOB_COMPLETION_INDEX", &most)]), Ok(vec![u32::MAX]));
         assert_eq!(chosen(&[], None, &[("JOB_COMPLETION_INDEX", "0")]), Ok(vec![1]));
         let some = [("JOB_COMPLETION_INDEX", "1"), ("NETRIG_CHUNKS", "4,8,15")];
         assert_eq!(chosen(&[], None, &some), Ok(vec![8]));

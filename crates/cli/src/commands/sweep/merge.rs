@@ -4,21 +4,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_store::{MergeOutcome, RunDifference, Store};
-use netrig_sweep::SweepFolder;
+use netrig_sweep::{ShardCheck, SweepFolder};
 
 use super::arguments::Merge;
-use super::failure;
+use super::{failure, repeating};
 use crate::failure::{FAILED, Failure, print};
-use crate::request::{SUBSTRATES, substrate};
+use crate::request::{ExperimentRequest, SUBSTRATES, substrate};
 
 /// Adds the runs of other stores to a store.
 pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
-    let shards = shards(arguments)?;
+    let (shards, refused_shards) = shards(arguments)?;
     if let Some(same) = shards.iter().find(|shard| is_same(shard, &arguments.store)) {
         return Err(Failure::request(format!("{}: a store is not merged into itself", same.display())));
     }
     let mut store = Store::open(&arguments.store).map_err(Failure::request)?;
     let mut sum = MergeOutcome::default();
+    for (shard, why) in &refused_shards {
+        eprintln!("error: {}: {why}", shard.display());
+    }
     let mut refused = 0;
     for shard in &shards {
         match store.merge(shard, repeats) {
@@ -44,9 +47,9 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
         sum.equal,
         sum.ignored,
         shards.len() - refused,
-        shards.len()
+        shards.len() + refused_shards.len()
     ))?;
-    if refused > 0 || !sum.different.is_empty() {
+    if refused + refused_shards.len() > 0 || !sum.different.is_empty() {
         return Ok(ExitCode::from(FAILED));
     }
     Ok(ExitCode::SUCCESS)
@@ -69,18 +72,28 @@ pub fn repeats(name: &str) -> bool {
     SUBSTRATES.contains(&name) && substrate(name).is_ok_and(|substrate| substrate.repeats())
 }
 
-/// The stores, and the shards of the folders.
-fn shards(arguments: &Merge) -> Result<Vec<PathBuf>, Failure> {
-    let mut shards = Vec::new();
+/// Shards that are refused, with the reasons.
+type RefusedShards = Vec<(PathBuf, String)>;
+
+/// The stores, and the shards of the folders; and the shards that are not what their folders say.
+fn shards(arguments: &Merge) -> Result<(Vec<PathBuf>, RefusedShards), Failure> {
+    let (mut shards, mut refused) = (Vec::new(), Vec::new());
     for path in &arguments.shards {
-        if path.is_dir() {
-            let folder = SweepFolder::open(path).map_err(failure)?;
-            shards.extend(folder.shards().map_err(failure)?.into_iter().map(|shard| shard.path));
-        } else {
+        if !path.is_dir() {
             shards.push(path.clone());
+            continue;
+        }
+        let folder = SweepFolder::open(path).map_err(failure)?;
+        let request = ExperimentRequest::of_sweep(&folder)?;
+        let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
+        for shard in folder.shards().map_err(failure)? {
+            match check.fault(&shard).map_err(failure)? {
+                None => shards.push(shard.path),
+                Some(why) => refused.push((shard.path, why)),
+            }
         }
     }
-    Ok(shards)
+    Ok((shards, refused))
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

@@ -21,7 +21,7 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     request.check_scenarios()?;
     let substrate = repeating(&request)?;
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
-    let folder = folder(&request, substrate, arguments.traces, &arguments.into)?;
+    let folder = folder(&request, manifest(&request, substrate, arguments.traces), &arguments.into)?;
     let lock = folder.lock().map_err(failure)?;
     let work = work(&request, substrate, &mut store)?;
     let known = folder.chunks().map_err(failure)?;
@@ -54,16 +54,9 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder of the sweep of this request.
-pub fn folder(
-    request: &ExperimentRequest,
-    substrate: &dyn Substrate,
-    traced: bool,
-    place: &Path,
-) -> Result<SweepFolder, Failure> {
-    let place = std::path::absolute(place)
-        .map_err(|error| Failure::request(format!("{}: {error}", place.display())))?;
-    let manifest = SweepManifest {
+/// What decides the runs of this request.
+pub fn manifest(request: &ExperimentRequest, substrate: &dyn Substrate, traced: bool) -> SweepManifest {
+    SweepManifest {
         form: 0,
         sweep: String::new(),
         experiment: request.experiment.design.name.clone(),
@@ -74,7 +67,17 @@ pub fn folder(
         seed: request.changes().seed,
         memory: request.changes().memory.bytes(),
         traced,
-    };
+    }
+}
+
+/// The folder of the sweep of this request.
+pub fn folder(
+    request: &ExperimentRequest,
+    manifest: SweepManifest,
+    place: &Path,
+) -> Result<SweepFolder, Failure> {
+    let place = std::path::absolute(place)
+        .map_err(|error| Failure::request(format!("{}: {error}", place.display())))?;
     SweepFolder::create(&place, manifest, request.experiment.text(), executable::put).map_err(failure)
 }
 

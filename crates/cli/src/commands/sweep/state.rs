@@ -6,8 +6,8 @@ use netrig_sweep::{SweepFolder, SweepState};
 
 use super::arguments::Sweep;
 use super::failure;
-use super::via::engine_of;
-use crate::failure::{Failure, print, print_report};
+use super::via::{cancel_tasks, engine_of};
+use crate::failure::{Failure, print_report};
 
 /// Shows the state of a sweep, or cancels its tasks.
 pub fn sweep(arguments: &Sweep) -> Result<ExitCode, Failure> {
@@ -18,8 +18,7 @@ pub fn sweep(arguments: &Sweep) -> Result<ExitCode, Failure> {
         let Some(mut engine) = engine else {
             return Err(Failure::request(format!("{}: no engine has this sweep", path.display())));
         };
-        engine.cancel(&folder).map_err(Failure::failed)?;
-        print("the engine has no tasks of this sweep any more")?;
+        cancel_tasks(&mut *engine, &folder)?;
         return Ok(ExitCode::SUCCESS);
     }
     let tasks = engine.filter(|engine| !engine.is_local()).map(|mut engine| engine.tasks(&folder));

@@ -1,21 +1,22 @@
 //! `netrig run --via`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use netrig_core::number::counted;
 use netrig_store::Store;
 use netrig_sweep::engine::{CommandEngine, Engine, HyperQueue, Kubernetes, Slurm};
 use netrig_sweep::{
-    DriveEvent, DriveListener, DriveOutcome, DriveRequest, EngineRecord, SweepClock, SweepProgress, drive,
-    dry_run,
+    DriveEvent, DriveListener, DriveOutcome, DriveRequest, EngineRecord, SweepClock, SweepFolder,
+    SweepManifest, SweepProgress, drive, dry_run,
 };
 
 use super::arguments::SizeArguments;
 use super::merge::tell_differences;
-use super::split::{folder, size, work};
+use super::split::{folder, manifest, size, work};
 use super::{failure, repeating};
 use crate::arguments::Run;
 use crate::failure::{FAILED, Failure, print};
@@ -51,15 +52,17 @@ pub fn carry_via(
     let substrate = repeating(request)?;
     let record = EngineRecord { via: via.to_owned(), options: chosen.options.clone(), slots: chosen.slots };
     let mut engine = engine_of(&record)?;
-    let place = chosen.into.clone().unwrap_or_else(|| beside(request, arguments));
-    let sweep = folder(request, substrate, arguments.traces, &place)?;
+    let manifest = manifest(request, substrate, arguments.traces);
+    let place = chosen.into.clone().unwrap_or_else(|| beside(request, arguments, &manifest));
+    if engine.is_local() {
+        check_path(&place)?;
+    }
+    if let Some(program) = engine.program().filter(|program| !is_there(program)) {
+        return Err(Failure::request(format!("--via {via}: there is no program {program} in PATH")));
+    }
+    let sweep = folder(request, manifest, &place)?;
     if chosen.cancel {
-        engine.cancel(&sweep).map_err(Failure::failed)?;
-        print(format!(
-            "{} has no tasks of this sweep any more; its shards stay in {}",
-            engine.name(),
-            place.display()
-        ))?;
+        cancel_tasks(&mut *engine, &sweep)?;
         return Ok(ViaEnd::Over(ExitCode::SUCCESS));
     }
     let lock = sweep.lock().map_err(failure)?;
@@ -98,7 +101,10 @@ pub fn carry_via(
         }
         DriveOutcome::GaveUp(chunks) => {
             for (chunk, log) in &chunks {
-                eprintln!("error: chunk {chunk} was tried {} times: {log}", chosen.attempts);
+                eprintln!(
+                    "error: chunk {chunk} was tried {}: {log}",
+                    counted(chosen.attempts.into(), "time", "times")
+                );
             }
             eprintln!(
                 "the runs of the other chunks are in the store; `netrig sweep {}` shows the rest",
@@ -131,9 +137,45 @@ pub fn engine_of(record: &EngineRecord) -> Result<Box<dyn Engine>, Failure> {
     }
 }
 
-/// The folder of a sweep beside the store.
-fn beside(request: &ExperimentRequest, arguments: &Run) -> PathBuf {
-    arguments.place.store.with_file_name(format!("{}.sweep", request.stem))
+/// The folder of a sweep beside the store. A sweep of other runs has another one.
+fn beside(request: &ExperimentRequest, arguments: &Run, manifest: &SweepManifest) -> PathBuf {
+    let digest = manifest.clone().named(request.experiment.text()).sweep;
+    arguments.place.store.with_file_name(format!("{}-{digest}.sweep", request.stem))
+}
+
+/// Cancels the tasks that an engine has of a sweep.
+pub fn cancel_tasks(engine: &mut dyn Engine, sweep: &SweepFolder) -> Result<(), Failure> {
+    let place = sweep.path().display();
+    if engine.is_local() {
+        // They are processes of the submitter, which holds the lock.
+        return match sweep.lock() {
+            Ok(_) => print(format!("no netrig submits the sweep in {place}: it has no tasks")),
+            Err(_) => Err(Failure::request(format!(
+                "the tasks of the sweep in {place} are processes of the netrig that submits it: end that one, with Ctrl-C"
+            ))),
+        };
+    }
+    engine.cancel(sweep).map_err(Failure::failed)?;
+    print(format!("{} has no tasks of this sweep any more; its shards stay in {place}", engine.name()))
+}
+
+/// Whether a program is in PATH.
+fn is_there(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    program.contains('/') || std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+}
+
+/// Refuses a path that a shell would change: commands as engines, such as GNU parallel and ssh, pass their arguments to shells.
+fn check_path(place: &Path) -> Result<(), Failure> {
+    let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+    let text = place.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "-_=./,:@+%".contains(c);
+    match text.chars().find(|c| !is_plain(*c)) {
+        None => Ok(()),
+        Some(other) => Err(Failure::request(format!(
+            "the path {text} has `{other}`, which a shell on the way to the task would change: name another folder with --into"
+        ))),
+    }
 }
 
 fn processors() -> u32 {
@@ -146,6 +188,10 @@ fn memory() -> u64 {
     let peak =
         status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
     (peak.unwrap_or(0u64) as f64 * 1024.0 * MEMORY_SHARE) as u64 + MEMORY_ROOM
+}
+
+fn chunks(count: usize) -> String {
+    counted(count as u64, "chunk", "chunks")
 }
 
 /// Real time.
@@ -197,9 +243,9 @@ impl SweepLine {
 impl DriveListener for SweepLine {
     fn event(&mut self, event: &DriveEvent, progress: &SweepProgress) {
         match event {
-            DriveEvent::Submitted(count, 0) => self.say(&format!("{count} chunks submitted")),
+            DriveEvent::Submitted(count, 0) => self.say(&format!("{} submitted", chunks(*count))),
             DriveEvent::Submitted(count, again) => {
-                self.say(&format!("{count} chunks submitted, {again} of them again"));
+                self.say(&format!("{} submitted, {again} again", chunks(*count)));
             }
             DriveEvent::Refused(shard, why) => self.say(&format!("warning: {}: {why}", shard.display())),
             DriveEvent::EngineAway(why) if self.away.as_ref() != Some(why) => {

@@ -106,7 +106,10 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
     .unwrap();
     for (line, said) in [
         ("chunk . 1", "is not the folder of a sweep (it has no sweep.json)"),
-        ("chunk sweep", "which chunk? Give its number, or let an engine set one of SLURM_ARRAY_TASK_ID"),
+        (
+            "chunk sweep",
+            "which chunk? Give its number, or let an engine set one of HQ_TASK_ID, SLURM_ARRAY_TASK_ID",
+        ),
         ("chunk sweep 0", "has no chunk 0"),
         ("split four.toml --store=all.db --into=sweep --seed=9", "belongs to another sweep"),
         (
@@ -118,6 +121,14 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
             "--via pbs: there is no such engine; there are: slurm, hq, kubernetes, parallel",
         ),
         ("run four.toml --via=command", "--via command: there is no such engine"),
+        (
+            "run four.toml --via=parallel --into=a$b",
+            "has `$`, which a shell on the way to the task would change",
+        ),
+        (
+            "run four.toml --store=x.db --via=command\u{2003}no-such-program\u{2003}{}",
+            "there is no program no-such-program in PATH",
+        ),
         ("merge all.db all.db", "a store is not merged into itself"),
         ("merge all.db no.db", "is not a netrig store"),
         ("merge all.db none.db", "there is no store at none.db"),
@@ -127,6 +138,37 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
         assert!(!refused.status.success(), "{line}");
         assert!(text(&refused.stderr).contains(said), "{line}: {}", text(&refused.stderr));
     }
+}
+
+/// A folder's shards are checked before they are merged: another sweep's are refused, and one that was edited.
+#[test]
+fn shards_of_another_sweep_and_edited_ones_are_refused() {
+    let lab = Lab::new();
+    lab.ok("split four.toml --store=all.db --into=sweep --chunk=1h");
+    lab.ok("split four.toml --store=all.db --into=other --chunk=1h --seed=9");
+    lab.ok("chunk sweep 1");
+    lab.ok("chunk other 1");
+    let [mine, theirs] = ["sweep", "other"].map(|sweep| lab.shards(sweep)[0].clone());
+    let at = |sweep: &str, name: &str| lab.path().join(sweep).join("shards").join(name);
+    std::fs::copy(at("other", &theirs), at("sweep", &theirs)).unwrap();
+    let edited = std::fs::read(at("sweep", &mine)).unwrap();
+    let refused = lab.netrig("merge all.db sweep");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("is not one of chunk 1"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stdout).contains("24 runs added"), "{}", text(&refused.stdout));
+    std::fs::remove_file(at("sweep", &theirs)).unwrap();
+    let mut bytes = edited;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(at("sweep", &mine), bytes).unwrap();
+    let refused = lab.netrig("merge new.db sweep");
+    assert!(
+        text(&refused.stderr).contains("it was changed or cut after it was published"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let state = lab.ok("sweep sweep");
+    assert!(state.contains("it was changed or cut after it was published"), "{state}");
 }
 
 /// The manifest for Kubernetes is one that its schema knows.

@@ -148,6 +148,10 @@ impl Engine for CommandEngine {
         }
     }
 
+    fn program(&self) -> Option<&str> {
+        Some(self.name())
+    }
+
     fn is_local(&self) -> bool {
         true
     }

@@ -66,6 +66,10 @@ impl Engine for HyperQueue {
         "hq"
     }
 
+    fn program(&self) -> Option<&str> {
+        Some("hq")
+    }
+
     fn is_local(&self) -> bool {
         false
     }
@@ -91,10 +95,8 @@ impl Engine for HyperQueue {
         for job in Self::jobs(sweep)? {
             call("hq", &["job", "cancel", &job.id.to_string()].map(str::to_owned))?;
         }
-        match Self::jobs(sweep)?.len() {
-            0 => Ok(()),
-            left => Err(EngineError::Left(left)),
-        }
+        let left: Vec<_> = Self::jobs(sweep)?.iter().map(|job| format!("job {}", job.id)).collect();
+        if left.is_empty() { Ok(()) } else { Err(EngineError::Left(left.join(", "))) }
     }
 
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {

@@ -146,6 +146,10 @@ impl Engine for Kubernetes {
         "kubernetes"
     }
 
+    fn program(&self) -> Option<&str> {
+        None
+    }
+
     fn is_local(&self) -> bool {
         false
     }

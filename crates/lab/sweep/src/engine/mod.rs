@@ -23,6 +23,9 @@ pub trait Engine {
     /// Its name in messages: `slurm`.
     fn name(&self) -> &str;
 
+    /// The program that it needs on this machine; `None` if it does without.
+    fn program(&self) -> Option<&str>;
+
     /// Whether its tasks are processes of this one and end with it.
     fn is_local(&self) -> bool;
 
@@ -87,8 +90,8 @@ pub enum EngineError {
     #[error("{0}")]
     Manual(String),
     /// Tasks are left after they were cancelled.
-    #[error("{0} tasks are still there after they were cancelled; cancel again later")]
-    Left(usize),
+    #[error("tasks are still there after they were cancelled: {0}; cancel again later")]
+    Left(String),
 }
 
 /// Numbers as ranges: `1,3-5`.

@@ -3,6 +3,7 @@
 //! Slurm starts a task again while a first attempt still runs, gives an id twice after a crash of its controller, and prints an empty
 //! queue for jobs that it forgot. So jobs are known by a name of the sweep, and an empty queue means nothing by itself.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::program::call;
@@ -68,6 +69,10 @@ impl Engine for Slurm {
         "slurm"
     }
 
+    fn program(&self) -> Option<&str> {
+        Some("sbatch")
+    }
+
     fn is_local(&self) -> bool {
         false
     }
@@ -102,18 +107,17 @@ impl Engine for Slurm {
 
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
         // Again and again: a controller that was restarted brings cancelled arrays back.
+        let mut left = BTreeMap::new();
         for _ in 0..CANCELS {
-            let jobs = jobs(&call("squeue", &queue_arguments())?, &prefix(sweep));
-            if jobs.is_empty() {
+            left = jobs(&call("squeue", &queue_arguments())?, &prefix(sweep));
+            if left.is_empty() {
                 return Ok(());
             }
-            call("scancel", &jobs)?;
+            call("scancel", &left.keys().cloned().collect::<Vec<_>>())?;
             std::thread::sleep(CANCEL_STEP);
         }
-        match jobs(&call("squeue", &queue_arguments())?, &prefix(sweep)).len() {
-            0 => Ok(()),
-            left => Err(EngineError::Left(left)),
-        }
+        let left: Vec<_> = left.iter().map(|(id, state)| format!("job {id} ({state})")).collect();
+        Err(EngineError::Left(left.join(", ")))
     }
 
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
@@ -196,15 +200,14 @@ fn tasks(queue: &str, prefix: &str) -> EngineTasks {
     tasks
 }
 
-/// The ids of the jobs that wait or run.
-fn jobs(queue: &str, prefix: &str) -> Vec<String> {
+/// The jobs that wait or run, by id, each with a state.
+fn jobs(queue: &str, prefix: &str) -> BTreeMap<String, String> {
     let is_over =
         |state: &str| matches!(state, "CA" | "CD" | "CG" | "F" | "TO" | "NF" | "OOM" | "PR" | "DL" | "BF");
-    let mut ids: Vec<_> =
-        lines(queue, prefix).filter(|(.., state)| !is_over(state)).map(|(id, ..)| id.to_owned()).collect();
-    ids.sort();
-    ids.dedup();
-    ids
+    lines(queue, prefix)
+        .filter(|(.., state)| !is_over(state))
+        .map(|(id, .., state)| (id.to_owned(), state.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -246,7 +249,7 @@ mod tests {
                      19|netrig-abd-0|4|R\n20|netrig-abc-0|5|CD\n20|netrig-abc-0|6|NF\n21|netrig-abc-0|N/A|PD\nslurm: ?\n";
         let found = tasks(queue, "netrig-abc-");
         assert_eq!((found.waiting, found.running), ([2].into(), [1, 1004].into()));
-        assert_eq!(jobs(queue, "netrig-abc-"), ["17", "18"]);
+        assert_eq!(jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(), ["17", "18"]);
         assert_eq!(tasks("", "netrig-abc-"), EngineTasks::default());
     }
 }

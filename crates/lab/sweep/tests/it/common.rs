@@ -147,6 +147,10 @@ impl Engine for Scripted<'_> {
         "scripted"
     }
 
+    fn program(&self) -> Option<&str> {
+        None
+    }
+
     fn is_local(&self) -> bool {
         false
     }

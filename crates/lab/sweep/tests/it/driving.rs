@@ -64,11 +64,13 @@ fn lost_doubled_late_and_cut_chunks_are_made_again_or_once() {
         .collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert!(
-        refused.iter().any(|(name, why)| name == "4.host-1.db" && why.contains("damaged")),
+        refused.iter().any(|(name, why)| name.starts_with("4.host-1.") && why.contains("changed or cut")),
         "{refused:?}"
     );
     assert!(
-        refused.iter().any(|(name, why)| name == "5.host-1.db" && why.contains("netrig 0.1.0+other made it")),
+        refused
+            .iter()
+            .any(|(name, why)| name.starts_with("5.host-1.") && why.contains("netrig 0.1.0+other made it")),
         "{refused:?}"
     );
     assert!(
@@ -137,7 +139,7 @@ fn machines_that_disagree_are_an_error() {
     lab.engine(&other, &[]).publish(&lab.folder, 2, "otherhost-1", crate::it::common::BUILD);
     let ended = lab.drive(&mut lab.engine(&one, &[]), &mut store, &mut events);
     let DriveOutcome::Different(shard, different) = ended else { panic!("{ended:?}") };
-    assert!(shard.ends_with("2.otherhost-1.db"), "{}", shard.display());
+    assert!(shard.display().to_string().contains("/2.otherhost-1."), "{}", shard.display());
     assert!(different.iter().all(|run| run.what == "goodput"), "{different:?}");
 }
 

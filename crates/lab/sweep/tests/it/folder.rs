@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_store::Provenance;
 use netrig_sweep::{
-    Chunk, ChunkRequest, RunRange, SweepError, SweepFolder, SweepManifest, SweepState, make_chunk,
+    Chunk, ChunkRequest, RunRange, ShardCheck, SweepError, SweepFolder, SweepManifest, SweepState, make_chunk,
 };
 
 use crate::it::common::{BUILD, Lab, Quick, folder, manifest};
@@ -77,7 +77,9 @@ fn a_chunk_is_published_whole_and_only_its_own_files_count() {
     fs::write(lab.folder.path().join("shards/README"), "mine").unwrap();
     let shards = lab.folder.shards().unwrap();
     assert_eq!(shards.len(), 1);
-    assert!(shards[0].chunk == 2 && shards[0].is_whole && shards[0].path.ends_with("shards/2.node1-aa.db"));
+    assert!(shards[0].chunk == 2 && shards[0].is_whole);
+    let name = format!("shards/2.node1-aa.{}.db", shards[0].digest);
+    assert!(shards[0].path.ends_with(&name), "{}", shards[0].path.display());
     let files: Vec<_> =
         fs::read_dir(lab.place.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(!files.iter().any(|file| file.to_str().unwrap().starts_with("netrig-chunk")), "{files:?}");
@@ -115,7 +117,8 @@ fn an_interrupted_chunk_publishes_a_part_and_the_next_attempt_takes_it() {
     };
     let stopped = make_chunk(&request, &mut Stops(&cancel)).unwrap();
     assert!(stopped.interrupted && stopped.made == 2, "{stopped:?}");
-    assert!(stopped.shard.unwrap().ends_with("1.node1-aa.part.db"));
+    let part = stopped.shard.unwrap().display().to_string();
+    assert!(part.contains("/1.node1-aa.") && part.ends_with(".part.db"), "{part}");
     assert_eq!(SweepState::read(&lab.folder, None).unwrap().partial, 1);
     let rest = make(&lab, 1, "node2-bb").unwrap();
     assert_eq!((rest.runs, rest.made, rest.interrupted), (4, 2, false));
@@ -147,4 +150,36 @@ fn one_submitter_at_a_time() {
     assert!(matches!(lab.folder.lock(), Err(SweepError::Busy(_))));
     drop(lock);
     assert!(lab.folder.lock().is_ok());
+}
+
+/// A change that keeps the file whole is found by the digest in its name, and one under a right digest by its runs.
+#[test]
+fn a_shard_that_is_not_what_its_name_says_is_refused() {
+    let lab = Lab::new("min = 2\nmax = 2");
+    lab.folder.add_chunks(&[chunk(1, 0, 1), chunk(2, 2, 3)]).unwrap();
+    let substrate = Quick::default();
+    let check = ShardCheck::new(&lab.folder, &lab.experiment, &substrate);
+    let fault = |path: &std::path::Path| {
+        let shard = lab.folder.shards().unwrap().into_iter().find(|shard| shard.path == path).unwrap();
+        check.fault(&shard).unwrap()
+    };
+    let good = make(&lab, 1, "node1-aa").unwrap().shard.unwrap();
+    assert_eq!(fault(&good), None);
+    let bytes = fs::read(&good).unwrap();
+    let mut other = bytes.clone();
+    let last = other.len() - 1;
+    other[last] ^= 1;
+    fs::write(&good, &other).unwrap();
+    assert_eq!(fault(&good).as_deref(), Some("it was changed or cut after it was published"));
+    fs::write(&good, &bytes).unwrap();
+    // The shard of another chunk, and one with a run less, published under names of their own.
+    let second = make(&lab, 2, "node1-aa").unwrap().shard.unwrap();
+    let wrong = lab.folder.publish(1, "node2-bb", true, &second).unwrap();
+    assert!(fault(&wrong).is_some_and(|why| why.contains("is not one of chunk 1")), "{:?}", fault(&wrong));
+    let fewer = lab.place.path().join("fewer");
+    netrig_store::Store::open(&fewer).unwrap().close().unwrap();
+    let lacking = lab.folder.publish(2, "node2-bb", true, &fewer).unwrap();
+    assert_eq!(fault(&lacking).as_deref(), Some("it lacks 2 runs of chunk 2"));
+    let part = lab.folder.publish(2, "node3-cc", false, &fewer).unwrap();
+    assert_eq!(fault(&part), None, "a part may lack runs");
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use netrig_core::setting::{PartOf, TablePart};
+use netrig_core::setting::{AtLeastOne, PartOf, TablePart};
 use netrig_core::{Duration, Fraction, setting_texts, settings};
 use netrig_host::{HostAddress, HostAddressError};
 use netrig_sip::index::{DelayStatistic, Thresholds};
@@ -59,7 +59,7 @@ settings! {
         /// The least share that must succeed.
         success: Fraction { heading: THRESHOLDS } = Fraction::new(Thresholds::default().success).unwrap_or_default();
         /// Cores of the tester, each with a thread and a socket. By default one less than there are.
-        cpus: Option<u16> { heading: TESTER };
+        cpus: Option<u16> as AtLeastOne { heading: TESTER };
         /// Threads keep their cores busy before each arrival, which is then late by microseconds only.
         punctual: bool { heading: TESTER };
         /// The local address, one of a link with its interface (`fe80::1%eth0`). By default the system chooses it.

@@ -1,0 +1,89 @@
+//! Checks that a shard is what its name says: the runs of its chunk, of this sweep, whole and unchanged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netrig_experiment::{Experiment, Substrate};
+use netrig_runner::{PlannedRun, identities};
+use netrig_store::Store;
+
+use crate::folder::digest_of;
+use crate::{Shard, SweepError, SweepFolder};
+
+/// A shard whose digest is not that of its name.
+pub(crate) const CHANGED: &str = "it was changed or cut after it was published";
+
+/// What a shard of a sweep may have.
+pub struct ShardCheck<'a> {
+    folder: &'a SweepFolder,
+    experiment: &'a Experiment,
+    substrate: &'a dyn Substrate,
+}
+
+impl<'a> ShardCheck<'a> {
+    /// For the experiment of the folder, with what its manifest sets.
+    pub const fn new(
+        folder: &'a SweepFolder,
+        experiment: &'a Experiment,
+        substrate: &'a dyn Substrate,
+    ) -> Self {
+        Self { folder, experiment, substrate }
+    }
+
+    /// Why a shard cannot be used, as a sentence; `None` if it can.
+    ///
+    /// # Errors
+    /// If the list of chunks cannot be read.
+    pub fn fault(&self, shard: &Shard) -> Result<Option<String>, SweepError> {
+        let chunk = self.folder.chunk(shard.chunk)?;
+        let runs: Vec<PlannedRun> = chunk.planned().collect();
+        Ok(self.check(shard, &runs).err())
+    }
+
+    fn check(&self, shard: &Shard, runs: &[PlannedRun]) -> Result<(), String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        if digest_of(&shard.path).map_err(|error| text(&error))? != shard.digest {
+            return Err(CHANGED.to_owned());
+        }
+        let manifest = self.folder.manifest();
+        let store = Store::open_read_only(&shard.path).map_err(|error| text(&error))?;
+        let plan = self.experiment.plan();
+        let named = identities(self.experiment, self.substrate, &manifest.build, runs);
+        let named = named.map_err(|error| text(&error))?;
+        let planned: BTreeMap<&str, Vec<PlannedRun>> =
+            named.iter().zip(runs).fold(BTreeMap::new(), |mut all, (identity, run)| {
+                if let Some(identity) = identity {
+                    all.entry(identity.as_str()).or_insert_with(Vec::new).push(*run);
+                }
+                all
+            });
+        let mut found = BTreeSet::new();
+        for experiment in store.experiments().map_err(|error| text(&error))? {
+            if store.experiment_file(experiment.id).map_err(|error| text(&error))? != self.experiment.text() {
+                return Err(format!("it has runs of another experiment, {}", experiment.name));
+            }
+            for replication in store.replications(experiment.id).map_err(|error| text(&error))? {
+                if replication.build != manifest.build {
+                    return Err(format!(
+                        "netrig {} made it, and the sweep is of {}",
+                        replication.build, manifest.build
+                    ));
+                }
+                let (run, number) = (&replication.run, replication.number);
+                let planned = planned.get(run.identity.as_str()).into_iter().flatten();
+                let is_planned = planned.filter(|planned| planned.replication == number).any(|planned| {
+                    plan.point(planned.point) == replication.point && plan.seed(number) == run.seed
+                });
+                if !is_planned {
+                    let identity = run.identity.get(..12).unwrap_or(&run.identity);
+                    return Err(format!("its run {identity} is not one of chunk {}", shard.chunk));
+                }
+                found.insert(run.identity.clone());
+            }
+        }
+        match planned.keys().filter(|identity| !found.contains(**identity)).count() {
+            0 => Ok(()),
+            _ if !shard.is_whole => Ok(()),
+            missing => Err(format!("it lacks {missing} runs of chunk {}", shard.chunk)),
+        }
+    }
+}
