@@ -71,8 +71,13 @@ fn sweep(is_ordinary: bool) {
     // Nothing is left in the queue, and the state is told.
     let state = netrig("sweep sweep --json").output().unwrap();
     assert!(text(&state.stdout).contains("\"missing\": 0,"), "{}", text(&state.stdout));
+    // A task of the dead node may stay in the queue as long as Slurm waits for that node: it is named then.
     let cancelled = netrig("sweep sweep --cancel").output().unwrap();
-    assert!(cancelled.status.success(), "{}", text(&cancelled.stderr));
+    let said = text(&cancelled.stderr);
+    assert!(
+        cancelled.status.success() || said.contains("tasks are still there after they were cancelled: job "),
+        "{said}"
+    );
 }
 
 fn files(folder: &Path) -> Vec<String> {
