@@ -5,11 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use netrig_core::{Duration, Fraction, Size};
-use netrig_sim::Simulator;
 use netrig_sip_tester::keep::KeepPolicy;
 
-/// The store if `--store` is not given.
-pub const STORE: &str = "netrig.db";
+pub use crate::which::{Changes, STORE, Where, Which};
 
 /// A network performance laboratory: experiments as files, answers with their evidence.
 #[derive(Debug, Parser)]
@@ -50,7 +48,7 @@ pub enum Command {
     /// Split an experiment into chunks that many machines make: a folder with all that they need
     Split(crate::commands::Split),
     /// Make the runs of a chunk of a sweep
-    Chunk(crate::commands::Chunk),
+    Chunk(crate::commands::ChunkArguments),
     /// Add the runs of other stores, or of a sweep, to a store
     Merge(crate::commands::Merge),
     /// Show the state of a sweep, or cancel it
@@ -82,44 +80,6 @@ pub enum InsteadOfAnAgent {
         #[arg(value_delimiter = ',', required = true)]
         processors: Vec<u32>,
     },
-}
-
-/// An experiment, and what to change in it.
-#[derive(Debug, Args)]
-pub struct Which {
-    /// An experiment file, or the name of a study (`link-down`, `link-down/failover`)
-    #[arg(value_name = "FILE|STUDY")]
-    pub experiment: String,
-    #[command(flatten)]
-    pub changes: Changes,
-}
-
-/// Changes of an experiment, and where it runs.
-#[derive(Clone, Debug, Args)]
-pub struct Changes {
-    /// Give a factor other levels: `down_for=10s,20s`; a piece with `=` starts the next factor
-    #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL..]")]
-    pub set: Vec<String>,
-    /// Number of replications of each point, instead of the file's rule
-    #[arg(long, value_name = "N")]
-    pub replications: Option<u32>,
-    /// Seed of the first replication, instead of the file's
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Memory limit of one simulated run; a run that would exceed it fails
-    #[arg(long, value_name = "SIZE", default_value_t = Simulator::MOST_MEMORY)]
-    pub memory: Size,
-    /// Substrates, separated by commas; default: `sim`, or `netns` if the simulator can run no point
-    #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',')]
-    pub on: Vec<String>,
-}
-
-/// Where results are kept.
-#[derive(Debug, Args)]
-pub struct Where {
-    /// The store
-    #[arg(long, value_name = "PATH", default_value = STORE)]
-    pub store: PathBuf,
 }
 
 /// `netrig lab`.

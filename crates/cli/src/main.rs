@@ -18,6 +18,7 @@ mod request;
 mod stored_run;
 mod studies;
 mod typed;
+mod which;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ const CHUNKS_PER_SLOT: f64 = 8.0;
 /// Runs that one task makes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Chunk {
+pub struct SweepChunk {
     /// Its number in the sweep, from 1.
     pub chunk: u32,
     /// Its runs.
@@ -42,7 +42,7 @@ pub struct ChunkSize {
     pub slots: Option<u32>,
 }
 
-impl Chunk {
+impl SweepChunk {
     /// The runs, in order.
     pub fn planned(&self) -> impl Iterator<Item = PlannedRun> {
         let of = |range: &RunRange| {
@@ -73,13 +73,18 @@ impl ChunkSize {
 }
 
 /// Cuts runs into chunks of about equal work. `work_s` is the work of a run at a point, s. The chunks are numbered from `first`.
-pub fn cut(runs: &[PlannedRun], work_s: impl Fn(usize) -> f64, size: ChunkSize, first: u32) -> Vec<Chunk> {
+pub fn cut(
+    runs: &[PlannedRun],
+    work_s: impl Fn(usize) -> f64,
+    size: ChunkSize,
+    first: u32,
+) -> Vec<SweepChunk> {
     let total_s: f64 = runs.iter().map(|run| work_s(run.point)).sum();
     let chunk_s = size.work_s(total_s);
     // Equal chunks, rather than full ones and a short one.
     let count = (total_s / chunk_s).ceil().clamp(1.0, runs.len().max(1) as f64);
     let share_s = total_s / count;
-    let (mut chunks, mut done_s, mut filled) = (Vec::<Chunk>::new(), 0.0, None);
+    let (mut chunks, mut done_s, mut filled) = (Vec::<SweepChunk>::new(), 0.0, None);
     for run in runs {
         // A run belongs to the chunk in which its middle lies.
         let cost_s = work_s(run.point);
@@ -87,7 +92,7 @@ pub fn cut(runs: &[PlannedRun], work_s: impl Fn(usize) -> f64, size: ChunkSize, 
         done_s += cost_s;
         if filled.replace(place) != Some(place) {
             let chunk = first.saturating_add(chunks.len() as u32);
-            chunks.push(Chunk { chunk, runs: Vec::new(), work_s: 0.0 });
+            chunks.push(SweepChunk { chunk, runs: Vec::new(), work_s: 0.0 });
         }
         if let Some(last) = chunks.last_mut() {
             last.add(*run, cost_s);
@@ -113,7 +118,7 @@ mod tests {
     fn chunks_have_each_run_once_and_about_equal_work() {
         let runs = runs(7, 3);
         let chunks = cut(&runs, |point| 1.0 + point as f64, size(Some(10.0), None), 4);
-        let all: Vec<_> = chunks.iter().flat_map(Chunk::planned).collect();
+        let all: Vec<_> = chunks.iter().flat_map(SweepChunk::planned).collect();
         assert_eq!(all, runs);
         let numbers: Vec<_> = chunks.iter().map(|chunk| chunk.chunk).collect();
         assert_eq!(numbers, (4..13).collect::<Vec<_>>(), "84 s in chunks of at most 10 s are 9");
@@ -137,7 +142,7 @@ mod tests {
         let lengths = [100.0, 1.0, 1.0];
         let chunks = cut(&runs(3, 1), |point| lengths[point], size(Some(2.0), None), 1);
         assert_eq!(chunks.iter().map(|chunk| chunk.runs.len()).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(chunks.iter().flat_map(Chunk::planned).count(), 3);
+        assert_eq!(chunks.iter().flat_map(SweepChunk::planned).count(), 3);
         let free = cut(&runs(3, 2), |_| 0.0, size(None, None), 1);
         assert_eq!(free.len(), 1, "runs that take no time are one chunk");
         assert!(cut(&[], |_| 1.0, size(None, None), 1).is_empty());

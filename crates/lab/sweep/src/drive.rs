@@ -13,7 +13,7 @@ use netrig_runner::{EarlierRuns, PlannedRun, missing};
 use netrig_store::{MergeOutcome, RunDifference, Store};
 
 use crate::engine::{Engine, TaskNeeds};
-use crate::{Chunk, ChunkSize, Shard, ShardCheck, SweepError, SweepFolder, cut};
+use crate::{ChunkSize, Shard, ShardCheck, SweepChunk, SweepError, SweepFolder, cut};
 
 /// The shortest and the longest time between two looks at the folder and the engine.
 const SHORTEST_POLL: Duration = Duration::from_millis(500);
@@ -95,7 +95,7 @@ pub struct SweepProgress {
     pub left_s: f64,
 }
 
-/// Is told of events.
+/// Receives events.
 pub trait DriveListener {
     /// An event, and the progress.
     fn event(&mut self, event: &DriveEvent, progress: &SweepProgress);
@@ -116,7 +116,7 @@ pub enum DriveOutcome {
 
 /// The state of a chunk.
 struct ChunkState {
-    chunk: Chunk,
+    chunk: SweepChunk,
     is_done: bool,
     attempts: u32,
     /// When it was last submitted, or last seen at the engine.
@@ -432,7 +432,7 @@ impl Driver<'_> {
 }
 
 impl ChunkState {
-    const fn new(chunk: Chunk, now: Duration) -> Self {
+    const fn new(chunk: SweepChunk, now: Duration) -> Self {
         Self { chunk, is_done: false, attempts: 0, seen: now, running: None, failures: 0 }
     }
 }

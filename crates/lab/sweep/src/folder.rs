@@ -20,7 +20,7 @@ use netrig_core::text::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Chunk, SweepError};
+use crate::{SweepChunk, SweepError};
 
 /// The form of the folder.
 const FORM: u32 = 1;
@@ -287,7 +287,7 @@ impl SweepFolder {
     ///
     /// # Errors
     /// If the list cannot be read or is damaged.
-    pub fn chunks(&self) -> Result<Vec<Chunk>, SweepError> {
+    pub fn chunks(&self) -> Result<Vec<SweepChunk>, SweepError> {
         let path = self.chunks_path();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -308,7 +308,7 @@ impl SweepFolder {
     ///
     /// # Errors
     /// [`SweepError::NoChunk`], or as [`Self::chunks`].
-    pub fn chunk(&self, number: u32) -> Result<Chunk, SweepError> {
+    pub fn chunk(&self, number: u32) -> Result<SweepChunk, SweepError> {
         let mut waited = Duration::ZERO;
         loop {
             let chunks = self.chunks()?;
@@ -328,7 +328,7 @@ impl SweepFolder {
     ///
     /// # Errors
     /// If the list cannot be written.
-    pub fn add_chunks(&self, chunks: &[Chunk]) -> Result<(), SweepError> {
+    pub fn add_chunks(&self, chunks: &[SweepChunk]) -> Result<(), SweepError> {
         let mut all = self.chunks()?;
         all.extend_from_slice(chunks);
         let mut text = String::new();

@@ -23,7 +23,7 @@ mod state;
 mod work;
 
 pub use check::ShardCheck;
-pub use chunk::{Chunk, ChunkSize, RunRange, USUAL_CHUNK_S, cut};
+pub use chunk::{ChunkSize, RunRange, SweepChunk, USUAL_CHUNK_S, cut};
 pub use drive::{
     DriveEvent, DriveListener, DriveOutcome, DriveRequest, SweepClock, SweepProgress, drive, dry_run,
 };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use netrig_core::Duration;
 
-use crate::arguments::{Where, Which};
+use crate::which::{Where, Which};
 
 /// `netrig split`.
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub struct SizeArguments {
 
 /// `netrig chunk`.
 #[derive(Debug, Args)]
-pub struct Chunk {
+pub struct ChunkArguments {
     /// The folder of the sweep
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use netrig_runner::{ProgressListener, provenance};
 use netrig_sweep::{ChunkOutcome, ChunkRequest, SweepFolder, make_chunk};
 
-use super::arguments::Chunk;
+use super::arguments::ChunkArguments;
 use super::{failure, repeating};
 use crate::build::BUILD;
 use crate::failure::{Failure, INTERRUPTED, print};
@@ -38,7 +38,7 @@ const BASE: &str = "NETRIG_CHUNK_BASE";
 const LIST: &str = "NETRIG_CHUNKS";
 
 /// Makes the runs of chunks, and publishes their shards.
-pub fn chunk(arguments: &Chunk) -> Result<ExitCode, Failure> {
+pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
     let folder = std::path::absolute(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
     let folder = SweepFolder::open(&folder).map_err(failure)?;
     folder.check_build(&BUILD).map_err(failure)?;
@@ -50,7 +50,7 @@ pub fn chunk(arguments: &Chunk) -> Result<ExitCode, Failure> {
     for number in chunks {
         match make(arguments, &folder, number, &attempt, &machine, &cancel) {
             Ok(outcome) => {
-                print(told(number, &outcome))?;
+                print(outcome_line(number, &outcome))?;
                 if outcome.interrupted {
                     return Ok(ExitCode::from(INTERRUPTED));
                 }
@@ -70,7 +70,7 @@ pub fn chunk(arguments: &Chunk) -> Result<ExitCode, Failure> {
 }
 
 fn make(
-    arguments: &Chunk,
+    arguments: &ChunkArguments,
     folder: &SweepFolder,
     number: u32,
     attempt: &str,
@@ -95,7 +95,7 @@ fn make(
     make_chunk(&order, progress).map_err(failure)
 }
 
-fn told(number: u32, outcome: &ChunkOutcome) -> String {
+fn outcome_line(number: u32, outcome: &ChunkOutcome) -> String {
     let ChunkOutcome { runs, made, interrupted, shard } = outcome;
     let place =
         shard.as_ref().map_or_else(|| "nothing to publish".to_owned(), |path| path.display().to_string());
@@ -109,7 +109,10 @@ fn told(number: u32, outcome: &ChunkOutcome) -> String {
 }
 
 /// The chunks: as typed, or as the engine's variable says.
-fn numbers(arguments: &Chunk, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<u32>, Failure> {
+fn numbers(
+    arguments: &ChunkArguments,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<u32>, Failure> {
     if let Some(index) = arguments.index {
         return Ok(vec![index.saturating_add(1)]);
     }
@@ -139,10 +142,10 @@ fn numbers(arguments: &Chunk, variable: &dyn Fn(&str) -> Option<String>) -> Resu
     Err(Failure::request(format!("which chunk? Give its number, or let an engine set one of {names}")))
 }
 
-/// Sets `cancel` when the process that started this one is gone: nobody waits for the chunk then, and nothing may outlive a sweep.
+/// Sets `cancel` when the process that started this one is gone: its result is not awaited then, and nothing may outlive a sweep.
 fn end_with_parent(cancel: &Arc<AtomicBool>) {
     let parent = parent_id();
-    // A process that was started by itself belongs to nobody.
+    // The process that started this one has ended already, as that of a daemon has.
     if parent <= 1 {
         return;
     }
@@ -171,7 +174,7 @@ mod tests {
     use super::*;
 
     fn chosen(typed: &[u32], index: Option<u32>, variables: &[(&str, &str)]) -> Result<Vec<u32>, String> {
-        let arguments = Chunk {
+        let arguments = ChunkArguments {
             folder: PathBuf::new(),
             chunks: typed.to_vec(),
             index,

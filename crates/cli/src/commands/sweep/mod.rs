@@ -8,7 +8,7 @@ mod split;
 mod state;
 mod via;
 
-pub use arguments::{Chunk, Merge, Split, Sweep, Via};
+pub use arguments::{ChunkArguments, Merge, Split, Sweep, Via};
 pub use chunk::chunk;
 pub use merge::merge;
 pub use split::split;

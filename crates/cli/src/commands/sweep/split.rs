@@ -26,7 +26,7 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     let work = work(&request, substrate, &mut store)?;
     let known = folder.chunks().map_err(failure)?;
     let planned: std::collections::BTreeSet<_> =
-        known.iter().flat_map(netrig_sweep::Chunk::planned).collect();
+        known.iter().flat_map(netrig_sweep::SweepChunk::planned).collect();
     let runs = missing(&request.experiment, substrate, &BUILD, EarlierRuns::TriedAgain, &store)
         .map_err(Failure::failed)?;
     let all = runs.len();

@@ -98,7 +98,7 @@ fn runs_that_should_be_equal_and_differ_are_a_loud_difference() {
     let (_folder, mut all, experiment, provenance) = store();
     all.record(&entry(experiment, provenance, "aa")).unwrap();
     let value = responses(&[
-        ("throughput", "B/s", MeasuredValue::from(54012.250_000_000_01)),
+        ("throughput", "B/s", MeasuredValue::from(54_012.250_000_000_01)),
         ("delay", "s", MeasuredValue::not("nothing arrived")),
     ]);
     let other = shard(&["aa", "bb"], |run| run.responses = value.clone());

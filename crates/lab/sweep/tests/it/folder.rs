@@ -7,13 +7,14 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_store::Provenance;
 use netrig_sweep::{
-    Chunk, ChunkRequest, RunRange, ShardCheck, SweepError, SweepFolder, SweepManifest, SweepState, make_chunk,
+    ChunkRequest, RunRange, ShardCheck, SweepChunk, SweepError, SweepFolder, SweepManifest, SweepState,
+    make_chunk,
 };
 
 use crate::it::common::{BUILD, Lab, Quick, folder, manifest};
 
-fn chunk(number: u32, first: usize, last: usize) -> Chunk {
-    Chunk { chunk: number, runs: vec![RunRange { replication: 1, first, last }], work_s: 1.0 }
+fn chunk(number: u32, first: usize, last: usize) -> SweepChunk {
+    SweepChunk { chunk: number, runs: vec![RunRange { replication: 1, first, last }], work_s: 1.0 }
 }
 
 fn make(lab: &Lab, number: u32, attempt: &str) -> Result<netrig_sweep::ChunkOutcome, SweepError> {
