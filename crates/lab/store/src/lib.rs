@@ -35,7 +35,7 @@ mod write;
 pub use entry::{ExperimentId, NoteLine, RunEnd, RunEntry, StoredResponse, StoredRun, TimeSeries};
 pub use error::StoreError;
 pub use export::ReplicationTable;
-pub use merge::{MergeOutcome, RunDifference};
+pub use merge::{MergeError, MergeOutcome, RunDifference};
 pub use origin::{OriginChange, OriginFact, Provenances, RunOrigin};
 pub use provenance::{Provenance, ProvenanceId};
 pub use read::{ExperimentEntry, Replication};

@@ -84,19 +84,19 @@ impl Store {
     ///
     /// # Errors
     /// If the other store is missing, damaged, or of another form, or if one of the two fails. Nothing was merged then.
-    pub fn merge(&mut self, path: &Path, repeats: impl Fn(&str) -> bool) -> Result<MergeOutcome, StoreError> {
-        let other = Self::open_read_only(path)?;
-        other.check()?;
+    pub fn merge(&mut self, path: &Path, repeats: impl Fn(&str) -> bool) -> Result<MergeOutcome, MergeError> {
+        let other = Self::open_read_only(path).map_err(MergeError::There)?;
+        other.check().map_err(MergeError::There)?;
         let mut outcome = MergeOutcome::default();
         let here = self.path().to_owned();
-        let failed = |error| StoreError::new(&here, error);
+        let failed = |error| MergeError::Here(StoreError::new(&here, error));
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let merging =
             Merging { to: &transaction, from: &other.connection, outcome: &mut outcome, repeats: &repeats };
         merging.merge().map_err(|error| match error {
-            MergeError::Here(error) => StoreError::new(&here, error),
-            MergeError::There(error) => StoreError::new(path, error),
+            Fault::Here(error) => MergeError::Here(StoreError::new(&here, error)),
+            Fault::There(error) => MergeError::There(StoreError::new(path, error)),
         })?;
         if outcome.different.is_empty() {
             transaction.commit().map_err(failed)?;
@@ -151,8 +151,19 @@ impl Store {
     }
 }
 
-/// An error of one of the two stores.
-enum MergeError {
+/// A merge failed, and nothing was merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// This store cannot be written.
+    #[error(transparent)]
+    Here(StoreError),
+    /// The other store cannot be read.
+    #[error(transparent)]
+    There(StoreError),
+}
+
+/// An error of SQLite at one of the two stores.
+enum Fault {
     Here(rusqlite::Error),
     There(rusqlite::Error),
 }
@@ -169,7 +180,7 @@ struct Merging<'a> {
 type RowIds = BTreeMap<i64, i64>;
 
 impl Merging<'_> {
-    fn merge(mut self) -> Result<(), MergeError> {
+    fn merge(mut self) -> Result<(), Fault> {
         let provenances = self.shared(
             "SELECT id, digest, build, os, kernel, cpu, cpus, host, settings, first_seen FROM provenance",
             "INSERT OR IGNORE INTO provenance (digest, build, os, kernel, cpu, cpus, host, settings, first_seen)
@@ -187,38 +198,36 @@ impl Merging<'_> {
 
     /// Copies rows that both stores may have. The first column that is read is the row id; `find` finds a copied row by the first two
     /// of the others.
-    fn shared(&self, read: &str, write: &str, find: &str) -> Result<RowIds, MergeError> {
+    fn shared(&self, read: &str, write: &str, find: &str) -> Result<RowIds, Fault> {
         let mut ids = RowIds::new();
-        let mut read = self.from.prepare(read).map_err(MergeError::There)?;
+        let mut read = self.from.prepare(read).map_err(Fault::There)?;
         let columns = read.column_count();
-        let mut rows = read.query([]).map_err(MergeError::There)?;
-        while let Some(row) = rows.next().map_err(MergeError::There)? {
-            let id: i64 = row.get(0).map_err(MergeError::There)?;
+        let mut rows = read.query([]).map_err(Fault::There)?;
+        while let Some(row) = rows.next().map_err(Fault::There)? {
+            let id: i64 = row.get(0).map_err(Fault::There)?;
             let values = (1..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-            let values = values.map_err(MergeError::There)?;
+            let values = values.map_err(Fault::There)?;
             let put = || -> rusqlite::Result<i64> {
                 self.to.prepare_cached(write)?.execute(params_from_iter(&values))?;
                 let mut find = self.to.prepare_cached(find)?;
                 let keys = find.parameter_count();
                 find.query_row(params_from_iter(&values[..keys]), |row| row.get(0))
             };
-            ids.insert(id, put().map_err(MergeError::Here)?);
+            ids.insert(id, put().map_err(Fault::Here)?);
         }
         Ok(ids)
     }
 
-    fn runs(&mut self, provenances: &RowIds) -> Result<RowIds, MergeError> {
+    fn runs(&mut self, provenances: &RowIds) -> Result<RowIds, Fault> {
         let mut ids = RowIds::new();
         let columns = COLUMNS.join(", ");
-        let mut read = self
-            .from
-            .prepare(&format!("SELECT id, {columns} FROM run ORDER BY id"))
-            .map_err(MergeError::There)?;
-        let mut rows = read.query([]).map_err(MergeError::There)?;
-        while let Some(row) = rows.next().map_err(MergeError::There)? {
-            let id: i64 = row.get(0).map_err(MergeError::There)?;
+        let mut read =
+            self.from.prepare(&format!("SELECT id, {columns} FROM run ORDER BY id")).map_err(Fault::There)?;
+        let mut rows = read.query([]).map_err(Fault::There)?;
+        while let Some(row) = rows.next().map_err(Fault::There)? {
+            let id: i64 = row.get(0).map_err(Fault::There)?;
             let values = (1..=COLUMNS.len()).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-            let mut values = values.map_err(MergeError::There)?;
+            let mut values = values.map_err(Fault::There)?;
             if let Value::Integer(theirs) = values[PROVENANCE] {
                 values[PROVENANCE] = provenances.get(&theirs).copied().into();
             }
@@ -228,7 +237,7 @@ impl Merging<'_> {
     }
 
     /// Merges a run; returns its row id here.
-    fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, MergeError> {
+    fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, Fault> {
         let columns = COLUMNS.join(", ");
         let mine = self
             .to
@@ -240,14 +249,14 @@ impl Merging<'_> {
                 })
                 .optional()
             })
-            .map_err(MergeError::Here)?;
+            .map_err(Fault::Here)?;
         let is_valid = |values: &[Value]| values[STATUS] == Value::Text("ok".to_owned());
         let Some((here, mine)) = mine else {
             let places = vec!["?"; COLUMNS.len()].join(", ");
             self.to
                 .prepare_cached(&format!("INSERT INTO run ({columns}) VALUES ({places})"))
                 .and_then(|mut put| put.execute(params_from_iter(values)))
-                .map_err(MergeError::Here)?;
+                .map_err(Fault::Here)?;
             let here = self.to.last_insert_rowid();
             self.parts(there, here)?;
             self.outcome.added += 1;
@@ -262,7 +271,7 @@ impl Merging<'_> {
                     .and_then(|mut put| {
                         put.execute(params_from_iter(values.iter().chain([&Value::Integer(here)])))
                     })
-                    .map_err(MergeError::Here)?;
+                    .map_err(Fault::Here)?;
                 self.parts(there, here)?;
                 self.outcome.replaced += 1;
             }
@@ -272,7 +281,7 @@ impl Merging<'_> {
     }
 
     /// Copies the responses, series and notes of a run in the place of those that this store has.
-    fn parts(&self, there: i64, here: i64) -> Result<(), MergeError> {
+    fn parts(&self, there: i64, here: i64) -> Result<(), Fault> {
         for (table, columns) in PARTS {
             let delete = format!("DELETE FROM {table} WHERE run = ?");
             let write = format!(
@@ -282,25 +291,25 @@ impl Merging<'_> {
             self.to
                 .prepare_cached(&delete)
                 .and_then(|mut delete| delete.execute([here]))
-                .map_err(MergeError::Here)?;
-            let mut put = self.to.prepare_cached(&write).map_err(MergeError::Here)?;
-            for values in rows_of(self.from, table, columns, there).map_err(MergeError::There)? {
+                .map_err(Fault::Here)?;
+            let mut put = self.to.prepare_cached(&write).map_err(Fault::Here)?;
+            for values in rows_of(self.from, table, columns, there).map_err(Fault::There)? {
                 put.execute(params_from_iter([Value::Integer(here)].iter().chain(&values)))
-                    .map_err(MergeError::Here)?;
+                    .map_err(Fault::Here)?;
             }
         }
         Ok(())
     }
 
     /// Compares two valid runs of one identity.
-    fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), MergeError> {
+    fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), Fault> {
         if matches!(&mine[1], Value::Text(substrate) if !(self.repeats)(substrate)) {
             self.outcome.equal += 1;
             return Ok(());
         }
         let (table, columns) = PARTS[0];
-        let my_responses = rows_of(self.to, table, columns, here).map_err(MergeError::Here)?;
-        let their_responses = rows_of(self.from, table, columns, there).map_err(MergeError::There)?;
+        let my_responses = rows_of(self.to, table, columns, here).map_err(Fault::Here)?;
+        let their_responses = rows_of(self.from, table, columns, there).map_err(Fault::There)?;
         let column = DECIDED.into_iter().find(|column| mine[*column] != theirs[*column]);
         let difference = column
             .map(|column| (COLUMNS[column].to_owned(), mine[column].clone(), theirs[column].clone()))
@@ -317,28 +326,28 @@ impl Merging<'_> {
         Ok(())
     }
 
-    fn replications(&self, experiments: &RowIds, runs: &RowIds) -> Result<(), MergeError> {
+    fn replications(&self, experiments: &RowIds, runs: &RowIds) -> Result<(), Fault> {
         let mut read = self
             .from
             .prepare("SELECT experiment, factors, number, run FROM replication")
-            .map_err(MergeError::There)?;
-        let mut rows = read.query([]).map_err(MergeError::There)?;
+            .map_err(Fault::There)?;
+        let mut rows = read.query([]).map_err(Fault::There)?;
         let mut put = self
             .to
             .prepare_cached(
                 "INSERT OR IGNORE INTO replication (experiment, factors, number, run) VALUES (?, ?, ?, ?)",
             )
-            .map_err(MergeError::Here)?;
-        while let Some(row) = rows.next().map_err(MergeError::There)? {
+            .map_err(Fault::Here)?;
+        while let Some(row) = rows.next().map_err(Fault::There)? {
             let read = || -> rusqlite::Result<(i64, Value, Value, i64)> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             };
-            let (experiment, factors, number, run) = read().map_err(MergeError::There)?;
+            let (experiment, factors, number, run) = read().map_err(Fault::There)?;
             // Both are foreign keys of the other store, whose integrity was checked.
             let (Some(experiment), Some(run)) = (experiments.get(&experiment), runs.get(&run)) else {
                 continue;
             };
-            put.execute((experiment, factors, number, run)).map_err(MergeError::Here)?;
+            put.execute((experiment, factors, number, run)).map_err(Fault::Here)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use netrig_runner::{PlannedRun, identities};
 use netrig_store::Store;
 
 use crate::folder::digest_of;
-use crate::{Shard, SweepError, SweepFolder};
+use crate::{Shard, SweepChunk, SweepFolder};
 
 /// A shard whose digest is not that of its name.
 pub(crate) const CHANGED: &str = "it was changed or cut after it was published";
@@ -29,14 +29,11 @@ impl<'a> ShardCheck<'a> {
         Self { folder, experiment, substrate }
     }
 
-    /// Why a shard cannot be used, as a sentence; `None` if it can.
-    ///
-    /// # Errors
-    /// If the list of chunks cannot be read.
-    pub fn fault(&self, shard: &Shard) -> Result<Option<String>, SweepError> {
-        let chunk = self.folder.chunk(shard.chunk)?;
+    /// Why a shard cannot be used, as a sentence; `None` if it can. `chunk` is the chunk that it names, if the sweep has it.
+    pub fn fault(&self, shard: &Shard, chunk: Option<&SweepChunk>) -> Option<String> {
+        let Some(chunk) = chunk else { return Some(format!("the sweep has no chunk {}", shard.chunk)) };
         let runs: Vec<PlannedRun> = chunk.planned().collect();
-        Ok(self.check(shard, &runs).err())
+        self.check(shard, &runs).err()
     }
 
     fn check(&self, shard: &Shard, runs: &[PlannedRun]) -> Result<(), String> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use netrig_experiment::{Experiment, Substrate};
 use netrig_runner::{EarlierRuns, PlannedRun, missing};
-use netrig_store::{MergeOutcome, RunDifference, Store};
+use netrig_store::{MergeError, MergeOutcome, RunDifference, Store, StoreError};
 
 use crate::engine::{Engine, TaskNeeds};
 use crate::{ChunkSize, Shard, ShardCheck, SweepChunk, SweepError, SweepFolder, cut};
@@ -112,6 +112,14 @@ pub enum DriveOutcome {
     GaveUp(BTreeMap<u32, String>),
     /// Two valid runs of one identity have different results. The shard was not merged.
     Different(PathBuf, Vec<RunDifference>),
+}
+
+/// Why a shard was not merged.
+enum MergeFault {
+    /// The store failed. The shard may be whole.
+    Store(StoreError),
+    /// The shard cannot be used: a sentence.
+    Shard(String),
 }
 
 /// The state of a chunk.
@@ -218,10 +226,13 @@ impl Driver<'_> {
             if self.chunks.values().all(|state| state.is_done) && !self.next_round(is_first)? {
                 return Ok(DriveOutcome::Complete);
             }
-            if let Some(given_up) = self.report_failures()? {
+            let spent = self.report_failures()?;
+            // While the engine does not answer, a chunk may wait there, and nothing is given up.
+            if self.submit_lost()
+                && let Some(given_up) = spent
+            {
                 return Ok(DriveOutcome::GaveUp(given_up));
             }
-            self.submit_lost();
             is_first = false;
             self.tell(&DriveEvent::Tick);
             poll = if self.is_busy { SHORTEST_POLL } else { (poll * 3 / 2).min(self.longest_poll()) };
@@ -294,7 +305,8 @@ impl Driver<'_> {
                     self.tell(&DriveEvent::Merged(shard, outcome));
                 }
                 Ok(outcome) => return Ok(Some(DriveOutcome::Different(shard.path, outcome.different))),
-                Err(why) => {
+                Err(MergeFault::Store(error)) => return Err(error.into()),
+                Err(MergeFault::Shard(why)) => {
                     let reads = self.unread.entry(shard.path.clone()).or_default();
                     *reads += 1;
                     if *reads >= READS {
@@ -307,15 +319,19 @@ impl Driver<'_> {
         Ok(None)
     }
 
-    /// Merges a shard of this sweep. The error is a sentence.
-    fn merge(&mut self, shard: &Shard) -> Result<MergeOutcome, String> {
+    /// Merges a shard of this sweep.
+    fn merge(&mut self, shard: &Shard) -> Result<MergeOutcome, MergeFault> {
         let DriveRequest { folder, experiment, substrate, .. } = *self.request;
         let check = ShardCheck::new(folder, experiment, substrate);
-        if let Some(fault) = check.fault(shard).map_err(|error| error.to_string())? {
-            return Err(fault);
+        let chunk = self.chunks.get(&shard.chunk).map(|state| &state.chunk);
+        if let Some(fault) = check.fault(shard, chunk) {
+            return Err(MergeFault::Shard(fault));
         }
         let repeats = |name: &str| name == substrate.name() && substrate.repeats();
-        self.store.merge(&shard.path, repeats).map_err(|error| error.to_string())
+        self.store.merge(&shard.path, repeats).map_err(|error| match error {
+            MergeError::Here(error) => MergeFault::Store(error),
+            MergeError::There(error) => MergeFault::Shard(error.to_string()),
+        })
     }
 
     /// Reports new logs of failed attempts. Returns the chunks that failed as often as allowed, if nothing else is left to wait for.
@@ -356,13 +372,20 @@ impl Driver<'_> {
             && (state.attempts == 0 || self.clock.now().saturating_sub(state.seen) > LATE)
     }
 
-    /// Asks the engine for its tasks, and submits what it does not have.
-    fn submit_lost(&mut self) {
+    /// Asks the engine for its tasks, and submits what it does not have. Returns whether all open chunks are lost for good: the engine
+    /// has none of them, and there is no attempt left.
+    fn submit_lost(&mut self) -> bool {
         let tasks = match self.engine.tasks(self.request.folder) {
             Ok(tasks) => tasks,
             Err(error) => {
+                // What it has is not known: none of it is late yet.
+                let now = self.clock.now();
+                self.chunks
+                    .values_mut()
+                    .filter(|state| state.attempts > 0)
+                    .for_each(|state| state.seen = now);
                 self.tell(&DriveEvent::EngineAway(error.to_string()));
-                return;
+                return false;
             }
         };
         let now = self.clock.now();
@@ -398,6 +421,8 @@ impl Driver<'_> {
         if !due.is_empty() {
             self.submit(&due);
         }
+        let is_spent = |state: &ChunkState| self.is_lost(state) && state.attempts >= self.request.attempts;
+        self.chunks.values().filter(|state| !state.is_done).all(is_spent)
     }
 
     fn submit(&mut self, due: &[u32]) {

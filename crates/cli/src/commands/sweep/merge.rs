@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use netrig_store::{MergeOutcome, RunDifference, Store};
+use netrig_store::{MergeError, MergeOutcome, RunDifference, Store};
 use netrig_sweep::{ShardCheck, SweepFolder};
 
 use super::arguments::Merge;
@@ -33,7 +33,9 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
                 sum.ignored += outcome.ignored;
                 sum.different.extend(outcome.different);
             }
-            Err(error) => {
+            // Shards that were merged before stay merged.
+            Err(MergeError::Here(error)) => return Err(Failure::failed(error)),
+            Err(MergeError::There(error)) => {
                 refused += 1;
                 eprintln!("error: {}: {error}", shard.display());
             }
@@ -86,8 +88,9 @@ fn shards(arguments: &Merge) -> Result<(Vec<PathBuf>, RefusedShards), Failure> {
         let folder = SweepFolder::open(path).map_err(failure)?;
         let request = ExperimentRequest::of_sweep(&folder)?;
         let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
+        let chunks = folder.chunks().map_err(failure)?;
         for shard in folder.shards().map_err(failure)? {
-            match check.fault(&shard).map_err(failure)? {
+            match check.fault(&shard, chunks.iter().find(|chunk| chunk.chunk == shard.chunk)) {
                 None => shards.push(shard.path),
                 Some(why) => refused.push((shard.path, why)),
             }

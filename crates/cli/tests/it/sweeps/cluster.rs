@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The user of a cluster that is not root's: `nobody`.
-const NOBODY: u32 = 65534;
+/// The number of Debian's user without rights.
+const UNPRIVILEGED: u32 = 65534;
 
 /// A cluster. All its processes are children of this one, and end with it.
 pub struct Cluster {
@@ -32,12 +32,12 @@ impl Cluster {
         missing.is_none()
     }
 
-    /// Starts a cluster of nodes with one processor each; as `nobody` if `is_ordinary`.
+    /// Starts a cluster of nodes with one processor each; as a user without rights if `is_ordinary`.
     pub fn start(nodes: u16, is_ordinary: bool) -> Self {
         // Below the ports that the kernel gives to connections.
         let port = 20_000 + (std::process::id() % 1000) as u16 * 10 + if is_ordinary { 5 } else { 0 };
         let folder = tempfile::Builder::new().prefix("netrig-slurm-").tempdir_in("/tmp").unwrap();
-        let cluster = Self { folder, user: is_ordinary.then_some(NOBODY), port, nodes };
+        let cluster = Self { folder, user: is_ordinary.then_some(UNPRIVILEGED), port, nodes };
         cluster.write();
         cluster.begin(
             "munged",

@@ -3,7 +3,9 @@
 
 use netrig_core::Instant;
 use netrig_experiment::MeasuredValue;
-use netrig_store::{MergeOutcome, NoteLine, RunDifference, RunEnd, RunEntry, Store, StoreError, TimeSeries};
+use netrig_store::{
+    MergeError, MergeOutcome, NoteLine, RunDifference, RunEnd, RunEntry, Store, StoreError, TimeSeries,
+};
 
 use crate::it::common::{entry, outcome, point, responses, store};
 
@@ -152,9 +154,9 @@ fn a_shard_that_is_cut_or_missing_or_no_store_changes_nothing() {
         "this is no store, but a text that is longer than the head of one would be".repeat(9),
     )
     .unwrap();
-    assert!(matches!(all.merge(&cut, repeats), Err(StoreError::NotAStore(_))));
+    assert!(matches!(all.merge(&cut, repeats), Err(MergeError::There(StoreError::NotAStore(_)))));
     let none = folder.path().join("none.db");
-    assert!(matches!(all.merge(&none, repeats), Err(StoreError::Missing(_))));
+    assert!(matches!(all.merge(&none, repeats), Err(MergeError::There(StoreError::Missing(_)))));
     assert!(!none.exists());
     assert_eq!(all.experiments().unwrap()[0].runs, 1);
     assert_eq!(merge(&mut all, &whole).added, 200);

@@ -117,6 +117,8 @@ pub enum Fate {
     Lost,
     /// The engine says for ever that it runs.
     Held,
+    /// It waits at the engine until the engine has not answered for a while, and is made then.
+    Waits,
     /// It fails, and leaves a log.
     Fails,
     /// Half of the shard is there.
@@ -138,6 +140,7 @@ pub struct Scripted<'a> {
     pub away: u32,
     pub attempts: BTreeMap<u32, usize>,
     pub held: Vec<u32>,
+    pub waiting: Vec<u32>,
     pub late: Vec<(PathBuf, PathBuf)>,
     pub calls: u32,
 }
@@ -167,15 +170,22 @@ impl Engine for Scripted<'_> {
         Ok(())
     }
 
-    fn tasks(&mut self, _: &SweepFolder) -> Result<EngineTasks, EngineError> {
+    fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
         self.calls += 1;
-        if self.calls <= self.away {
+        let is_silent = !self.waiting.is_empty() && (3..20).contains(&self.calls);
+        if self.calls <= self.away || is_silent {
             return Err(EngineError::Manual("the controller is away".to_owned()));
         }
         for (from, to) in self.late.drain(..) {
             std::fs::rename(from, to).unwrap();
         }
-        Ok(EngineTasks { running: self.held.iter().copied().collect(), ..EngineTasks::default() })
+        if self.calls >= 20 {
+            for chunk in std::mem::take(&mut self.waiting) {
+                self.make(sweep, chunk, "host-waited", Fate::Done);
+            }
+        }
+        let [running, waiting] = [&self.held, &self.waiting].map(|list| list.iter().copied().collect());
+        Ok(EngineTasks { running, waiting })
     }
 
     fn cancel(&mut self, _: &SweepFolder) -> Result<(), EngineError> {
@@ -194,6 +204,10 @@ impl Scripted<'_> {
             Fate::Lost => return,
             Fate::Held => {
                 self.held.push(chunk);
+                return;
+            }
+            Fate::Waits => {
+                self.waiting.push(chunk);
                 return;
             }
             Fate::Fails => {
@@ -272,6 +286,7 @@ pub struct Lab {
     pub folder: SweepFolder,
     pub store: Store,
     pub clock: Virtual,
+    pub attempts: u32,
 }
 
 impl Lab {
@@ -280,7 +295,7 @@ impl Lab {
         let experiment = Experiment::parse("two-hosts.toml", text(replications)).unwrap();
         let folder = folder(&place.path().join("sweep"), &experiment);
         let store = Store::open(&place.path().join("netrig.db")).unwrap();
-        Self { place, experiment, folder, store, clock: Virtual::default() }
+        Self { place, experiment, folder, store, clock: Virtual::default(), attempts: 3 }
     }
 
     pub fn engine<'a>(&'a self, substrate: &'a Quick, fates: &[(u32, &[Fate])]) -> Scripted<'a> {
@@ -292,6 +307,7 @@ impl Lab {
             away: 0,
             attempts: BTreeMap::new(),
             held: Vec::new(),
+            waiting: Vec::new(),
             late: Vec::new(),
             calls: 0,
         }
@@ -306,7 +322,7 @@ impl Lab {
             work_s: &|_| 1.0,
             size: ChunkSize { work_s: Some(2.0), slots: None },
             memory: 1 << 20,
-            attempts: 3,
+            attempts: self.attempts,
             cancel: &AtomicBool::new(false),
         };
         drive(&request, engine, store, &mut self.clock.clone(), events).unwrap()

@@ -193,3 +193,16 @@ fn a_store_that_has_all_runs_needs_no_engine() {
     assert_eq!(lab.drive(&mut engine, &mut alone, &mut events), DriveOutcome::Complete);
     assert!(engine.attempts.is_empty() && lab.folder.chunks().unwrap().is_empty());
 }
+
+#[test]
+fn a_chunk_that_waits_while_the_engine_is_away_is_not_given_up() {
+    let mut lab = Lab::new("min = 1\nmax = 1");
+    lab.attempts = 1;
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(1, &[Fate::Waits]), (2, &[Fate::Waits])]);
+    let mut events = Events::default();
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
+    assert_eq!((engine.attempts[&1], engine.attempts[&2]), (1, 1));
+    assert_eq!(lab.alone(&substrate).points, lab.outcome(&substrate).points);
+}

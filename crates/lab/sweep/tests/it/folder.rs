@@ -162,7 +162,8 @@ fn a_shard_that_is_not_what_its_name_says_is_refused() {
     let check = ShardCheck::new(&lab.folder, &lab.experiment, &substrate);
     let fault = |path: &std::path::Path| {
         let shard = lab.folder.shards().unwrap().into_iter().find(|shard| shard.path == path).unwrap();
-        check.fault(&shard).unwrap()
+        let chunks = lab.folder.chunks().unwrap();
+        check.fault(&shard, chunks.iter().find(|chunk| chunk.chunk == shard.chunk))
     };
     let good = make(&lab, 1, "node1-aa").unwrap().shard.unwrap();
     assert_eq!(fault(&good), None);
@@ -183,4 +184,6 @@ fn a_shard_that_is_not_what_its_name_says_is_refused() {
     assert_eq!(fault(&lacking).as_deref(), Some("it lacks 2 runs of chunk 2"));
     let part = lab.folder.publish(2, "node3-cc", false, &fewer).unwrap();
     assert_eq!(fault(&part), None, "a part may lack runs");
+    let stray = lab.folder.publish(99, "node4-dd", true, &fewer).unwrap();
+    assert_eq!(fault(&stray).as_deref(), Some("the sweep has no chunk 99"));
 }
