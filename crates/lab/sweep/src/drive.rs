@@ -28,6 +28,9 @@ const LATE: Duration = Duration::from_secs(5);
 const HELD: f64 = 10.0;
 const HELD_LEAST: Duration = Duration::from_secs(600);
 
+/// How often the time and the memory of a task are doubled at most.
+const MOST_DOUBLINGS: u32 = 4;
+
 /// A shard that cannot be read is read again this often: a network file system may show a part of it at first.
 const READS: u32 = 3;
 
@@ -426,8 +429,12 @@ impl Driver<'_> {
     }
 
     fn submit(&mut self, due: &[u32]) {
-        let longest = due.iter().filter_map(|number| self.chunks.get(number)).map(|state| state.chunk.work_s);
-        let needs = needs(longest.fold(0.0, f64::max), self.request.memory);
+        let states = || due.iter().filter_map(|number| self.chunks.get(number));
+        let longest_s = states().map(|state| state.chunk.work_s).fold(0.0, f64::max);
+        // A task that was ended for its time or memory leaves no log: each attempt gets twice as much.
+        let tried = states().map(|state| state.attempts).max().unwrap_or(0).min(MOST_DOUBLINGS);
+        let TaskNeeds { time, memory } = needs(longest_s, self.request.memory);
+        let needs = TaskNeeds { time: time * (1 << tried), memory: memory << tried };
         let submitted = self.engine.submit(self.request.folder, due, &needs);
         let now = self.clock.now();
         let mut again = 0;

@@ -108,7 +108,7 @@ impl Substrate for Quick {
 
 /// What becomes of an attempt at a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum AttemptFate {
     /// Its shard is published.
     Done,
     /// It runs twice, and publishes two shards.
@@ -135,11 +135,12 @@ pub struct Scripted<'a> {
     pub experiment: &'a Experiment,
     pub scratch: &'a Path,
     /// The fate of the attempts at a chunk, in their order; `Done` behind the last.
-    pub fates: BTreeMap<u32, Vec<Fate>>,
+    pub fates: BTreeMap<u32, Vec<AttemptFate>>,
     /// How often the engine does not answer first.
     pub away: u32,
     pub attempts: BTreeMap<u32, usize>,
     pub held: Vec<u32>,
+    pub needs: Vec<TaskNeeds>,
     pub waiting: Vec<u32>,
     pub late: Vec<(PathBuf, PathBuf)>,
     pub calls: u32,
@@ -158,11 +159,16 @@ impl Engine for Scripted<'_> {
         false
     }
 
-    fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], _: &TaskNeeds) -> Result<(), EngineError> {
+    fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
+        self.needs.push(*needs);
         for chunk in chunks {
             let attempt = self.attempts.entry(*chunk).or_default();
-            let fate =
-                self.fates.get(chunk).and_then(|fates| fates.get(*attempt)).copied().unwrap_or(Fate::Done);
+            let fate = self
+                .fates
+                .get(chunk)
+                .and_then(|fates| fates.get(*attempt))
+                .copied()
+                .unwrap_or(AttemptFate::Done);
             *attempt += 1;
             let name = format!("host-{attempt}");
             self.make(sweep, *chunk, &name, fate);
@@ -181,7 +187,7 @@ impl Engine for Scripted<'_> {
         }
         if self.calls >= 20 {
             for chunk in std::mem::take(&mut self.waiting) {
-                self.make(sweep, chunk, "host-waited", Fate::Done);
+                self.make(sweep, chunk, "host-waited", AttemptFate::Done);
             }
         }
         let [running, waiting] = [&self.held, &self.waiting].map(|list| list.iter().copied().collect());
@@ -198,19 +204,19 @@ impl Engine for Scripted<'_> {
 }
 
 impl Scripted<'_> {
-    fn make(&mut self, sweep: &SweepFolder, chunk: u32, attempt: &str, fate: Fate) {
-        let build = if fate == Fate::OtherBuild { "0.1.0+other" } else { BUILD };
+    fn make(&mut self, sweep: &SweepFolder, chunk: u32, attempt: &str, fate: AttemptFate) {
+        let build = if fate == AttemptFate::OtherBuild { "0.1.0+other" } else { BUILD };
         match fate {
-            Fate::Lost => return,
-            Fate::Held => {
+            AttemptFate::Lost => return,
+            AttemptFate::Held => {
                 self.held.push(chunk);
                 return;
             }
-            Fate::Waits => {
+            AttemptFate::Waits => {
                 self.waiting.push(chunk);
                 return;
             }
-            Fate::Fails => {
+            AttemptFate::Fails => {
                 sweep.add_failure(chunk, attempt, "node7: no space is left").unwrap();
                 return;
             }
@@ -218,12 +224,12 @@ impl Scripted<'_> {
         }
         let shard = self.publish(sweep, chunk, attempt, build);
         match fate {
-            Fate::Twice => drop(self.publish(sweep, chunk, &format!("{attempt}-again"), build)),
-            Fate::Cut => {
+            AttemptFate::Twice => drop(self.publish(sweep, chunk, &format!("{attempt}-again"), build)),
+            AttemptFate::Cut => {
                 let length = std::fs::metadata(&shard).unwrap().len();
                 std::fs::File::options().write(true).open(&shard).unwrap().set_len(length / 2).unwrap();
             }
-            Fate::Late => {
+            AttemptFate::Late => {
                 let hidden = self.scratch.join(format!("{chunk}.late"));
                 std::fs::rename(&shard, &hidden).unwrap();
                 self.late.push((hidden, shard));
@@ -280,7 +286,7 @@ impl DriveListener for Events {
 }
 
 /// A sweep in a folder of its own.
-pub struct Lab {
+pub struct SweepLab {
     pub place: tempfile::TempDir,
     pub experiment: Experiment,
     pub folder: SweepFolder,
@@ -289,7 +295,7 @@ pub struct Lab {
     pub attempts: u32,
 }
 
-impl Lab {
+impl SweepLab {
     pub fn new(replications: &str) -> Self {
         let place = tempfile::tempdir().unwrap();
         let experiment = Experiment::parse("two-hosts.toml", text(replications)).unwrap();
@@ -298,7 +304,7 @@ impl Lab {
         Self { place, experiment, folder, store, clock: Virtual::default(), attempts: 3 }
     }
 
-    pub fn engine<'a>(&'a self, substrate: &'a Quick, fates: &[(u32, &[Fate])]) -> Scripted<'a> {
+    pub fn engine<'a>(&'a self, substrate: &'a Quick, fates: &[(u32, &[AttemptFate])]) -> Scripted<'a> {
         Scripted {
             substrate,
             experiment: &self.experiment,
@@ -307,6 +313,7 @@ impl Lab {
             away: 0,
             attempts: BTreeMap::new(),
             held: Vec::new(),
+            needs: Vec::new(),
             waiting: Vec::new(),
             late: Vec::new(),
             calls: 0,

@@ -4,14 +4,14 @@
 use netrig_store::Store;
 use netrig_sweep::{DriveEvent, DriveOutcome};
 
-use crate::it::common::{Events, Fate, Lab, Quick};
+use crate::it::common::{AttemptFate, Events, Quick, SweepLab};
 
 /// A rule that asks for more replications until the interval is narrow.
 const RULE: &str = "min = 10\nmax = 40\nuntil = { response = \"goodput\", half_width = \"4 %\" }";
 
 /// Drives a sweep whose engine has these faults; the store must then have what one process makes.
-fn sweep(replications: &str, away: u32, fates: &[(u32, &[Fate])]) -> Events {
-    let lab = Lab::new(replications);
+fn sweep(replications: &str, away: u32, fates: &[(u32, &[AttemptFate])]) -> Events {
+    let lab = SweepLab::new(replications);
     let substrate = Quick::default();
     let mut store = Store::open(lab.store.path()).unwrap();
     let mut engine = lab.engine(&substrate, fates);
@@ -42,8 +42,8 @@ fn the_stopping_rule_is_judged_in_rounds() {
 
 #[test]
 fn lost_doubled_late_and_cut_chunks_are_made_again_or_once() {
-    use Fate::{Cut, Fails, Late, Lost, OtherBuild, Twice};
-    let fates: &[(u32, &[Fate])] = &[
+    use AttemptFate::{Cut, Fails, Late, Lost, OtherBuild, Twice};
+    let fates: &[(u32, &[AttemptFate])] = &[
         (1, &[Lost, Lost]),
         (2, &[Twice]),
         (3, &[Late]),
@@ -92,16 +92,16 @@ fn an_engine_that_is_away_is_asked_again() {
 
 #[test]
 fn a_chunk_that_is_held_for_ever_is_submitted_a_second_time() {
-    let events = sweep("min = 1\nmax = 1", 0, &[(2, &[Fate::Held])]);
+    let events = sweep("min = 1\nmax = 1", 0, &[(2, &[AttemptFate::Held])]);
     assert!(events.all.contains(&DriveEvent::Held(2)), "{:?}", events.all);
 }
 
 #[test]
 fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_results() {
-    let lab = Lab::new("min = 2\nmax = 2");
+    let lab = SweepLab::new("min = 2\nmax = 2");
     let substrate = Quick::default();
     let mut store = Store::open(lab.store.path()).unwrap();
-    let mut engine = lab.engine(&substrate, &[(2, &[Fate::Fails; 9]), (3, &[Fate::Lost; 9])]);
+    let mut engine = lab.engine(&substrate, &[(2, &[AttemptFate::Fails; 9]), (3, &[AttemptFate::Lost; 9])]);
     let mut events = Events::default();
     let ended = lab.drive(&mut engine, &mut store, &mut events);
     let DriveOutcome::GaveUp(chunks) = ended else { panic!("{ended:?}") };
@@ -109,6 +109,8 @@ fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_resul
     assert_eq!(chunks[&2], "node7: no space is left");
     assert!(chunks[&3].starts_with("no attempt left a log"), "{}", chunks[&3]);
     assert_eq!((engine.attempts[&2], engine.attempts[&3], engine.attempts[&1]), (3, 3, 1));
+    let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory >> 20).collect();
+    assert_eq!(memory, [1, 2, 4], "MiB of each attempt");
     assert_eq!(store.experiments().unwrap()[0].runs, 4, "two of four chunks");
     // The same command again begins where it was.
     engine.fates.clear();
@@ -119,7 +121,7 @@ fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_resul
 
 #[test]
 fn a_failed_run_is_a_result_and_is_tried_again_by_the_next_sweep() {
-    let lab = Lab::new("min = 2\nmax = 2");
+    let lab = SweepLab::new("min = 2\nmax = 2");
     let failing = Quick { fails: |seed| seed == 2, ..Quick::default() };
     let mut store = Store::open(lab.store.path()).unwrap();
     let mut events = Events::default();
@@ -131,7 +133,7 @@ fn a_failed_run_is_a_result_and_is_tried_again_by_the_next_sweep() {
 
 #[test]
 fn machines_that_disagree_are_an_error() {
-    let lab = Lab::new("min = 2\nmax = 2");
+    let lab = SweepLab::new("min = 2\nmax = 2");
     let (one, other) = (Quick::default(), Quick { moved: 1.0, ..Quick::default() });
     let mut store = Store::open(lab.store.path()).unwrap();
     let mut events = Events::default();
@@ -145,10 +147,10 @@ fn machines_that_disagree_are_an_error() {
 
 #[test]
 fn a_submitter_that_was_killed_begins_where_it_was() {
-    let lab = Lab::new("min = 3\nmax = 3");
+    let lab = SweepLab::new("min = 3\nmax = 3");
     let substrate = Quick::default();
     let mut store = Store::open(lab.store.path()).unwrap();
-    let mut engine = lab.engine(&substrate, &[(1, &[Fate::Lost]), (2, &[Fate::Lost])]);
+    let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Lost]), (2, &[AttemptFate::Lost])]);
     // The first submitter is killed after its first look: chunks 3 to 6 are there, 1 and 2 lost.
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         struct Dies;
@@ -184,7 +186,7 @@ fn a_submitter_that_was_killed_begins_where_it_was() {
 
 #[test]
 fn a_store_that_has_all_runs_needs_no_engine() {
-    let lab = Lab::new("min = 2\nmax = 2");
+    let lab = SweepLab::new("min = 2\nmax = 2");
     let substrate = Quick::default();
     let mut alone = Store::open(&lab.place.path().join("alone.db")).unwrap();
     lab.alone(&substrate);
@@ -196,11 +198,11 @@ fn a_store_that_has_all_runs_needs_no_engine() {
 
 #[test]
 fn a_chunk_that_waits_while_the_engine_is_away_is_not_given_up() {
-    let mut lab = Lab::new("min = 1\nmax = 1");
+    let mut lab = SweepLab::new("min = 1\nmax = 1");
     lab.attempts = 1;
     let substrate = Quick::default();
     let mut store = Store::open(lab.store.path()).unwrap();
-    let mut engine = lab.engine(&substrate, &[(1, &[Fate::Waits]), (2, &[Fate::Waits])]);
+    let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Waits]), (2, &[AttemptFate::Waits])]);
     let mut events = Events::default();
     assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
     assert_eq!((engine.attempts[&1], engine.attempts[&2]), (1, 1));

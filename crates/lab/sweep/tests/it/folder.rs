@@ -11,13 +11,13 @@ use netrig_sweep::{
     make_chunk,
 };
 
-use crate::it::common::{BUILD, Lab, Quick, folder, manifest};
+use crate::it::common::{BUILD, Quick, SweepLab, folder, manifest};
 
 fn chunk(number: u32, first: usize, last: usize) -> SweepChunk {
     SweepChunk { chunk: number, runs: vec![RunRange { replication: 1, first, last }], work_s: 1.0 }
 }
 
-fn make(lab: &Lab, number: u32, attempt: &str) -> Result<netrig_sweep::ChunkOutcome, SweepError> {
+fn make(lab: &SweepLab, number: u32, attempt: &str) -> Result<netrig_sweep::ChunkOutcome, SweepError> {
     let request = ChunkRequest {
         folder: &lab.folder,
         chunk: number,
@@ -34,7 +34,7 @@ fn make(lab: &Lab, number: u32, attempt: &str) -> Result<netrig_sweep::ChunkOutc
 
 #[test]
 fn the_same_sweep_opens_its_folder_and_another_is_refused() {
-    let lab = Lab::new("min = 1\nmax = 1");
+    let lab = SweepLab::new("min = 1\nmax = 1");
     let path = lab.folder.path();
     assert_eq!(folder(path, &lab.experiment).manifest(), lab.folder.manifest());
     let never = |_: &std::path::Path| panic!("the executable is there");
@@ -53,7 +53,7 @@ fn the_same_sweep_opens_its_folder_and_another_is_refused() {
 
 #[test]
 fn a_folder_that_is_none_or_was_changed_is_refused() {
-    let lab = Lab::new("min = 1\nmax = 1");
+    let lab = SweepLab::new("min = 1\nmax = 1");
     let none = SweepFolder::open(lab.place.path()).unwrap_err().to_string();
     assert!(none.contains("is not the folder of a sweep (it has no sweep.json)"), "{none}");
     let text = lab.folder.path().join("experiment.toml");
@@ -70,7 +70,7 @@ fn a_folder_that_is_none_or_was_changed_is_refused() {
 
 #[test]
 fn a_chunk_is_published_whole_and_only_its_own_files_count() {
-    let lab = Lab::new("min = 1\nmax = 1");
+    let lab = SweepLab::new("min = 1\nmax = 1");
     lab.folder.add_chunks(&[chunk(1, 0, 1), chunk(2, 2, 3)]).unwrap();
     let made = make(&lab, 2, "node1-aa").unwrap();
     assert_eq!((made.runs, made.made, made.interrupted), (2, 2, false));
@@ -94,7 +94,7 @@ fn a_chunk_is_published_whole_and_only_its_own_files_count() {
 
 #[test]
 fn an_interrupted_chunk_publishes_a_part_and_the_next_attempt_takes_it() {
-    let lab = Lab::new("min = 1\nmax = 1");
+    let lab = SweepLab::new("min = 1\nmax = 1");
     lab.folder.add_chunks(&[chunk(1, 0, 3)]).unwrap();
     let cancel = AtomicBool::new(false);
     struct Stops<'a>(&'a AtomicBool);
@@ -128,7 +128,7 @@ fn an_interrupted_chunk_publishes_a_part_and_the_next_attempt_takes_it() {
 
 #[test]
 fn a_chunk_that_is_not_there_is_named_and_a_half_line_is_no_chunk() {
-    let lab = Lab::new("min = 1\nmax = 1");
+    let lab = SweepLab::new("min = 1\nmax = 1");
     lab.folder.add_chunks(&[chunk(1, 0, 0)]).unwrap();
     let none = make(&lab, 0, "a").unwrap_err().to_string();
     assert!(none.ends_with("has no chunk 0; it has 1"), "{none}");
@@ -146,7 +146,7 @@ fn a_chunk_that_is_not_there_is_named_and_a_half_line_is_no_chunk() {
 
 #[test]
 fn one_submitter_at_a_time() {
-    let lab = Lab::new("min = 1\nmax = 1");
+    let lab = SweepLab::new("min = 1\nmax = 1");
     let lock = lab.folder.lock().unwrap();
     assert!(matches!(lab.folder.lock(), Err(SweepError::Busy(_))));
     drop(lock);
@@ -156,7 +156,7 @@ fn one_submitter_at_a_time() {
 /// A change that keeps the file whole is found by the digest in its name, and one under a right digest by its runs.
 #[test]
 fn a_shard_that_is_not_what_its_name_says_is_refused() {
-    let lab = Lab::new("min = 2\nmax = 2");
+    let lab = SweepLab::new("min = 2\nmax = 2");
     lab.folder.add_chunks(&[chunk(1, 0, 1), chunk(2, 2, 3)]).unwrap();
     let substrate = Quick::default();
     let check = ShardCheck::new(&lab.folder, &lab.experiment, &substrate);
