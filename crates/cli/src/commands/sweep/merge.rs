@@ -63,7 +63,7 @@ pub fn tell_differences(shard: &Path, different: &[RunDifference]) {
         let identity = identity.get(..12).unwrap_or(identity);
         eprintln!(
             "error: {}: run {identity} has {what} {there}, and the same run in the store has {here}: two machines disagree; nothing of \
-             this file was merged",
+             this file was merged; make the run once more with `netrig run` and another --store to see which is right",
             shard.display()
         );
     }
