@@ -31,6 +31,10 @@ const HELD_LEAST: Duration = Duration::from_secs(600);
 /// How often the time and the memory of a task are doubled at most.
 const MOST_DOUBLINGS: u32 = 4;
 
+/// An engine that has no task of the sweep and refuses chunks for this time refuses them for good. A controller that starts again, and
+/// a limit on tasks that others fill, take less.
+const REFUSED: Duration = Duration::from_secs(120);
+
 /// A shard that cannot be read is read again this often: a network file system may show a part of it at first.
 const READS: u32 = 3;
 
@@ -113,6 +117,8 @@ pub enum DriveOutcome {
     Interrupted,
     /// Chunks failed as often as allowed: each with the text of its last log.
     GaveUp(BTreeMap<u32, String>),
+    /// The engine answers, has no task of the sweep, and takes none: the reason.
+    Refused(String),
     /// Two valid runs of one identity have different results. The shard was not merged.
     Different(PathBuf, Vec<RunDifference>),
 }
@@ -125,6 +131,14 @@ enum MergeFault {
     Shard(String),
 }
 
+/// Why a sweep does not go on.
+enum DriveFault {
+    /// The engine has none of the open chunks, and there is no attempt left.
+    Spent,
+    /// The engine takes no chunk: the reason.
+    Refused(String),
+}
+
 /// The state of a chunk.
 struct ChunkState {
     chunk: SweepChunk,
@@ -134,6 +148,8 @@ struct ChunkState {
     seen: Duration,
     /// Since when it runs.
     running: Option<Duration>,
+    /// Whether its last attempt runs for far longer than expected.
+    is_stuck: bool,
     /// Failed attempts that were reported.
     failures: usize,
 }
@@ -152,6 +168,10 @@ struct Driver<'a> {
     progress: SweepProgress,
     /// Whether anything happened since the last pause.
     is_busy: bool,
+    /// How often the needs of a task are doubled at most: an engine that has no such machine refuses them.
+    doublings: u32,
+    /// Since when the engine refuses chunks and has none.
+    refused: Option<Duration>,
 }
 
 /// Drives a sweep to its end. The caller has the lock of the folder.
@@ -176,6 +196,8 @@ pub fn drive(
         unread: BTreeMap::new(),
         progress: SweepProgress::default(),
         is_busy: false,
+        doublings: MOST_DOUBLINGS,
+        refused: None,
     };
     driver.run()
 }
@@ -231,10 +253,14 @@ impl Driver<'_> {
             }
             let spent = self.report_failures()?;
             // While the engine does not answer, a chunk may wait there, and nothing is given up.
-            if self.submit_lost()
-                && let Some(given_up) = spent
-            {
-                return Ok(DriveOutcome::GaveUp(given_up));
+            match self.submit_lost() {
+                Some(DriveFault::Spent) => {
+                    if let Some(given_up) = spent {
+                        return Ok(DriveOutcome::GaveUp(given_up));
+                    }
+                }
+                Some(DriveFault::Refused(why)) => return Ok(DriveOutcome::Refused(why)),
+                None => {}
             }
             is_first = false;
             self.tell(&DriveEvent::Tick);
@@ -356,12 +382,14 @@ impl Driver<'_> {
             self.tell(&event);
         }
         let open: Vec<&ChunkState> = self.chunks.values().filter(|state| !state.is_done).collect();
-        let is_spent = |state: &&&ChunkState| self.is_lost(state) && state.attempts >= self.request.attempts;
-        if open.is_empty() || open.iter().filter(is_spent).count() < open.len() {
+        if open.is_empty() || !open.iter().all(|state| self.is_spent(state)) {
             return Ok(None);
         }
         let none = "no attempt left a log: see the files *.out of the sweep's folder, and what the engine says of its tasks";
         let text = |state: &ChunkState| {
+            if state.is_stuck {
+                return "the engine says that it still runs, far longer than expected".to_owned();
+            }
             let last = logs.get(&state.chunk.chunk).and_then(|texts| texts.last());
             last.map_or(none, |text| text.trim()).to_owned()
         };
@@ -375,9 +403,13 @@ impl Driver<'_> {
             && (state.attempts == 0 || self.clock.now().saturating_sub(state.seen) > LATE)
     }
 
-    /// Asks the engine for its tasks, and submits what it does not have. Returns whether all open chunks are lost for good: the engine
-    /// has none of them, and there is no attempt left.
-    fn submit_lost(&mut self) -> bool {
+    /// Whether a chunk is lost or stuck, and no attempt is left.
+    fn is_spent(&self, state: &ChunkState) -> bool {
+        state.attempts >= self.request.attempts && (self.is_lost(state) || state.is_stuck)
+    }
+
+    /// Asks the engine for its tasks, and submits what it does not have.
+    fn submit_lost(&mut self) -> Option<DriveFault> {
         let tasks = match self.engine.tasks(self.request.folder) {
             Ok(tasks) => tasks,
             Err(error) => {
@@ -387,8 +419,9 @@ impl Driver<'_> {
                     .values_mut()
                     .filter(|state| state.attempts > 0)
                     .for_each(|state| state.seen = now);
+                self.refused = None;
                 self.tell(&DriveEvent::EngineAway(error.to_string()));
-                return false;
+                return None;
             }
         };
         let now = self.clock.now();
@@ -407,9 +440,9 @@ impl Driver<'_> {
             }
             state.running = runs.then(|| state.running.unwrap_or(now));
             let limit = HELD_LEAST.max(Duration::from_secs_f64(HELD * state.chunk.work_s.max(0.0)));
-            if state.running.is_some_and(|since| now - since > limit)
-                && state.attempts < self.request.attempts
-            {
+            let is_late = state.running.is_some_and(|since| now - since > limit);
+            state.is_stuck = is_late && state.attempts >= self.request.attempts;
+            if is_late && !state.is_stuck {
                 state.running = Some(now);
                 held.push(*number);
             }
@@ -421,18 +454,24 @@ impl Driver<'_> {
         for number in held {
             self.tell(&DriveEvent::Held(number));
         }
-        if !due.is_empty() {
-            self.submit(&due);
+        let refusal = if due.is_empty() { None } else { self.submit(&due).err() };
+        if let Some(why) = refusal
+            && self.progress.running + self.progress.waiting == 0
+        {
+            let since = *self.refused.get_or_insert(now);
+            return (now - since > REFUSED).then_some(DriveFault::Refused(why));
         }
-        let is_spent = |state: &ChunkState| self.is_lost(state) && state.attempts >= self.request.attempts;
-        self.chunks.values().filter(|state| !state.is_done).all(is_spent)
+        self.refused = None;
+        let mut open = self.chunks.values().filter(|state| !state.is_done);
+        open.all(|state| self.is_spent(state)).then_some(DriveFault::Spent)
     }
 
-    fn submit(&mut self, due: &[u32]) {
+    /// Submits chunks. The error is the reason of a refusal.
+    fn submit(&mut self, due: &[u32]) -> Result<(), String> {
         let states = || due.iter().filter_map(|number| self.chunks.get(number));
         let longest_s = states().map(|state| state.chunk.work_s).fold(0.0, f64::max);
         // A task that was ended for its time or memory leaves no log: each attempt gets twice as much.
-        let tried = states().map(|state| state.attempts).max().unwrap_or(0).min(MOST_DOUBLINGS);
+        let tried = states().map(|state| state.attempts).max().unwrap_or(0).min(self.doublings);
         let TaskNeeds { time, memory } = needs(longest_s, self.request.memory);
         let needs = TaskNeeds { time: time * (1 << tried), memory: memory << tried };
         let submitted = self.engine.submit(self.request.folder, due, &needs);
@@ -448,13 +487,21 @@ impl Driver<'_> {
             }
         }
         match submitted {
-            Ok(()) => self.tell(&DriveEvent::Submitted(due.len(), again)),
-            Err(error) => self.tell(&DriveEvent::EngineAway(error.to_string())),
+            Ok(()) => {
+                self.tell(&DriveEvent::Submitted(due.len(), again));
+                Ok(())
+            }
+            Err(error) => {
+                self.doublings = tried.saturating_sub(1);
+                let why = error.to_string();
+                self.tell(&DriveEvent::EngineAway(why.clone()));
+                Err(why)
+            }
         }
     }
 
     fn tell(&mut self, event: &DriveEvent) {
-        self.is_busy |= *event != DriveEvent::Tick;
+        self.is_busy |= !matches!(event, DriveEvent::Tick | DriveEvent::EngineAway(_));
         let open = self.chunks.values().filter(|state| !state.is_done);
         self.progress.left_s = open.map(|state| state.chunk.work_s).sum();
         self.progress.chunks = self.chunks.len();
@@ -465,7 +512,7 @@ impl Driver<'_> {
 
 impl ChunkState {
     const fn new(chunk: SweepChunk, now: Duration) -> Self {
-        Self { chunk, is_done: false, attempts: 0, seen: now, running: None, failures: 0 }
+        Self { chunk, is_done: false, attempts: 0, seen: now, running: None, is_stuck: false, failures: 0 }
     }
 }
 

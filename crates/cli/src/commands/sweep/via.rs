@@ -112,6 +112,10 @@ pub fn carry_via(
             );
             Ok(ViaEnd::Over(ExitCode::from(FAILED)))
         }
+        DriveOutcome::Refused(why) => Err(Failure::failed(format!(
+            "{} has no task of this sweep and takes none: {why}; see the options behind `--`; the same command again goes on",
+            engine.name()
+        ))),
         DriveOutcome::Different(shard, different) => {
             tell_differences(&shard, &different);
             Ok(ViaEnd::Over(ExitCode::from(FAILED)))

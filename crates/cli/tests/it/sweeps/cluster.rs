@@ -103,6 +103,20 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// The tasks and the nodes with the reasons of their states, and the ends of the daemons' logs.
+    pub fn state(&self) -> String {
+        let mut state =
+            self.slurm("squeue", &["--array", "--states=all", "--format=%A %j %K %t %N %r %M %m"]);
+        state += &self.slurm("sinfo", &["--Node", "--format=%N %T %E"]);
+        for entry in fs::read_dir(self.at("log")).unwrap().flatten() {
+            let text = fs::read_to_string(entry.path()).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let last = lines[lines.len().saturating_sub(40)..].join("\n");
+            state += &format!("{}:\n{last}\n", entry.path().display());
+        }
+        state
+    }
+
     /// Ends the controller as a crash would.
     pub fn kill_controller(&self) {
         self.kill("slurmctld.pid");

@@ -109,6 +109,19 @@ impl Running {
         let child = std::mem::replace(&mut self.0, Command::new("true").spawn().unwrap());
         child.wait_with_output().unwrap()
     }
+
+    /// As [`Self::output`]. After five minutes, the program is ended, and the test fails with what it printed and what `evidence` says.
+    fn output_within_minutes(self, evidence: impl FnOnce() -> String) -> Output {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || ended.send(self.output()));
+        end.recv_timeout(Duration::from_mins(5)).unwrap_or_else(|_| {
+            let evidence = evidence();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            let output = end.recv().unwrap();
+            panic!("it does not end:\n{}{}{evidence}", text(&output.stdout), text(&output.stderr));
+        })
+    }
 }
 
 impl Drop for Running {

@@ -59,7 +59,7 @@ fn sweep(is_ordinary: bool) {
     // A chunk that is made twice.
     let twice = netrig("chunk sweep 1").output().unwrap();
     assert!(twice.status.success(), "{}", text(&twice.stderr));
-    let swept = submit().output();
+    let swept = submit().output_within_minutes(|| cluster.state());
     assert!(swept.status.success(), "{}", text(&swept.stderr));
     assert_eq!(text(&swept.stdout), text(&alone.stdout), "the documents differ");
     let read = |name: &str| std::fs::read(path(name)).unwrap();

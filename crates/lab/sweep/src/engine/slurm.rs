@@ -13,6 +13,11 @@ use crate::{SweepError, SweepFolder};
 /// The default of `MaxArraySize`. Indices of tasks are below it.
 const USUAL_ARRAY: u32 = 1001;
 
+/// Reasons why a pending task is never started by itself: Slurm failed to start it, or started it too often. What a user or an
+/// administrator holds has other reasons, and waits.
+const HELD: [&str; 4] =
+    ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue", "job requeued in held state"];
+
 /// How often and how long cancelled tasks are waited for.
 const CANCELS: u32 = 20;
 const CANCEL_STEP: Duration = Duration::from_millis(500);
@@ -143,9 +148,9 @@ fn prefix(sweep: &SweepFolder) -> String {
     format!("netrig-{}-", sweep.manifest().sweep)
 }
 
-/// All own tasks, one on each line: the job's id, its name, the index of the task, and the state.
+/// All own tasks, one on each line: the job's id, its name, the index of the task, the state, and the reason of the state.
 fn queue_arguments() -> Vec<String> {
-    ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t"].map(str::to_owned).to_vec()
+    ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t|%r"].map(str::to_owned).to_vec()
 }
 
 /// Chunks as arrays whose indices are from 1 and below `size`.
@@ -175,22 +180,36 @@ fn is_job(printed: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The fields of the lines of a queue whose jobs have names with this prefix: id, base, index and state.
-fn lines<'a>(queue: &'a str, prefix: &'a str) -> impl Iterator<Item = (&'a str, u32, u32, &'a str)> {
+/// A line of a queue: a task of a job.
+#[derive(Debug)]
+struct QueueLine<'a> {
+    id: &'a str,
+    chunk: u32,
+    state: &'a str,
+    /// Whether the task waits until an operator releases it: Slurm holds what it could not start.
+    is_held: bool,
+}
+
+/// The lines of a queue whose jobs have names with this prefix.
+fn lines<'a>(queue: &'a str, prefix: &'a str) -> impl Iterator<Item = QueueLine<'a>> {
     queue.lines().filter_map(move |line| {
         let mut fields = line.trim().split('|');
         let (id, name, index, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        Some((id, name.strip_prefix(prefix)?.parse().ok()?, index.parse().ok()?, state))
+        let base: u32 = name.strip_prefix(prefix)?.parse().ok()?;
+        let reason = fields.next().unwrap_or_default();
+        let is_held = matches!(state, "RH" | "SE") || HELD.contains(&reason);
+        Some(QueueLine { id, chunk: base + index.parse::<u32>().ok()?, state, is_held })
     })
 }
 
 fn tasks(queue: &str, prefix: &str) -> EngineTasks {
     let mut tasks = EngineTasks::default();
-    for (_, base, index, state) in lines(queue, prefix) {
-        let chunk = base + index;
+    for QueueLine { chunk, state, is_held, .. } in lines(queue, prefix) {
         match state {
+            // The chunk is submitted again. Should the task be released later, its shard comes twice.
+            _ if is_held => false,
             // Pending, and states in which a task is about to be pending again.
-            "PD" | "RQ" | "RH" | "RS" | "SE" | "RD" => tasks.waiting.insert(chunk),
+            "PD" | "RQ" | "RS" | "RD" => tasks.waiting.insert(chunk),
             // Running, configuring, signalled, suspended, stopped, staging out.
             "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.insert(chunk),
             // Ended in some way. What completes (CG) has published its shard, or its node is dead and it completes for ever.
@@ -205,8 +224,8 @@ fn jobs(queue: &str, prefix: &str) -> BTreeMap<String, String> {
     let is_over =
         |state: &str| matches!(state, "CA" | "CD" | "CG" | "F" | "TO" | "NF" | "OOM" | "PR" | "DL" | "BF");
     lines(queue, prefix)
-        .filter(|(.., state)| !is_over(state))
-        .map(|(id, .., state)| (id.to_owned(), state.to_owned()))
+        .filter(|line| !is_over(line.state))
+        .map(|line| (line.id.to_owned(), line.state.to_owned()))
         .collect()
 }
 
@@ -246,10 +265,11 @@ mod tests {
     #[test]
     fn a_queue_is_read_by_the_names_of_jobs_and_never_by_their_ids() {
         let queue = "17|netrig-abc-0|1|R\n17|netrig-abc-0|2|PD\n18|netrig-abc-1000|3|CG\n18|netrig-abc-1000|4|R\n17|other|9|R\n\
-                     19|netrig-abd-0|4|R\n20|netrig-abc-0|5|CD\n20|netrig-abc-0|6|NF\n21|netrig-abc-0|N/A|PD\nslurm: ?\n";
+                     19|netrig-abd-0|4|R\n20|netrig-abc-0|5|CD\n20|netrig-abc-0|6|NF\n21|netrig-abc-0|N/A|PD\nslurm: ?\n\
+                     22|netrig-abc-0|7|PD|launch failed requeued held\n22|netrig-abc-0|8|PD|JobHeldUser\n22|netrig-abc-0|9|RH|None\n";
         let found = tasks(queue, "netrig-abc-");
-        assert_eq!((found.waiting, found.running), ([2].into(), [1, 1004].into()));
-        assert_eq!(jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(), ["17", "18"]);
+        assert_eq!((found.waiting, found.running), ([2, 8].into(), [1, 1004].into()));
+        assert_eq!(jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(), ["17", "18", "22"]);
         assert_eq!(tasks("", "netrig-abc-"), EngineTasks::default());
     }
 }

@@ -141,6 +141,8 @@ pub struct Scripted<'a> {
     pub attempts: BTreeMap<u32, usize>,
     pub held: Vec<u32>,
     pub needs: Vec<TaskNeeds>,
+    /// Memory of its machines, bytes: it refuses tasks that need more.
+    pub memory: u64,
     pub waiting: Vec<u32>,
     pub late: Vec<(PathBuf, PathBuf)>,
     pub calls: u32,
@@ -161,6 +163,9 @@ impl Engine for Scripted<'_> {
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
         self.needs.push(*needs);
+        if needs.memory > self.memory {
+            return Err(EngineError::Manual("no machine has this memory".to_owned()));
+        }
         for chunk in chunks {
             let attempt = self.attempts.entry(*chunk).or_default();
             let fate = self
@@ -314,6 +319,7 @@ impl SweepLab {
             attempts: BTreeMap::new(),
             held: Vec::new(),
             needs: Vec::new(),
+            memory: u64::MAX,
             waiting: Vec::new(),
             late: Vec::new(),
             calls: 0,

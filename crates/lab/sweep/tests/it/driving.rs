@@ -97,6 +97,44 @@ fn a_chunk_that_is_held_for_ever_is_submitted_a_second_time() {
 }
 
 #[test]
+fn a_chunk_that_is_held_at_each_attempt_ends_the_sweep() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(2, &[AttemptFate::Held; 9])]);
+    let ended = lab.drive(&mut engine, &mut store, &mut Events::default());
+    let DriveOutcome::GaveUp(chunks) = ended else { panic!("{ended:?}") };
+    assert!(chunks[&2].contains("it still runs, far longer than expected"), "{chunks:?}");
+    assert_eq!((chunks.len(), engine.attempts[&2]), (1, 3));
+}
+
+#[test]
+fn an_engine_that_has_no_machine_with_twice_the_memory_gets_a_task_with_less() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Lost, AttemptFate::Fails])]);
+    engine.memory = 3 << 20;
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut Events::default()), DriveOutcome::Complete);
+    let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory >> 20).collect();
+    assert_eq!(memory, [1, 2, 4, 2], "MiB of each attempt");
+}
+
+#[test]
+fn an_engine_that_answers_and_takes_nothing_ends_the_sweep_with_its_words() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[]);
+    engine.memory = 0;
+    let ended = lab.drive(&mut engine, &mut store, &mut Events::default());
+    assert_eq!(ended, DriveOutcome::Refused("no machine has this memory".to_owned()));
+    // The same command again, when it takes them.
+    engine.memory = u64::MAX;
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut Events::default()), DriveOutcome::Complete);
+}
+
+#[test]
 fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_results() {
     let lab = SweepLab::new("min = 2\nmax = 2");
     let substrate = Quick::default();
