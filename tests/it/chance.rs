@@ -77,9 +77,8 @@ expect = "less""#;
     };
     let (mut nothing_lost, mut verdicts) = (0, BTreeMap::<ClaimVerdict, u32>::new());
     for pair in runs.chunks(2) {
-        let point = netrig_experiment::Point(
-            pair[0].levels.iter().map(|(f, l)| (f.clone(), netrig_experiment::Level::new(l))).collect(),
-        );
+        let level = |(f, l): (&String, &String)| (f.clone(), netrig_experiment::Level::new(l));
+        let point = pair[0].levels.iter().map(level).collect();
         let points = PointRuns::new("sim", point, pair.iter().zip(1..).map(record).collect(), None);
         nothing_lost += u32::from(pair.iter().all(|run| run.responses["loss"] == 0.0));
         let results = Results::judge(&design, &[points], "0.1.0+test");

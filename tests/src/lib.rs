@@ -97,7 +97,7 @@ pub fn watch(text: &str, replication: u32, nodes: &[&str]) -> (Run, Tape) {
 }
 
 fn levels(plan: &Plan, place: usize) -> Levels {
-    plan.point(place).0.into_iter().map(|(factor, level)| (factor, level.to_string())).collect()
+    plan.point(place).levels().iter().map(|(factor, level)| (factor.clone(), level.to_string())).collect()
 }
 
 fn carry_out(run: &Run, levels: &Levels, sink: &mut dyn Sink) -> RunOutcome {

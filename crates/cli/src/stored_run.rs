@@ -37,7 +37,7 @@ pub fn described(store: &Store, experiment: ExperimentId, replication: &Replicat
     let experiment = Experiment::parse_runs("the stored file", &text).map_err(Failure::failed)?;
     let assignments: Vec<Assignment> = replication
         .point
-        .0
+        .levels()
         .iter()
         .map(|(factor, level)| Assignment { factor: factor.clone(), levels: vec![level.to_string()] })
         .collect();

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use netrig_core::Fraction;
-use netrig_experiment::{Agreement, Design, Point, PointRuns, Results, constant_level, differing_constants};
+use netrig_experiment::{Agreement, Design, Point, constant_level, differing_constants};
 use netrig_report::{agreement_line, differences};
 use netrig_runner::{StoredResults, recorded};
-use netrig_store::{Provenances, RunOrigin, Store};
+use netrig_store::{Provenances, RunOrigin, RunSources, Store};
 
 use crate::arguments::{Compare, STORE};
-use crate::build::BUILD;
 use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print, print_json};
 use crate::request::ExperimentRequest;
@@ -30,14 +29,16 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
             side.narrow(&request, &constants)?;
         }
     }
-    let both: Vec<PointRuns> = first.kept.points.iter().chain(&second.kept.points).cloned().collect();
+    let mut both = std::mem::take(&mut first.kept.points);
+    both.append(&mut second.kept.points);
     let design = &request.experiment.design;
-    let mut results = Results::judge(design, &both, &BUILD);
+    let mut agreement = Agreement::of_substrates(design, &both);
+    drop(both);
     let margin = Margin::new(arguments.margin)?;
-    results.agreement.iter_mut().for_each(|entry| margin.ask(entry, design));
+    agreement.iter_mut().for_each(|entry| margin.ask(entry, design));
     if arguments.json {
         let entries: Result<Vec<_>, _> =
-            results.agreement.iter().map(|entry| document(entry, [&first, &second])).collect();
+            agreement.iter().map(|entry| document(entry, [&first, &second])).collect();
         let entries = entries.map_err(Failure::failed)?;
         print_json(&entries)?;
         return Ok(ExitCode::SUCCESS);
@@ -45,11 +46,11 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let names = [&arguments.store, &arguments.with].map(|path| path.display());
     print(format!("first: {}, second: {}; {}", names[0], names[1], margin.says(design)))?;
     print(differences(&first.origin(None), &second.origin(None)))?;
-    if results.agreement.is_empty() {
+    if agreement.is_empty() {
         print("the two stores have no point in common")?;
     }
-    for agreement in &results.agreement {
-        print(agreement_line(agreement))?;
+    for entry in &agreement {
+        print(agreement_line(entry))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -102,9 +103,7 @@ fn other_constants(request: &ExperimentRequest, first: &Side, second: &Side) -> 
 
 /// A point without some factors.
 fn without(point: &Point, factors: &BTreeSet<String>) -> Point {
-    let mut point = point.clone();
-    point.0.retain(|factor, _| !factors.contains(factor));
-    point
+    point.only(|factor| !factors.contains(factor))
 }
 
 /// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` for the default store.
@@ -153,7 +152,7 @@ impl Side {
         for point in &mut kept.points {
             name.clone_into(&mut point.substrate);
         }
-        let provenances = Provenances::of(&store, &kept.runs).map_err(Failure::failed)?;
+        let provenances = Provenances::of(&store, kept.sources.values()).map_err(Failure::failed)?;
         Ok(Self {
             store: place.store.clone(),
             kept,
@@ -168,9 +167,13 @@ impl Side {
         let levels = factors
             .iter()
             .filter_map(|name| Some((name.clone(), constant_level(&self.kept.points, name)??.clone())));
-        self.constants = Point(levels.collect());
+        self.constants = levels.collect();
+        if factors.is_empty() {
+            return;
+        }
         self.kept.points.iter_mut().for_each(|point| point.point = without(&point.point, factors));
-        self.kept.runs.iter_mut().for_each(|run| run.point = without(&run.point, factors));
+        let sources = std::mem::take(&mut self.kept.sources).into_iter();
+        self.kept.sources = sources.map(|(point, of)| (without(&point, factors), of)).collect();
     }
 
     /// Keeps only the points whose levels `--set` asks for.
@@ -179,7 +182,7 @@ impl Side {
         let wanted: BTreeSet<Point> =
             (0..plan.len()).map(|place| without(&plan.point(place), constants)).collect();
         self.kept.points.retain(|point| wanted.contains(&point.point));
-        self.kept.runs.retain(|run| wanted.contains(&run.point));
+        self.kept.sources.retain(|point, _| wanted.contains(point));
         if self.kept.points.is_empty() {
             return Err(Failure::request(format!(
                 "the store {} has no runs of `{}` at the levels that --set asks for",
@@ -192,15 +195,21 @@ impl Side {
 
     /// Where, when and with what its runs were made; at one point, or at all if `None`.
     fn origin(&self, point: Option<&Point>) -> RunOrigin {
-        let here = self.kept.runs.iter().filter(|run| point.is_none_or(|point| run.point == *point));
-        self.provenances.origin(&self.digest, &self.constants, here)
+        let sources = &self.kept.sources;
+        let origin = |of: &mut dyn Iterator<Item = &RunSources>| {
+            self.provenances.origin(&self.digest, &self.constants, of)
+        };
+        match point {
+            Some(point) => origin(&mut sources.get(point).into_iter()),
+            None => origin(&mut sources.values()),
+        }
     }
 }
 
 /// The entry of a report's document, with what differed when its runs were made. The entry of all points also has both origins.
 fn document(agreement: &Agreement, sides: [&Side; 2]) -> serde_json::Result<serde_json::Value> {
     let mut entry = serde_json::to_value(agreement)?;
-    let all = agreement.factors.0.is_empty();
+    let all = agreement.factors.levels().is_empty();
     let [first, second] = sides.map(|side| side.origin((!all).then_some(&agreement.factors)));
     entry["changed"] = serde_json::to_value(first.changes(&second))?;
     if all {

@@ -9,7 +9,7 @@ use crate::failure::{Failure, print};
 use crate::studies::STUDIES;
 
 /// Number of runs that are listed of each experiment; the export has them all.
-const LISTED: u32 = 10;
+const LISTED: usize = 10;
 
 /// Lists the shipped studies, and the experiments and runs of the store.
 pub fn list(arguments: &List) -> Result<ExitCode, Failure> {

@@ -109,7 +109,7 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
     let stored = &replication.run;
     let (number, seed) = (replication.number, stored.seed);
     print(format!("run {} on {}, replication {number}, seed {seed}", stored.identity, stored.substrate))?;
-    for (factor, level) in &replication.point.0 {
+    for (factor, level) in replication.point.levels() {
         print(format!("  {factor} = {level}"))?;
     }
     for (name, response) in &stored.responses {

@@ -44,8 +44,8 @@ pub fn named(store: &Store, request: &ExperimentRequest, named: &str) -> Result<
     }
     let mut found: Vec<Version> = Vec::new();
     for file in versions(store, request)? {
-        let runs = store.replications(file.id).map_err(Failure::failed)?;
-        for build in runs.into_iter().map(|run| run.build).filter(|build| is_build(build, named)) {
+        let builds = store.builds(file.id).map_err(Failure::failed)?;
+        for build in builds.into_iter().filter(|build| is_build(build, named)) {
             // The runs of a build are those of the latest version of the file that it ran.
             found.retain(|known| known.build.as_ref() != Some(&build));
             found.push(Version { file: file.clone(), build: Some(build) });

@@ -80,7 +80,7 @@ impl<'a> SubstratePair<'a> {
     }
 
     fn is_of_all(&self, entry: &Agreement) -> bool {
-        self.has_points && entry.factors.0.is_empty()
+        self.has_points && entry.factors.levels().is_empty()
     }
 
     /// The points whose agreement is not shown: they differ or are inconclusive.

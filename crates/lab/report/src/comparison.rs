@@ -31,8 +31,11 @@ pub fn differences(first: &RunOrigin, second: &RunOrigin) -> String {
 
 /// A comparison in a line.
 pub fn agreement_line(agreement: &Agreement) -> String {
-    let at =
-        if agreement.factors.0.is_empty() { "all points".to_owned() } else { agreement.factors.to_string() };
+    let at = if agreement.factors.levels().is_empty() {
+        "all points".to_owned()
+    } else {
+        agreement.factors.to_string()
+    };
     let ratio = agreement.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.4}"));
     let interval = match (agreement.low, agreement.high) {
         (Some(low), Some(high)) => format!("[{low:.4}, {high:.4}]"),

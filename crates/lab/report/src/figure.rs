@@ -245,7 +245,7 @@ impl<'a> ChartBuilder<'a> {
         let span = |finding: &PaperAbscissa| (finding.x, finding.x, self.abscissa_in_words(finding));
         let findings = self.abscissas(panel, true).map(span);
         let spans = outage.into_iter().chain(self.knees(panel)).chain(findings).collect();
-        chart::Panel { title: levels_in_words(&panel.levels.0), layers, spans }
+        chart::Panel { title: levels_in_words(panel.levels.levels()), layers, spans }
     }
 
     /// The paper's results on the horizontal axis: those within the drawn range if `is_among`, or else those beyond it.
@@ -273,7 +273,7 @@ impl<'a> ChartBuilder<'a> {
         let of_panel = |place: &&ClaimPoint| {
             panel
                 .levels
-                .0
+                .levels()
                 .iter()
                 .all(|(factor, level)| place.factors.get(factor).is_none_or(|own| own == level))
         };
@@ -286,7 +286,8 @@ impl<'a> ChartBuilder<'a> {
     }
 
     fn grid(grid: &Grid) -> chart::PanelGrid {
-        let headings = |points: &[Point]| points.iter().map(|point| levels_in_words(&point.0)).collect();
+        let headings =
+            |points: &[Point]| points.iter().map(|point| levels_in_words(point.levels())).collect();
         chart::PanelGrid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
     }
 

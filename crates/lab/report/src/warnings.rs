@@ -90,7 +90,7 @@ fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
 }
 
 fn place(point: &PointResult) -> String {
-    if point.factors.0.is_empty() {
+    if point.factors.levels().is_empty() {
         return format!("on {}", point.substrate);
     }
     format!("{} on {}", point.factors, point.substrate)

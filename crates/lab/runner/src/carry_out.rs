@@ -99,7 +99,7 @@ pub fn found(
     let mut ended = PlanOutcome::default();
     for substrate in substrates {
         let scope = wanted.on(*substrate, build);
-        ended.add(PendingRuns::new(&scope, EarlierRuns::Stands, store)?);
+        ended.add(PendingRuns::new(&scope, EarlierRuns::Stands, filed_in(store, experiment)?, store)?);
     }
     Ok(ended)
 }
@@ -118,7 +118,12 @@ pub fn missing(
 ) -> Result<Vec<PlannedRun>, RunnerError> {
     let wanted = PreparedPlan::new(experiment)?;
     let scope = wanted.on(substrate, build);
-    Ok(PendingRuns::new(&scope, earlier, store)?.planned())
+    Ok(PendingRuns::new(&scope, earlier, filed_in(store, experiment)?, store)?.planned())
+}
+
+/// The version of the experiment's file in a store, if it has it.
+fn filed_in(store: &Store, experiment: &Experiment) -> Result<Option<ExperimentId>, RunnerError> {
+    Ok(store.experiment(&experiment.design.name, experiment.text())?)
 }
 
 /// The identities of runs in the store, in their order; `None` for a point that cannot be run.
@@ -237,7 +242,7 @@ impl<'a> Sweep<'a> {
         let start = Instant::now();
         let pending_runs = match request.chosen {
             Some(chosen) => PendingRuns::chosen(scope, chosen, store)?,
-            None => PendingRuns::new(scope, request.earlier, store)?,
+            None => PendingRuns::new(scope, request.earlier, Some(place.experiment), store)?,
         };
         Ok(Self {
             request,
@@ -308,7 +313,9 @@ impl<'a> Sweep<'a> {
         executed: ExecutedRun,
         running: usize,
     ) -> Result<(), RunnerError> {
-        let PendingRun { identity, run: Run { point, replication, seed, scenario: _ } } = pending;
+        let PendingRun { identity, point: place, run: Run { point, replication, seed, scenario: _ } } =
+            pending;
+        let filed = Some(PlannedRun { point: place, replication });
         let ExecutedRun { end, responses, series, notes, took } = executed;
         let entry = RunEntry {
             experiment: self.place.experiment,
@@ -337,7 +344,7 @@ impl<'a> Sweep<'a> {
             Some(stored) => (&stored.end, &stored.responses),
             None => (&entry.end, &entry.responses),
         };
-        self.pending_runs.ended(&entry.identity, end, responses, self.store)?;
+        self.pending_runs.ended(&entry.identity, end, responses, filed, self.store)?;
         self.tally.ran += 1;
         self.tally.failed += u64::from(matches!(end, RunEnd::Failed(_)));
         self.busy += took;

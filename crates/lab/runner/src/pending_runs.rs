@@ -3,12 +3,13 @@
 //! It has no threads and no clock. Its caller reports each run that ended, and asks for the next one.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 
 use netrig_experiment::{
-    Decision, Plan, Point, PointIdentity, PointRuns, Run, RunRecord, Status, StoppingRule, Substrate,
-    Validity,
+    Decision, MeasuredValues, Plan, Point, PointIdentity, PointRuns, Run, RunRecord, Status, StoppingRule,
+    Substrate, Validity,
 };
 use netrig_store::{Enrolment, ExperimentId, RunEnd, Store, StoreError, StoredResponse, StoredRun};
 
@@ -22,11 +23,15 @@ pub(crate) struct PendingRuns<'a> {
     /// Identities of waiting runs, by replication and then by the point's place. Every point has its first replication
     /// before any has its second, so an interrupted sweep covers all points.
     waiting: BTreeMap<(u32, usize), String>,
+    /// The runs that the store has of the point that is looked at, by identity, each with the number under which it is filed.
+    /// They are read together: one query for each run takes several times as long.
+    filed: BTreeMap<String, (u32, StoredRun)>,
     /// The points and replications that need a run, while it waits or is in progress. Points whose runs have the same
     /// identity share one.
     wanted_by: BTreeMap<String, Vec<(usize, u32)>>,
     /// Replications that are not yet filed under this experiment in the store.
     unfiled: Vec<(usize, u32, String)>,
+    names: ResponseNames,
     /// Runs that the store already had.
     pub(crate) found: u64,
     /// The place of the point at which to continue within a round of replications.
@@ -91,6 +96,8 @@ pub struct PlannedRun {
 #[derive(Debug)]
 pub(crate) struct PendingRun {
     pub(crate) identity: String,
+    /// The index of the point in the plan.
+    pub(crate) point: usize,
     pub(crate) run: Run,
 }
 
@@ -99,18 +106,26 @@ impl<'a> PendingRuns<'a> {
     pub(crate) fn new(
         scope: &'a SubstratePlan<'a>,
         past: EarlierRuns,
+        experiment: Option<ExperimentId>,
         store: &Store,
     ) -> Result<Self, StoreError> {
         let mut pending_runs = Self::none(scope, past);
+        let _snapshot = store.snapshot()?;
         for place in 0..scope.plan.len() {
+            let point = scope.plan.point(place);
+            if let Some(experiment) = experiment {
+                let filed = store.runs_at(experiment, &point)?.into_iter();
+                pending_runs.filed = filed.map(|(n, run)| (run.identity.clone(), (n, run))).collect();
+            }
             pending_runs.points.push(PointState {
-                point: scope.plan.point(place),
+                point,
                 asked: 0,
                 records: Vec::new(),
                 end: scope.refusal(place).map(|(status, why)| PointEnd::Refused(status, why)),
             });
             pending_runs.advance(place, store)?;
         }
+        pending_runs.filed.clear();
         Ok(pending_runs)
     }
 
@@ -129,14 +144,16 @@ impl<'a> PendingRuns<'a> {
         Ok(pending_runs)
     }
 
-    const fn none(scope: &'a SubstratePlan<'a>, past: EarlierRuns) -> Self {
+    fn none(scope: &'a SubstratePlan<'a>, past: EarlierRuns) -> Self {
         Self {
             scope,
             past,
             is_chosen: false,
             points: Vec::new(),
             waiting: BTreeMap::new(),
+            filed: BTreeMap::new(),
             wanted_by: BTreeMap::new(),
+            names: ResponseNames::default(),
             unfiled: Vec::new(),
             found: 0,
             cursor: 0,
@@ -156,14 +173,15 @@ impl<'a> PendingRuns<'a> {
     /// The next run to execute. If another process has recorded a run since it was requested, that run counts as found.
     pub(crate) fn next(&mut self, store: &Store) -> Result<Option<PendingRun>, StoreError> {
         while let Some(((replication, place), identity)) = self.take() {
-            if let Some(stored) = self.stored(store, &identity)? {
+            if let Some((stored, _)) = self.stored(store, &identity, replication)? {
                 self.found(&stored, store)?;
                 continue;
             }
             match self.scope.plan.run(place, replication) {
-                Ok(run) => return Ok(Some(PendingRun { identity, run })),
+                Ok(run) => return Ok(Some(PendingRun { identity, point: place, run })),
                 Err(problem) => {
-                    self.ended(&identity, &RunEnd::Failed(problem.to_string()), &BTreeMap::new(), store)?;
+                    let end = RunEnd::Failed(problem.to_string());
+                    self.ended(&identity, &end, &BTreeMap::new(), None, store)?;
                 }
             }
         }
@@ -187,18 +205,21 @@ impl<'a> PendingRuns<'a> {
         self.cursor = (chance % self.scope.plan.len().max(1) as u64) as usize;
     }
 
-    /// Keeps the result of a run in memory for each replication that needs it.
+    /// Keeps the result of a run in memory for each replication that needs it. `filed` is the one under which the store has it.
     pub(crate) fn ended(
         &mut self,
         identity: &str,
         end: &RunEnd,
         responses: &BTreeMap<String, StoredResponse>,
+        filed: Option<PlannedRun>,
         store: &Store,
     ) -> Result<(), StoreError> {
         let wanted_by = self.wanted_by.remove(identity).unwrap_or_default();
-        for (place, replication) in &wanted_by {
-            self.keep(*place, *replication, end, responses);
-            self.unfiled.push((*place, *replication, identity.to_owned()));
+        for &(point, replication) in &wanted_by {
+            self.keep(point, replication, end, responses);
+            if filed != Some(PlannedRun { point, replication }) {
+                self.unfiled.push((point, replication, identity.to_owned()));
+            }
         }
         for (place, _) in wanted_by {
             self.advance(place, store)?;
@@ -208,15 +229,16 @@ impl<'a> PendingRuns<'a> {
 
     fn found(&mut self, stored: &StoredRun, store: &Store) -> Result<(), StoreError> {
         self.found += 1;
-        self.ended(&stored.identity, &stored.end, &stored.responses, store)
+        self.ended(&stored.identity, &stored.end, &stored.responses, None, store)
     }
 
     /// Files the unfiled runs as replications of the experiment's points.
     pub(crate) fn file(&mut self, experiment: ExperimentId, store: &mut Store) -> Result<(), StoreError> {
-        let points: Vec<Point> =
-            self.unfiled.iter().map(|(place, ..)| self.scope.plan.point(*place)).collect();
-        let members = self.unfiled.iter().zip(&points).map(|((_, replication, identity), point)| Enrolment {
-            point,
+        if self.unfiled.is_empty() {
+            return Ok(());
+        }
+        let members = self.unfiled.iter().map(|(place, replication, identity)| Enrolment {
+            point: self.scope.plan.point(*place),
             replication: *replication,
             identity,
         });
@@ -236,7 +258,7 @@ impl<'a> PendingRuns<'a> {
             return;
         }
         let seed = self.scope.plan.seed(replication);
-        self.points[place].records.push(record(replication, seed, end, responses));
+        self.points[place].records.push(self.names.record(replication, seed, end, responses));
     }
 
     /// Requests the next replications of the point, until it has enough or must wait for runs.
@@ -246,7 +268,7 @@ impl<'a> PendingRuns<'a> {
                 return Ok(());
             }
             let state = &mut self.points[place];
-            if state.end.is_some() {
+            if state.end.is_some() || !self.scope.rule.may_decide(&state.records, state.asked) {
                 return Ok(());
             }
             let wanted = match self.scope.rule.decide(&state.records) {
@@ -267,9 +289,19 @@ impl<'a> PendingRuns<'a> {
         }
     }
 
-    /// The stored run; `None` if the store does not have it or it is to be executed again.
-    fn stored(&self, store: &Store, identity: &str) -> Result<Option<StoredRun>, StoreError> {
-        Ok(store.run(identity)?.filter(|run| self.past == EarlierRuns::Stands || run.end.is_valid()))
+    /// The stored run, and whether it is filed under this replication; `None` if the store does not have it or it is to be executed
+    /// again.
+    fn stored(
+        &mut self,
+        store: &Store,
+        identity: &str,
+        replication: u32,
+    ) -> Result<Option<(StoredRun, bool)>, StoreError> {
+        let found = match self.filed.remove(identity) {
+            Some((number, run)) => Some((run, number == replication)),
+            None => store.run(identity)?.map(|run| (run, false)),
+        };
+        Ok(found.filter(|(run, _)| self.past == EarlierRuns::Stands || run.end.is_valid()))
     }
 
     /// Takes a run from the store, or adds it to the waiting ones.
@@ -283,10 +315,12 @@ impl<'a> PendingRuns<'a> {
         };
         if let Some(others) = self.wanted_by.get_mut(&identity) {
             others.push((place, replication));
-        } else if let Some(stored) = self.stored(store, &identity)? {
+        } else if let Some((stored, is_filed)) = self.stored(store, &identity, replication)? {
             self.found += 1;
             self.keep(place, replication, &stored.end, &stored.responses);
-            self.unfiled.push((place, replication, identity));
+            if !is_filed {
+                self.unfiled.push((place, replication, identity));
+            }
         } else {
             self.wanted_by.insert(identity.clone(), vec![(place, replication)]);
             self.waiting.insert((replication, place), identity);
@@ -379,20 +413,42 @@ impl PointState {
     }
 }
 
-/// The record of a run. It is the same for a run that has just ended and for one from the store.
-pub(crate) fn record(
-    replication: u32,
-    seed: u64,
-    end: &RunEnd,
-    responses: &BTreeMap<String, StoredResponse>,
-) -> RunRecord {
-    match end {
-        RunEnd::Finished(outcome) => {
-            let measured = responses.iter().map(|(name, response)| (name.clone(), response.measured.clone()));
-            RunRecord::new(replication, seed, outcome, measured.collect())
+/// The names of responses, which the records of all runs share.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseNames(BTreeSet<Arc<str>>);
+
+impl ResponseNames {
+    /// The record of a run. It is the same for a run that has just ended and for one from the store.
+    pub(crate) fn record(
+        &mut self,
+        replication: u32,
+        seed: u64,
+        end: &RunEnd,
+        responses: &BTreeMap<String, StoredResponse>,
+    ) -> RunRecord {
+        match end {
+            RunEnd::Finished(outcome) => {
+                let measured: MeasuredValues = responses
+                    .iter()
+                    .map(|(name, response)| (self.shared(name), response.measured.clone()))
+                    .collect();
+                RunRecord::new(replication, seed, outcome, measured)
+            }
+            RunEnd::Failed(why) => RunRecord {
+                replication,
+                seed,
+                validity: Validity::Failed(why.clone()),
+                ..RunRecord::default()
+            },
         }
-        RunEnd::Failed(why) => {
-            RunRecord { replication, seed, validity: Validity::Failed(why.clone()), ..RunRecord::default() }
+    }
+
+    fn shared(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return Arc::clone(known);
         }
+        let name: Arc<str> = name.into();
+        self.0.insert(Arc::clone(&name));
+        name
     }
 }

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use netrig_experiment::{Design, Factor, Point, PointRuns, RunRecord, StoppingRule};
-use netrig_store::{ExperimentId, Replication, Store};
+use netrig_store::{ExperimentId, Replication, RunSources, Store};
 
 use crate::RunnerError;
-use crate::pending_runs::record;
+use crate::pending_runs::ResponseNames;
 
 /// The results of one version of an experiment's file in a store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredResults {
     /// All points that have runs, substrate by substrate, in the order of the levels in the design.
     pub points: Vec<PointRuns>,
-    /// The runs of these points.
-    pub runs: Vec<Replication>,
+    /// Where the runs of each point come from, over all substrates.
+    pub sources: BTreeMap<Point, RunSources>,
 }
 
 /// Reads the results of a version of an experiment's file from `store`.
@@ -32,41 +32,49 @@ pub fn recorded(
     build: Option<&str>,
     wanted: impl Fn(&Replication) -> bool,
 ) -> Result<StoredResults, RunnerError> {
-    let mut replications = store.replications(version)?;
-    match build {
-        Some(build) => replications.retain(|replication| replication.build == build),
-        None => retain_latest_build(&mut replications),
-    }
-    replications.retain(wanted);
     let rule = StoppingRule::new(&design.replications, design.confidence)?;
-    Ok(StoredResults { points: point_by_point(&replications, design, &rule), runs: replications })
-}
-
-/// Retains, for each substrate, the runs of the build that made the latest run.
-fn retain_latest_build(replications: &mut Vec<Replication>) {
-    let mut builds = BTreeMap::new();
-    for Replication { run, build, .. } in replications.iter() {
-        // Times are whole seconds; within one second the latest provenance decides.
-        let made = (run.finished.clone(), run.provenance, build.clone());
-        let latest = builds.entry(run.substrate.clone()).or_insert_with(|| made.clone());
-        if *latest < made {
-            *latest = made;
+    let latest = store.latest_builds(version)?;
+    let mut points: BTreeMap<PointKey, Vec<RunRecord>> = BTreeMap::new();
+    let mut sources: BTreeMap<Point, RunSources> = BTreeMap::new();
+    let mut names = ResponseNames::default();
+    let mut last: Option<(PointKey, Vec<RunRecord>)> = None;
+    // One after the other: there may be a million.
+    store.each_replication(version, |replication| {
+        let of_build = build.or_else(|| latest.get(&replication.run.substrate).map(String::as_str));
+        if of_build != Some(&replication.build) || !wanted(&replication) {
+            return;
         }
+        let Replication { point, number, run, .. } = replication;
+        sources.entry(point.clone()).or_default().add(&run);
+        let record = names.record(number, run.seed, &run.end, &run.responses);
+        match &mut last {
+            Some((key, records)) if key.substrate == run.substrate && key.point == point => {
+                records.push(record)
+            }
+            _ => {
+                let key = PointKey { place: place(&point, design), substrate: run.substrate, point };
+                if let Some((key, records)) = last.replace((key, vec![record])) {
+                    points.entry(key).or_default().extend(records);
+                }
+            }
+        }
+    })?;
+    if let Some((key, records)) = last {
+        points.entry(key).or_default().extend(records);
     }
-    replications.retain(|replication| builds[&replication.run.substrate].2 == replication.build);
+    let of_point = |(key, runs): (PointKey, Vec<RunRecord>)| {
+        let last = rule.decide(&runs).last();
+        PointRuns::new(&key.substrate, key.point, runs, last)
+    };
+    Ok(StoredResults { points: points.into_iter().map(of_point).collect(), sources })
 }
 
-fn point_by_point(replications: &[Replication], design: &Design, rule: &StoppingRule) -> Vec<PointRuns> {
-    let mut points: BTreeMap<(&str, Vec<usize>, &Point), Vec<RunRecord>> = BTreeMap::new();
-    for Replication { point, number, run, .. } in replications {
-        let key = (run.substrate.as_str(), place(point, design), point);
-        points.entry(key).or_default().push(record(*number, run.seed, &run.end, &run.responses));
-    }
-    let of_point = |((substrate, _, point), runs): ((&str, _, &Point), Vec<RunRecord>)| {
-        let last = rule.decide(&runs).last();
-        PointRuns::new(substrate, point.clone(), runs, last)
-    };
-    points.into_iter().map(of_point).collect()
+/// What sorts points: their levels in the order of the design come before their texts.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct PointKey {
+    substrate: String,
+    place: Vec<usize>,
+    point: Point,
 }
 
 /// The positions of the point's levels in the design, for sorting. A missing level sorts last.

@@ -100,7 +100,7 @@ fn columns(replications: &[Replication]) -> Vec<Column> {
         ColumnValues::Text(replications.iter().map(of).collect())
     };
     let mut columns = vec![Column::new("substrate", text(&|r| Some(r.run.substrate.clone())))];
-    let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.0.keys()).collect();
+    let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.levels().keys()).collect();
     for factor in factors {
         let name = if FIXED_COLUMNS.contains(&factor.as_str()) {
             format!("factor.{factor}")

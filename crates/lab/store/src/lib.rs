@@ -36,9 +36,9 @@ pub use entry::{ExperimentId, NoteLine, RunEnd, RunEntry, StoredResponse, Stored
 pub use error::StoreError;
 pub use export::ReplicationTable;
 pub use merge::{MergeError, MergeOutcome, RunDifference};
-pub use origin::{OriginChange, OriginFact, Provenances, RunOrigin};
+pub use origin::{OriginChange, OriginFact, Provenances, RunOrigin, RunSources};
 pub use provenance::{Provenance, ProvenanceId};
-pub use read::{ExperimentEntry, Replication};
+pub use read::{ExperimentEntry, Replication, StoreSnapshot};
 pub use store::Store;
 pub use write::{Enrolment, RecordOutcome};
 

@@ -6,7 +6,7 @@ use std::fmt;
 use netrig_experiment::{Level, Point, TypedLevel};
 use serde::{Serialize, Serializer};
 
-use crate::{Provenance, ProvenanceId, Replication, Store, StoreError};
+use crate::{Provenance, ProvenanceId, Store, StoreError, StoredRun};
 
 /// Facts that may explain the numbers of some runs, by name: build, file, seeds, machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -51,6 +51,33 @@ pub struct OriginChange {
     pub second: Option<OriginFact>,
 }
 
+/// What is known of where some runs come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSources {
+    substrates: BTreeSet<String>,
+    makers: BTreeSet<ProvenanceId>,
+    seeds: BTreeSet<u64>,
+    /// The times at which the first and the last of them ended.
+    finished: Option<(String, String)>,
+}
+
+impl RunSources {
+    /// Adds a run.
+    pub fn add(&mut self, run: &StoredRun) {
+        if !self.substrates.contains(&run.substrate) {
+            self.substrates.insert(run.substrate.clone());
+        }
+        self.makers.insert(run.provenance);
+        self.seeds.insert(run.seed);
+        match &mut self.finished {
+            None => self.finished = Some((run.finished.clone(), run.finished.clone())),
+            Some((first, _)) if run.finished < *first => first.clone_from(&run.finished),
+            Some((_, last)) if run.finished > *last => last.clone_from(&run.finished),
+            Some(_) => {}
+        }
+    }
+}
+
 /// The names of the facts of every run, in the order of their weight. Others follow.
 const ORDER: [&str; 10] =
     ["build", "substrate", "file", "seeds", "kernel", "system", "machine", "processor", "processors", "made"];
@@ -65,32 +92,43 @@ const FACTOR: &str = "factor ";
 pub struct Provenances(BTreeMap<ProvenanceId, Provenance>);
 
 impl Provenances {
-    /// The provenances of these runs.
+    /// The provenances of runs from these sources.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn of(store: &Store, runs: &[Replication]) -> Result<Self, StoreError> {
-        let ids: BTreeSet<ProvenanceId> = runs.iter().map(|run| run.run.provenance).collect();
+    pub fn of<'a>(
+        store: &Store,
+        sources: impl IntoIterator<Item = &'a RunSources>,
+    ) -> Result<Self, StoreError> {
+        let ids: BTreeSet<ProvenanceId> = sources.into_iter().flat_map(|of| of.makers.clone()).collect();
         ids.into_iter().map(|id| Ok((id, store.provenance(id)?))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The origin of some of the runs. They are of the version of the file with this digest, and have these levels at all
-    /// points.
+    /// The origin of runs from these sources. They are of the version of the file with this digest, and have these levels at
+    /// all points.
     pub fn origin<'a>(
         &self,
         digest: &str,
         constants: &Point,
-        runs: impl Iterator<Item = &'a Replication>,
+        sources: impl IntoIterator<Item = &'a RunSources>,
     ) -> RunOrigin {
         let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut seeds = BTreeSet::new();
-        let mut moments = BTreeSet::new();
-        for Replication { run, .. } in runs {
-            let mut say = |what: &str, value: String| {
-                facts.entry(what.to_owned()).or_default().insert(value);
+        let mut all = RunSources::default();
+        for RunSources { substrates, makers, seeds, finished } in sources {
+            all.substrates.extend(substrates.iter().cloned());
+            all.makers.extend(makers);
+            all.seeds.extend(seeds);
+            all.finished = match (all.finished.take(), finished) {
+                (Some(known), Some(new)) => Some((known.0.min(new.0.clone()), known.1.max(new.1.clone()))),
+                (known, new) => known.or_else(|| new.clone()),
             };
-            say("substrate", run.substrate.clone());
-            if let Some(maker) = self.0.get(&run.provenance) {
+        }
+        let mut say = |what: &str, value: String| {
+            facts.entry(what.to_owned()).or_default().insert(value);
+        };
+        all.substrates.into_iter().for_each(|name| say("substrate", name));
+        for maker in all.makers {
+            if let Some(maker) = self.0.get(&maker) {
                 let Provenance { build, os, kernel, cpu, cpus, host, settings } = maker;
                 say("build", build.clone());
                 say("kernel", kernel.clone());
@@ -100,21 +138,19 @@ impl Provenances {
                 say("processors", cpus.to_string());
                 settings.iter().for_each(|(name, value)| say(name, value.clone()));
             }
-            seeds.insert(run.seed);
-            moments.insert(run.finished.as_str());
         }
         let joined =
             facts.into_iter().map(|(what, values)| (what, values.into_iter().collect::<Vec<_>>().join(", ")));
         let mut texts: BTreeMap<String, String> = joined.collect();
         texts.insert("file".into(), format!("{digest:.12}"));
-        texts.insert("seeds".into(), ranges(&seeds));
-        let (first, last) = (moments.first().copied(), moments.last().copied());
-        texts.insert("made".into(), span(first.unwrap_or_default(), last.unwrap_or_default()));
+        texts.insert("seeds".into(), ranges(&all.seeds));
+        let (first, last) = all.finished.unwrap_or_default();
+        texts.insert("made".into(), span(&first, &last));
         // A fact that one machine does not know is no difference.
         texts.retain(|_, text| !text.is_empty());
         let texts = texts.into_iter().map(|(what, text)| (what, OriginFact::Text(text)));
         let levels = constants
-            .0
+            .levels()
             .iter()
             .map(|(name, level)| (format!("{FACTOR}{name}"), OriginFact::Level(level.clone())));
         RunOrigin(texts.chain(levels).collect())
@@ -122,6 +158,11 @@ impl Provenances {
 }
 
 impl RunOrigin {
+    /// A fact, by name.
+    pub fn fact(&self, name: &str) -> Option<&OriginFact> {
+        self.0.get(name)
+    }
+
     /// The facts that differ, the weightiest first.
     pub fn changes(&self, second: &Self) -> Vec<OriginChange> {
         let change = |what: &str| OriginChange {

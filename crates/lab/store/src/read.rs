@@ -1,13 +1,16 @@
 //! Queries of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use netrig_core::{Duration, Instant};
 use netrig_experiment::{Balance, Cut, MeasuredValue, Point, RunOutcome};
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row};
+use rusqlite::{OptionalExtension, Params, Row, Transaction};
 use serde::de::DeserializeOwned;
 
+use crate::provenance::digest;
+use crate::write::factors;
 use crate::{
     ExperimentId, NoteLine, ProvenanceId, RunEnd, Store, StoreError, StoredResponse, StoredRun, TimeSeries,
     parquet_file,
@@ -39,6 +42,12 @@ pub struct Replication {
     pub build: String,
     /// The run.
     pub run: StoredRun,
+}
+
+/// A state of a store: what is read while it lives is of one moment, and each query costs less.
+#[derive(Debug)]
+pub struct StoreSnapshot<'a> {
+    _transaction: Transaction<'a>,
 }
 
 /// The columns that [`bare_run`] reads, in this order.
@@ -73,6 +82,31 @@ impl Store {
                 .collect()
         };
         list().map_err(|e| self.failed(e))
+    }
+
+    /// Begins to read one state of the store.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or is being read or written by this process already.
+    pub fn snapshot(&self) -> Result<StoreSnapshot<'_>, StoreError> {
+        let transaction = self.connection.unchecked_transaction().map_err(|e| self.failed(e))?;
+        Ok(StoreSnapshot { _transaction: transaction })
+    }
+
+    /// The experiment file with this name and text, if the store has it.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn experiment(&self, name: &str, file: &str) -> Result<Option<ExperimentId>, StoreError> {
+        self.connection
+            .query_row(
+                "SELECT id FROM experiment WHERE name = ? AND digest = ?",
+                [name, &digest(file)],
+                |row| row.get(0),
+            )
+            .optional()
+            .map(|id| id.map(ExperimentId))
+            .map_err(|e| self.failed(e))
     }
 
     /// The text of an experiment file.
@@ -137,37 +171,93 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
+    /// The runs of a point of an experiment, each with the number of its replication.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn runs_at(
+        &self,
+        experiment: ExperimentId,
+        point: &Point,
+    ) -> Result<Vec<(u32, StoredRun)>, StoreError> {
+        let mut found = Vec::new();
+        let which = "WHERE replication.experiment = ?1 AND replication.factors = ?2";
+        self.each_run(which, (experiment.0, factors(point)), |_, replication| {
+            found.push((replication.number, replication.run));
+            ControlFlow::Continue(())
+        })
+        .map_err(|e| self.failed(e))?;
+        Ok(found)
+    }
+
+    /// Calls `take` with each replication of an experiment, sorted by point, replication, and order of recording.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn each_replication(
+        &self,
+        experiment: ExperimentId,
+        mut take: impl FnMut(Replication),
+    ) -> Result<(), StoreError> {
+        self.each_run("WHERE replication.experiment = ?1", [experiment.0], |_, replication| {
+            take(replication);
+            ControlFlow::Continue(())
+        })
+        .map_err(|e| self.failed(e))
+    }
+
     /// All replications of an experiment, sorted by substrate, point, replication, and order of recording.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub fn replications(&self, experiment: ExperimentId) -> Result<Vec<Replication>, StoreError> {
-        self.first_replications(experiment, u32::MAX)
+        let mut list = Vec::new();
+        self.each_replication(experiment, |replication| list.push(replication))?;
+        list.sort_by(|a, b| a.run.substrate.cmp(&b.run.substrate));
+        Ok(list)
     }
 
-    /// The first `most` replications of [`Store::replications`].
+    /// The build that made the latest run of an experiment, for each substrate.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn latest_builds(&self, experiment: ExperimentId) -> Result<BTreeMap<String, String>, StoreError> {
+        let list = || -> rusqlite::Result<BTreeMap<_, _>> {
+            // Times are whole seconds; within one second the latest provenance decides.
+            self.connection
+                .prepare_cached(
+                    "SELECT made.substrate, provenance.build FROM (
+                         SELECT run.substrate, run.provenance, max(run.finished) AS finished
+                         FROM replication JOIN run ON run.id = replication.run
+                         WHERE replication.experiment = ? GROUP BY run.substrate, run.provenance) AS made
+                     JOIN provenance ON provenance.id = made.provenance
+                     ORDER BY made.finished, made.provenance",
+                )?
+                .query_map([experiment.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        };
+        list().map_err(|e| self.failed(e))
+    }
+
+    /// The first `most` replications of an experiment, sorted by point, replication, and order of recording.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub fn first_replications(
         &self,
         experiment: ExperimentId,
-        most: u32,
+        most: usize,
     ) -> Result<Vec<Replication>, StoreError> {
-        let list = || -> rusqlite::Result<Vec<_>> {
-            let sql = replications(
-                "WHERE replication.experiment = ?
-                 ORDER BY run.substrate, replication.factors, replication.number, run.id LIMIT ?",
-            );
-            let mut statement = self.connection.prepare_cached(&sql)?;
-            let mut rows = statement.query((experiment.0, most))?;
-            let mut list = Vec::new();
-            while let Some(row) = rows.next()? {
-                list.push(self.with_point(row)?);
+        let mut list = Vec::new();
+        self.each_run("WHERE replication.experiment = ?1", [experiment.0], |_, replication| {
+            if list.len() == most {
+                return ControlFlow::Break(());
             }
-            Ok(list)
-        };
-        list().map_err(|e| self.failed(e))
+            list.push(replication);
+            ControlFlow::Continue(())
+        })
+        .map_err(|e| self.failed(e))?;
+        Ok(list)
     }
 
     /// The builds of netrig that made the runs of an experiment.
@@ -193,20 +283,16 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchRun`], [`StoreError::SeveralRuns`]; or if the store cannot be read.
     pub fn replication(&self, identity: &str) -> Result<(ExperimentId, Replication), StoreError> {
-        let list = || -> rusqlite::Result<Vec<_>> {
-            let sql = replications(
-                "WHERE substr(run.identity, 1, length(?1)) = ?1
-                 ORDER BY replication.experiment, replication.factors, replication.number, run.id",
-            );
-            let mut statement = self.connection.prepare_cached(&sql)?;
-            let mut rows = statement.query([identity])?;
-            let mut list = Vec::new();
-            while let Some(row) = rows.next()? {
-                list.push((ExperimentId(row.get(RUN_COLUMNS + 3)?), self.with_point(row)?));
-            }
-            Ok(list)
-        };
-        let mut found = list().map_err(|e| self.failed(e))?;
+        let mut found = Vec::new();
+        self.each_run(
+            "WHERE substr(run.identity, 1, length(?1)) = ?1",
+            [identity],
+            |experiment, replication| {
+                found.push((experiment, replication));
+                ControlFlow::Continue(())
+            },
+        )
+        .map_err(|e| self.failed(e))?;
         let Some(last) = found.pop() else { return Err(StoreError::NoSuchRun(identity.to_owned())) };
         if found.iter().any(|(_, other)| other.run.identity != last.1.run.identity) {
             return Err(StoreError::SeveralRuns(identity.to_owned()));
@@ -268,15 +354,58 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// Reads a row of [`replications`].
-    fn with_point(&self, row: &Row<'_>) -> rusqlite::Result<Replication> {
-        let (id, run) = bare_run(row)?;
-        Ok(Replication {
-            point: json(row, RUN_COLUMNS)?,
-            number: row.get(RUN_COLUMNS + 1)?,
-            build: row.get(RUN_COLUMNS + 2)?,
-            run: self.with_responses(id, run)?,
-        })
+    /// Calls `take` with each replication that `which` selects, sorted by experiment, point, number, and order of recording.
+    fn each_run(
+        &self,
+        which: &str,
+        parameters: impl Params,
+        mut take: impl FnMut(ExperimentId, Replication) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT {RUN}, replication.experiment, replication.factors, replication.number, provenance.build,
+                    response.name, response.unit, response.value, response.why, response.discarded, response.too_short
+             FROM replication JOIN run ON run.id = replication.run
+             JOIN provenance ON provenance.id = run.provenance
+             LEFT JOIN response ON response.run = run.id
+             {which}
+             ORDER BY replication.experiment, replication.factors, replication.number, replication.run, response.name"
+        ))?;
+        let mut rows = statement.query(parameters)?;
+        // The rows of one replication follow each other, one for each response; the replications of one point share it.
+        let mut last: Option<(i64, ExperimentId, Replication)> = None;
+        let mut shared = (String::new(), Point::default());
+        while let Some(row) = rows.next()? {
+            let (run, experiment) = (row.get(0)?, ExperimentId(row.get(RUN_COLUMNS)?));
+            let factors = row.get_ref(RUN_COLUMNS + 1)?.as_str()?;
+            let number = row.get(RUN_COLUMNS + 2)?;
+            let is_same = |(id, of, replication): &(i64, ExperimentId, Replication)| {
+                (*id, *of, replication.number) == (run, experiment, number) && shared.0 == factors
+            };
+            if !last.as_ref().is_some_and(is_same) {
+                if let Some((_, experiment, replication)) = last.take()
+                    && take(experiment, replication).is_break()
+                {
+                    return Ok(());
+                }
+                if shared.0 != factors {
+                    shared = (factors.to_owned(), json(row, RUN_COLUMNS + 1)?);
+                }
+                let build = row.get(RUN_COLUMNS + 3)?;
+                let replication =
+                    Replication { point: shared.1.clone(), number, build, run: bare_run(row)?.1 };
+                last = Some((run, experiment, replication));
+            }
+            if let Some((.., replication)) = &mut last
+                && let Some((name, response)) = response(row, RUN_COLUMNS + 4)?
+            {
+                replication.run.responses.insert(name, response);
+            }
+        }
+        if let Some((_, experiment, replication)) = last {
+            // Nothing follows that could be left out.
+            let _ = take(experiment, replication);
+        }
+        Ok(())
     }
 
     fn with_responses(&self, id: i64, mut run: StoredRun) -> rusqlite::Result<StoredRun> {
@@ -285,22 +414,11 @@ impl Store {
             .prepare_cached(
                 "SELECT name, unit, value, why, discarded, too_short FROM response WHERE run = ?",
             )?
-            .query_map([id], |row| {
-                Ok((row.get(0)?, StoredResponse { unit: row.get(1)?, measured: measured(row)? }))
-            })?
+            .query_map([id], |row| response(row, 0))?
+            .filter_map(Result::transpose)
             .collect::<rusqlite::Result<_>>()?;
         Ok(run)
     }
-}
-
-/// A query for the columns of [`RUN`], then point, number, build and experiment of replications. `which` selects and sorts.
-fn replications(which: &str) -> String {
-    format!(
-        "SELECT {RUN}, replication.factors, replication.number, provenance.build, replication.experiment
-         FROM replication JOIN run ON run.id = replication.run
-         JOIN provenance ON provenance.id = run.provenance
-         {which}"
-    )
 }
 
 /// Reads the columns of [`RUN`]: the run's row id, and the run without its responses.
@@ -338,18 +456,24 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
     Ok((row.get(0)?, run))
 }
 
-/// Reads columns 2 to 5 of a response.
-fn measured(row: &Row<'_>) -> rusqlite::Result<MeasuredValue> {
-    let Some(value) = row.get(2)? else { return Ok(MeasuredValue::NotMeasured(row.get(3)?)) };
-    let warm_up = match row.get::<_, Option<i64>>(4)? {
-        Some(discarded) => Some(Cut {
-            discarded: usize::try_from(discarded)
-                .map_err(|_| rusqlite::Error::IntegralValueOutOfRange(4, discarded))?,
-            too_short: row.get(5)?,
-        }),
-        None => None,
+/// Reads a response whose six columns begin at `first`; `None` if the run has none.
+fn response(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<(String, StoredResponse)>> {
+    let Some(name) = row.get(first)? else { return Ok(None) };
+    let measured = match row.get(first + 2)? {
+        None => MeasuredValue::NotMeasured(row.get(first + 3)?),
+        Some(value) => MeasuredValue::Value { value, warm_up: cut(row, first + 4)? },
     };
-    Ok(MeasuredValue::Value { value, warm_up })
+    Ok(Some((name, StoredResponse { unit: row.get(first + 1)?, measured })))
+}
+
+/// Reads what MSER-5 removed; `None` if it was not requested.
+fn cut(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Cut>> {
+    let Some(discarded) = row.get::<_, Option<i64>>(first)? else { return Ok(None) };
+    let out_of_range = |_| rusqlite::Error::IntegralValueOutOfRange(first, discarded);
+    Ok(Some(Cut {
+        discarded: usize::try_from(discarded).map_err(out_of_range)?,
+        too_short: row.get(first + 1)?,
+    }))
 }
 
 /// Reads an unsigned number, which SQLite stores as a signed one with the same 64 bits.

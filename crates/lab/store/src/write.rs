@@ -7,10 +7,10 @@ use crate::provenance::digest;
 use crate::{ExperimentId, RunEnd, RunEntry, Store, StoreError, StoredResponse, TimeSeries, parquet_file};
 
 /// A recorded run to enrol as a replication of another experiment or of another point.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Enrolment<'a> {
     /// The level of every factor.
-    pub point: &'a Point,
+    pub point: Point,
     /// The number of the replication, from 1.
     pub replication: u32,
     /// The identity of the run.
@@ -80,7 +80,7 @@ impl Store {
                     .query_row([member.identity], |row| row.get(0))
                     .optional()?;
                 if let Some(id) = id {
-                    enrol(&transaction, experiment, member.point, member.replication, id)?;
+                    enrol(&transaction, experiment, &member.point, member.replication, id)?;
                 }
             }
             transaction.commit()
@@ -233,6 +233,6 @@ fn enrol(
 }
 
 /// The levels as the JSON object in the store, in the order of the factors' names.
-fn factors(point: &Point) -> String {
+pub(crate) fn factors(point: &Point) -> String {
     serde_json::to_string(point).expect("a map of strings always has a JSON form")
 }

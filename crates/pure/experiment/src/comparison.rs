@@ -75,7 +75,8 @@ fn inclusion(low: f64, high: f64, lowest: f64, highest: f64) -> AgreementVerdict
 /// Factors with one level at all points of the first runs and another at all points of the second. A missing
 /// factor counts as a level of its own.
 pub fn differing_constants(first: &[PointRuns], second: &[PointRuns]) -> BTreeSet<String> {
-    let names: BTreeSet<&String> = first.iter().chain(second).flat_map(|runs| runs.point.0.keys()).collect();
+    let names: BTreeSet<&String> =
+        first.iter().chain(second).flat_map(|runs| runs.point.levels().keys()).collect();
     let differs = |name: &&String| match (constant_level(first, name), constant_level(second, name)) {
         (Some(first), Some(second)) => first != second,
         _ => false,
@@ -187,7 +188,7 @@ mod tests {
     fn points(levels: &[&[(&str, &str)]]) -> Vec<PointRuns> {
         let point = |levels: &&[(&str, &str)]| PointRuns {
             substrate: "sim".into(),
-            point: Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect()),
+            point: levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect(),
             status: Status::Ok,
             why: None,
             runs: Vec::new(),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -61,15 +62,59 @@ pub struct Factor {
     pub levels: Vec<Level>,
 }
 
-/// One combination of levels: every factor of the experiment with its level at this point.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Point(pub BTreeMap<String, Level>);
+/// One combination of levels: every factor of the experiment with its level at this point. Copies share their levels: an experiment
+/// may have a million runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point(Arc<BTreeMap<String, Level>>);
 
 impl Point {
     /// The level of `factor`, if the experiment has it.
     pub fn level(&self, factor: &str) -> Option<&Level> {
         self.0.get(factor)
+    }
+
+    /// The levels by factor.
+    pub fn levels(&self) -> &BTreeMap<String, Level> {
+        &self.0
+    }
+
+    /// Sets the level of `factor`.
+    pub fn set(&mut self, factor: impl Into<String>, level: Level) {
+        Arc::make_mut(&mut self.0).insert(factor.into(), level);
+    }
+
+    /// The point with those factors for which `keep` is true.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
+        if self.0.keys().all(|factor| keep(factor)) {
+            return self.clone();
+        }
+        let kept = self.0.iter().filter(|(factor, _)| keep(factor));
+        kept.map(|(factor, level)| (factor.clone(), level.clone())).collect()
+    }
+}
+
+impl From<BTreeMap<String, Level>> for Point {
+    fn from(levels: BTreeMap<String, Level>) -> Self {
+        Self(Arc::new(levels))
+    }
+}
+
+impl FromIterator<(String, Level)> for Point {
+    fn from_iter<I: IntoIterator<Item = (String, Level)>>(levels: I) -> Self {
+        Self(Arc::new(levels.into_iter().collect()))
+    }
+}
+
+impl Serialize for Point {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Point {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Arc::new(BTreeMap::deserialize(deserializer)?)))
     }
 }
 
@@ -252,7 +297,7 @@ impl Serialize for TypedLevel<'_> {
 
 /// Serialises a point with typed levels.
 pub(crate) fn typed_point<S: Serializer>(point: &Point, serializer: S) -> Result<S::Ok, S::Error> {
-    typed_map(&point.0, serializer)
+    typed_map(point.levels(), serializer)
 }
 
 /// Serialises levels by the names of their factors, typed.

@@ -52,7 +52,7 @@ pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Plan, PointIdentity, Run};
 pub use program::{NotReady, Program, ProgramCounters, Ready};
-pub use reduce::{Cut, MeasuredValue, Reduction, Trace};
+pub use reduce::{Cut, MeasuredValue, MeasuredValues, Reduction, Trace};
 pub use replications::{Precision, Replications, WarmUp};
 pub use response::{
     AgreementSpec, Amount, AmountError, IntervalMethod, Margins, Of, OfError, Per, ResponseSpec, Statistic,

@@ -223,7 +223,7 @@ quote = "β가 1.16에서는 52,912 바이트"
 "#;
 
     fn point(levels: &[(&str, &str)]) -> Point {
-        Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect())
+        levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect()
     }
 
     #[test]

@@ -64,13 +64,7 @@ impl Plan {
     pub fn point(&self, i: usize) -> Point {
         let factors = &self.definition.factors;
         let levels = self.points.levels(i, factors.len());
-        Point(
-            factors
-                .iter()
-                .zip(levels)
-                .map(|(f, level)| (f.name.clone(), f.levels[level].0.clone()))
-                .collect(),
-        )
+        factors.iter().zip(levels).map(|(f, level)| (f.name.clone(), f.levels[level].0.clone())).collect()
     }
 
     /// The label of the `[[points]]` block that the `i`-th point comes from.

@@ -137,7 +137,8 @@ fn file_name(stem: &str, run: &Run, hash: &str, flow: &str) -> String {
         plain.truncate(plain.floor_char_boundary(longest));
         plain
     };
-    let levels: String = run.point.0.iter().map(|(factor, level)| format!("-{factor}-{level}")).collect();
+    let levels: String =
+        run.point.levels().iter().map(|(factor, level)| format!("-{factor}-{level}")).collect();
     format!(
         "{}{}-r{}-{hash}-{}",
         plain(stem, LONGEST_STEM),
@@ -165,7 +166,7 @@ fn free(folder: &Path, name: &str, given: &BTreeSet<PathBuf>) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use netrig_experiment::{Experiment, Level, Point};
+    use netrig_experiment::{Experiment, Level};
 
     use super::*;
 
@@ -190,7 +191,7 @@ mod tests {
              [response.r]\nof = \"flow.f\"\nmetric = \"attempts_begun\"\n";
         let experiment = Experiment::parse("kept", text).unwrap_or_else(|problems| panic!("{problems}"));
         let run = experiment.plan().run(0, 1).unwrap();
-        Run { point: Point([("factor".to_owned(), Level::of_text(level))].into()), ..run }
+        Run { point: [("factor".to_owned(), Level::of_text(level))].into_iter().collect(), ..run }
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl Playback {
     /// The run as words.
     pub fn about(&self) -> String {
         let Replication { run, number, point, .. } = &self.replication;
-        let levels: String = point.0.iter().map(|(factor, level)| format!(", {factor} = {level}")).collect();
+        let levels: String =
+            point.levels().iter().map(|(factor, level)| format!(", {factor} = {level}")).collect();
         format!("run {} on {}, replication {number}, seed {}{levels}", run.identity, run.substrate, run.seed)
     }
 

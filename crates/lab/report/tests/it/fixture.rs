@@ -192,7 +192,7 @@ pub fn windows(panels: &[&str]) -> FigureData {
     let panel = |transport: &&str| Panel {
         levels: match *transport {
             "" => Point::default(),
-            own => Point([("transport".to_owned(), Level::new(own))].into()),
+            own => [("transport".to_owned(), Level::new(own))].into_iter().collect(),
         },
         series: all
             .iter()

@@ -29,7 +29,7 @@ fn hostile_names_stay_text_everywhere() {
     study.results.points[0].substrate = NASTY.into();
     let mut figure = fixture::window();
     (figure.title, figure.x.names) = (NASTY.into(), vec![NASTY.into()]);
-    figure.panels[0].levels.0.insert("panel".into(), Level::new(NASTY));
+    figure.panels[0].levels.set("panel", Level::new(NASTY));
     figure.panels[0].series[0].legend.member = Some(NASTY.into());
     let report = Report::new(&study.experiment, NASTY, &study.results).with_figure(figure).with_readme(NASTY);
 

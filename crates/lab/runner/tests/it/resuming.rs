@@ -8,8 +8,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use netrig_experiment::Status;
+use netrig_experiment::{Point, Status};
 use netrig_runner::{ProgressListener, RunEvent, RunTally, RunnerError};
+use netrig_store::{OriginFact, Provenances};
 
 use crate::it::common::{Act, Fake, Lab, experiment, file, rate, stored};
 
@@ -266,5 +267,9 @@ fn what_is_recorded_can_be_read_without_knowing_who_made_it() {
     assert_eq!(recorded(&lab, 0, Some(&theirs)).points, again.points);
     assert_eq!(recorded(&lab, 0, Some(&ours)).points, ended.points);
     assert_eq!(recorded(&lab, 1, Some(&ours)), netrig_runner::StoredResults::default());
-    assert!(recorded(&lab, 0, Some(&theirs)).runs.iter().all(|run| run.build == theirs));
+    let sources = recorded(&lab, 0, Some(&theirs)).sources;
+    let store = lab.store();
+    let made = Provenances::of(&store, sources.values()).unwrap();
+    let origin = made.origin("", &Point::default(), sources.values());
+    assert_eq!(origin.fact("build"), Some(&OriginFact::Text(theirs)));
 }

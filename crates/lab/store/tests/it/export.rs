@@ -1,10 +1,10 @@
 //! Tables for other programs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use data_encoding::BASE64;
-use netrig_experiment::{Level, MeasuredValue, Point, RunOutcome};
+use netrig_experiment::{Level, MeasuredValue, RunOutcome};
 use netrig_store::{ReplicationTable, RunEnd, Store};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -189,7 +189,7 @@ fn texts_that_look_like_numbers_stay_texts() {
     let (_folder, mut store, experiment, provenance) = store();
     for (number, text) in (1..).zip(["100", "0200", "true"]) {
         let mut made = entry(experiment, provenance, &format!("a{number}"));
-        made.point = Point(BTreeMap::from([("who".to_owned(), Level::of_text(text))]));
+        made.point = [("who".to_owned(), Level::of_text(text))].into_iter().collect();
         made.replication = number;
         store.record(&made).unwrap();
     }

@@ -46,7 +46,7 @@ fn a_run_is_found_by_the_beginning_of_its_identity() {
     assert_eq!(store.replication("%").unwrap().1.run.identity, "%b");
     // If several experiments have the run, the last one counts.
     let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
-    let member = Enrolment { point: &point(&[("a", "1")]), replication: 3, identity: "a1b2" };
+    let member = Enrolment { point: point(&[("a", "1")]), replication: 3, identity: "a1b2" };
     store.enrol(second, [member]).unwrap();
     let (experiment, found) = store.replication("a1b2").unwrap();
     assert_eq!((experiment, found.point, found.number), (second, point(&[("a", "1")]), 3));
@@ -94,7 +94,11 @@ fn one_run_may_serve_two_experiments_and_two_points() {
     let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
     assert_ne!(first, second);
     let (here, there) = (point(&[("a", "1")]), point(&[("a", "2")]));
-    let member = |point, identity| Enrolment { point, replication: 3, identity };
+    let member = |point: &netrig_experiment::Point, identity| Enrolment {
+        point: point.clone(),
+        replication: 3,
+        identity,
+    };
     for _ in 0..2 {
         store.enrol(second, [member(&here, "aa"), member(&there, "aa"), member(&there, "zz")]).unwrap();
     }

@@ -108,10 +108,7 @@ impl Context<'_> {
         let varied = self.spec.compared().map(|(factor, _)| factor).or(self.spec.over.as_deref());
         let mut places: BTreeMap<Point, Vec<&Cell>> = BTreeMap::new();
         for cell in cells {
-            let mut place = cell.factors.clone();
-            if let Some(varied) = varied {
-                place.0.remove(varied);
-            }
+            let place = cell.factors.only(|factor| Some(factor) != varied);
             places.entry(place).or_default().push(cell);
         }
         // A place where the plan has only one of the two levels is left out.
@@ -279,7 +276,7 @@ impl Context<'_> {
             decides = finding.p.filter(|_| self.claims > 1).map(|_| strict.location);
         }
         Ok(Made {
-            factors: place.0.clone(),
+            factors: place.levels().clone(),
             compared: None,
             interval: found.location,
             strict: decides,
@@ -306,7 +303,7 @@ impl Context<'_> {
             Contrast::Value(_) => 0,
             Contrast::Difference(a, b) | Contrast::Ratio(a, b) => a.n() + b.n() - 2 * a.shared(b).len(),
         };
-        let (factors, interval, region) = (place.0.clone(), effect.interval, Some(region));
+        let (factors, interval, region) = (place.levels().clone(), effect.interval, Some(region));
         let left_out = Vec::new();
         Ok(Made { factors, compared, interval, strict: None, region, finding, needs, unpaired, left_out })
     }

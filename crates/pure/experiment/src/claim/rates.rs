@@ -1,7 +1,6 @@
 //! How often a false claim is supported, and how often a true one: thousands of simulated experiments for each
 //! kind of claim, number of replications and distribution of a run's values.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use netrig_core::{Seeds, Stream};
@@ -9,7 +8,7 @@ use netrig_core::{Seeds, Stream};
 use super::decide;
 use super::sample::{Cell, Nature, PointValues, Sample};
 use crate::judge::fixture::Study;
-use crate::{ClaimVerdict, Level, Point};
+use crate::{ClaimVerdict, Level};
 
 const EXPERIMENTS: u32 = 2000;
 
@@ -149,7 +148,7 @@ impl Case {
                 _ => law.draw(mean, &mut luck),
             };
             Cell {
-                factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
+                factors: [("load".to_owned(), level.clone())].into_iter().collect(),
                 sample: Ok(Sample::plain(&PointValues {
                     by_replication: (1..=n).map(|replication| (replication, draw())).collect(),
                     nature: Nature { deterministic: false, range },
@@ -413,7 +412,7 @@ fn of_five_false_claims_none_is_supported_in_nearly_all_studies() {
                     .levels
                     .iter()
                     .map(|level| Cell {
-                        factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
+                        factors: [("load".to_owned(), level.clone())].into_iter().collect(),
                         sample: Ok(Sample::plain(&PointValues {
                             by_replication: (1..=n).map(|r| (r, law.draw(mean, &mut luck))).collect(),
                             nature,

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     fn point(levels: &[(&str, &str)]) -> Point {
-        Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect())
+        levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect()
     }
 
     fn selection(text: &str) -> Selection {

@@ -418,7 +418,7 @@ fn only_pairs_count() {
         (!missing).then(|| sctp_gains(20.0, 5.0)(place))
     });
     study.points[1].runs[4].validity = Validity::Invalid("the CPU was busy".into());
-    study.points[1].runs[5].responses.insert("r".into(), f64::NAN.into());
+    study.points[1].runs[5].responses = [("r", f64::NAN.into())].into_iter().collect();
     let result = study.verdict();
     assert_eq!(result.points[0].n, 7);
     assert!(result.why.contains("(n = 7), 3 replications were measured on one side only"), "{}", result.why);

@@ -46,7 +46,7 @@ impl FigureSpec {
             let seconds = |at: Instant| at.as_secs_f64();
             let outage = here.first().and_then(|run| Layout::of(run.scenario).outage);
             Panel {
-                levels: Point(key.clone()),
+                levels: key.clone().into(),
                 series: self.courses(&here, design),
                 outage: outage.map(|outage| (seconds(outage.start), outage.end.map(seconds))),
                 ..Panel::default()

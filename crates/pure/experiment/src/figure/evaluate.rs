@@ -46,7 +46,7 @@ impl FigureSpec {
             // panel.
             let is_needed = !self.rows.is_empty() || shown.is_empty() || !here.is_empty();
             (is_needed || !paper.is_empty()).then(|| Panel {
-                levels: Point(key.clone()),
+                levels: key.clone().into(),
                 series: self.series_of(&here, &axis, unit, design),
                 paper,
                 thresholds: self.thresholds_of(key, unit, design),
@@ -77,7 +77,7 @@ impl FigureSpec {
             log: self.log.contains(&axis),
             categories: Vec::new(),
         };
-        let headings = |factors: &[String]| self.keys(factors, design).into_iter().map(Point).collect();
+        let headings = |factors: &[String]| self.keys(factors, design).into_iter().map(Point::from).collect();
         let is_grid = !self.rows.is_empty();
         FigureData {
             id: id.to_owned(),

@@ -77,7 +77,8 @@ fn levels_that_are_no_numbers_are_categories() {
 #[test]
 fn substrates_are_lines_of_their_own() {
     let mut study = Study::new(FACTORS).run_on("sim", 1, |_| Some(1.0)).run_on("vm", 1, |_| Some(2.0));
-    study.points[0].runs[0].responses.insert("r".into(), crate::MeasuredValue::not("no data arrived"));
+    study.points[0].runs[0].responses =
+        [("r", crate::MeasuredValue::not("no data arrived"))].into_iter().collect();
     let data = figure(study, "x = 'gap'\ny = 'r'\nwhere = { down_for = '0 s', transport = 'tcp' }");
     let lines: Vec<(String, usize)> =
         data.panels[0].series.iter().map(|series| (named(&series.legend), series.points.len())).collect();

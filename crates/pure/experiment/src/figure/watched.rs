@@ -49,7 +49,7 @@ impl FigureSpec {
         };
         let panel = |key: &PanelKey| {
             let here = runs.iter().filter(|run| self.at.matches(run.point) && has(run.point, key));
-            Panel { levels: Point(key.clone()), series: here.map(series).collect(), ..Panel::default() }
+            Panel { levels: key.clone().into(), series: here.map(series).collect(), ..Panel::default() }
         };
         let panels = self.panel_keys(design).iter().map(panel).collect();
         self.data(id, design, ["1", self.unit_of_pictures()], panels)

@@ -22,7 +22,7 @@ pub(super) fn agreement(design: &Design, points: &[PointRuns], substrates: &[&st
             let pairs: Vec<(&Point, Pairs)> =
                 both.iter().map(|(a, b)| (&a.point, Pairs::of(a, b, name))).collect();
             // An experiment without factors has one point, which is also all points: it is judged as a point.
-            if pairs.iter().any(|(point, _)| !point.0.is_empty()) {
+            if pairs.iter().any(|(point, _)| !point.levels().is_empty()) {
                 found.extend(response.over_all(&Pairs::over_points(pairs.iter().map(|(_, pairs)| pairs))));
             }
             found.extend(pairs.iter().filter_map(|(point, pairs)| response.at(point, pairs)));

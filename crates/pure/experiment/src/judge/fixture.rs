@@ -36,7 +36,8 @@ impl StudyPoint<'_> {
 
     /// Random numbers of this point alone.
     pub fn own_luck(&self) -> Stream {
-        let levels = self.point.0.iter().map(|(name, level)| format!("{name:?}: Level({:?})", level.text()));
+        let levels =
+            self.point.levels().iter().map(|(name, level)| format!("{name:?}: Level({:?})", level.text()));
         let point = format!("Point({{{}}})", levels.collect::<Vec<_>>().join(", "));
         Seeds::new(u64::from(self.replication)).stream(&point)
     }
@@ -109,7 +110,7 @@ impl Study {
         for factor in &self.design.factors {
             let with = |point: &Point, level: &Level| {
                 let mut point = point.clone();
-                point.0.insert(factor.name.clone(), level.clone());
+                point.set(factor.name.clone(), level.clone());
                 point
             };
             points =

@@ -16,7 +16,14 @@ pub use stopping::{Decision, StoppingRule};
 
 use crate::claim::decide;
 use crate::results::distinct;
-use crate::{ClaimSpec, Results};
+use crate::{Agreement, ClaimSpec, Results};
+
+impl Agreement {
+    /// The agreement of each further substrate with the first that `points` names: at every point that both have, and over all of them.
+    pub fn of_substrates(design: &Design, points: &[PointRuns]) -> Vec<Self> {
+        agreement::agreement(design, points, &distinct(points.iter().map(|runs| runs.substrate.as_str())))
+    }
+}
 
 impl Results {
     /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` is

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Design;
 use crate::claim::sample::{Cell, MissingSample, Nature, PointValues, Sample};
-use crate::{MeasuredValue, Point, ResponseSpec, RunOutcome, Status};
+use crate::{MeasuredValue, MeasuredValues, Point, ResponseSpec, RunOutcome, Status};
 
 /// One run, reduced to its responses.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,8 +17,8 @@ pub struct RunRecord {
     pub validity: Validity,
     /// Whether another seed would have given the same values ([`RunOutcome::deterministic`]).
     pub deterministic: bool,
-    /// The responses by name.
-    pub responses: BTreeMap<String, MeasuredValue>,
+    /// The measured values.
+    pub responses: MeasuredValues,
     /// Remarks on its values, as sentences.
     pub remarks: Vec<String>,
 }
@@ -37,12 +37,7 @@ pub enum Validity {
 
 impl RunRecord {
     /// The record of a run from its measured values and its outcome.
-    pub fn new(
-        replication: u32,
-        seed: u64,
-        outcome: &RunOutcome,
-        responses: BTreeMap<String, MeasuredValue>,
-    ) -> Self {
+    pub fn new(replication: u32, seed: u64, outcome: &RunOutcome, responses: MeasuredValues) -> Self {
         let validity = match &outcome.invalid {
             Some(why) => Validity::Invalid(why.clone()),
             None if !outcome.balance.holds() => Validity::Invalid(

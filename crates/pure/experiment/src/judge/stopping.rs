@@ -58,6 +58,13 @@ impl StoppingRule {
         Ok(Self { min: replications.min, max: replications.max, until })
     }
 
+    /// Whether the last of `runs` can change the decision about a point that was asked for `asked` replications. A fixed number
+    /// of replications is decided by the first, if that fails, and else by the last that ends.
+    pub fn may_decide(&self, runs: &[RunRecord], asked: u32) -> bool {
+        let is_first = runs.last().is_none_or(|run| run.replication == 1);
+        self.until.is_some() || is_first || runs.len() >= asked as usize
+    }
+
     /// The decision for the point with these runs. Runs may be in any order, and some may be missing: only
     /// replications 1 to k without a gap are judged. Invalid runs, and runs that did not measure the response,
     /// are skipped, but they count against the maximum. If the first replication fails, the others would most likely
@@ -108,12 +115,11 @@ impl StoppingRule {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
 
     fn run(replication: u32, value: f64) -> RunRecord {
-        let responses = BTreeMap::from([("r".to_owned(), value.into())]);
+        let responses = [("r", value.into())].into_iter().collect();
         RunRecord { replication, seed: u64::from(replication), responses, ..RunRecord::default() }
     }
 
@@ -166,7 +172,7 @@ mod tests {
         let mut runs = swinging(12, 1.0);
         let invalid = || Validity::Invalid("the CPU was busy".into());
         runs[0].validity = invalid();
-        runs[4].responses.insert("r".into(), crate::MeasuredValue::not("no data arrived"));
+        runs[4].responses = [("r", crate::MeasuredValue::not("no data arrived"))].into_iter().collect();
         assert_eq!(rule(10, 40, "2 %").decide(&runs), Decision::Enough(12));
         assert_eq!(rule(10, 40, "2 %").decide(&runs[..11]), Decision::More(12));
         let none: Vec<RunRecord> =

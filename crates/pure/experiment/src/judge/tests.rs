@@ -1,7 +1,5 @@
 //! Points, agreement and the shape of the JSON document.
 
-use std::collections::BTreeMap;
-
 use super::fixture::Study;
 use crate::{PointRuns, Precision, Replications, Status, StoppingRule};
 
@@ -83,7 +81,7 @@ fn agreement_is_a_ratio_of_means() {
     // Over all points together: the mean of the points' means, not their sum.
     let mean = |entry: usize| results.agreement[entry].means.unwrap()[0];
     assert!((mean(0) - (mean(1) + mean(2)) / 2.0).abs() < 1e-9);
-    assert!(results.agreement[0].factors.0.is_empty());
+    assert!(results.agreement[0].factors.levels().is_empty());
     assert_eq!(results.agreement[1].factors.level("transport").unwrap().text(), "tcp");
 }
 
@@ -170,13 +168,13 @@ fn the_only_point_of_an_experiment_is_asked_as_a_point() {
 
 #[test]
 fn a_record_keeps_what_a_run_says_of_itself() {
-    use crate::{Balance, Cut, MeasuredValue, RunOutcome, RunRecord, Validity};
+    use crate::{Balance, Cut, MeasuredValue, MeasuredValues, RunOutcome, RunRecord, Validity};
     let cut = Cut { discarded: 700, too_short: true };
     let measured = [
         ("a", MeasuredValue::Value { value: 1.5, warm_up: Some(cut) }),
         ("b", MeasuredValue::not("no data arrived")),
     ];
-    let measured = BTreeMap::from(measured.map(|(name, value)| (name.to_owned(), value)));
+    let measured: MeasuredValues = measured.into_iter().collect();
     let lost = Balance { offered: 3, delivered: 2, ..Balance::default() };
     let outcome = |invalid: Option<&str>, balance| RunOutcome {
         balance,
@@ -213,7 +211,8 @@ fn the_json_document() {
         .table("means", table)
         .run_on("vm", 1, |_| Some(1.0))
         .run_on("sim", 3, value);
-    study.points[0].runs[0].responses.insert("r".into(), crate::MeasuredValue::not("no data arrived"));
+    study.points[0].runs[0].responses =
+        [("r", crate::MeasuredValue::not("no data arrived"))].into_iter().collect();
     study.points[1].status = Status::Unsupported;
     study.points[1].why = Some("the kernel has no sctp".into());
     study.points[2].runs[1].validity = crate::Validity::Invalid("the sender was too slow".into());

@@ -1,5 +1,7 @@
 //! The value of a response in one run.
 
+use std::sync::Arc;
+
 /// The value of a response in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MeasuredValue {
@@ -21,6 +23,23 @@ pub struct Cut {
     pub discarded: usize,
     /// Whether the cut lies in the second half: the run was too short to show a steady state.
     pub too_short: bool,
+}
+
+/// The measured values of one run, by response. The runs of an experiment share the names: there may be a million of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MeasuredValues(Box<[(Arc<str>, MeasuredValue)]>);
+
+impl MeasuredValues {
+    /// The value of a response; `None` if the run does not have the response.
+    pub fn get(&self, response: &str) -> Option<&MeasuredValue> {
+        self.0.iter().find(|(name, _)| &**name == response).map(|(_, value)| value)
+    }
+}
+
+impl<N: Into<Arc<str>>> FromIterator<(N, MeasuredValue)> for MeasuredValues {
+    fn from_iter<I: IntoIterator<Item = (N, MeasuredValue)>>(values: I) -> Self {
+        Self(values.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
 }
 
 impl MeasuredValue {

@@ -19,7 +19,7 @@ use crate::{Per, ResponseSpec, RunOutcome, Scenario, WarmUp};
 use accumulator::{Accumulator, MeasuringWindow};
 pub use layout::Outage;
 pub(crate) use layout::{Layout, SubjectPlace};
-pub use measured::{Cut, MeasuredValue};
+pub use measured::{Cut, MeasuredValue, MeasuredValues};
 pub use trace::Trace;
 use view::Held;
 pub use view::View;

@@ -75,7 +75,7 @@ impl TableSpec {
         for factor in self.row_factors(&design.factors) {
             let with = |key: &Point, level: &Level| {
                 let mut key = key.clone();
-                key.0.insert(factor.name.clone(), level.clone());
+                key.set(factor.name.clone(), level.clone());
                 key
             };
             keys =
@@ -169,7 +169,7 @@ impl TableSpec {
 
 /// Whether the point has the levels of the row.
 fn belongs(point: &Point, key: &Point) -> bool {
-    key.0.iter().all(|(factor, level)| point.level(factor) == Some(level))
+    key.levels().iter().all(|(factor, level)| point.level(factor) == Some(level))
 }
 
 /// The point with the levels of the column's `to`, as the file writes them.
@@ -178,7 +178,7 @@ fn with_levels(point: &Point, column: &ColumnSpec, design: &Design) -> Point {
     for (name, wanted) in &column.to {
         let known =
             design.factor(name).and_then(|factor| factor.levels.iter().find(|level| level.means(&wanted.0)));
-        point.0.insert(name.clone(), known.unwrap_or(&wanted.0).clone());
+        point.set(name.clone(), known.unwrap_or(&wanted.0).clone());
     }
     point
 }

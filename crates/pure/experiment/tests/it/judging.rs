@@ -131,7 +131,7 @@ fn run_all(experiment: &Experiment, plan: &Plan) -> Vec<PointRuns> {
                 Reduction::new(&experiment.design.responses, experiment.warm_up, &run.scenario);
             report(&mut reduction, &level("transport"), down_for, replication);
             let measured = reduction.finish(&outcome(), at(SECONDS as f64));
-            RunRecord::new(replication, run.seed, &outcome(), measured)
+            RunRecord::new(replication, run.seed, &outcome(), measured.into_iter().collect())
         };
         let runs = (1..=10).map(run).collect();
         PointRuns::new("sim", point.clone(), runs, None)

@@ -7,7 +7,7 @@ use netrig_experiment::{Balance, Level, MeasuredValue, Point, RunOutcome};
 use netrig_store::{ExperimentId, Provenance, ProvenanceId, RunEnd, RunEntry, Store, StoredResponse};
 
 pub fn point(levels: &[(&str, &str)]) -> Point {
-    Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect())
+    levels.iter().map(|(f, l)| ((*f).to_owned(), Level::new(l))).collect()
 }
 
 pub fn outcome() -> RunOutcome {
