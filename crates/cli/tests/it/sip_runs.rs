@@ -122,7 +122,7 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
     let identity = identity.unwrap_or_else(|| panic!("{list}"));
     let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
-    assert!(shown.contains("marked: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
+    assert!(shown.contains("remark: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
 }
 
 #[test]
