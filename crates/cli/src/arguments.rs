@@ -69,7 +69,7 @@ pub struct Agent {
     pub instead: Option<InsteadOfAnAgent>,
 }
 
-/// What the program does on a node beside its agent.
+/// Tasks of the program on a node, in place of an agent.
 #[derive(Debug, Subcommand)]
 pub enum InsteadOfAnAgent {
     /// Compute for a share of the time of each of these processors, until standard input ends
@@ -332,7 +332,7 @@ pub enum Exported {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "One run (--pcapng, --figure, --format events)")]
 pub struct Capture {
-    /// First characters of the run's identity, as `netrig list` prints it; the run is made again
+    /// First characters of the run's identity, as `netrig list` prints it; the run is repeated
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
     pub run: Option<String>,
     /// Node to capture at; default: the node that sends the data of the first flow. Several nodes give one capture NODE.pcapng

@@ -129,7 +129,7 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
     time_line(&store, experiment, &replication)
 }
 
-/// Prints the time line from the store. If the run was not traced, it is run again to get one.
+/// Prints the time line from the store. If the run was not traced, repeats it to get one.
 fn time_line(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<(), Failure> {
     let stored = store.notes(&replication.run.identity).map_err(Failure::failed)?;
     if !stored.is_empty() {
