@@ -12,7 +12,7 @@ pub struct Study {
     pub title: &'static str,
     /// Its experiments by the name after the slash; `experiment` is the one that the bare name runs.
     pub experiments: &'static [(&'static str, &'static str)],
-    /// The values that stand in the paper's text.
+    /// The values from the paper's text.
     pub paper: Option<&'static str>,
     /// The differences from the paper, with reasons.
     pub readme: Option<&'static str>,

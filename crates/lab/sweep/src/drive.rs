@@ -75,7 +75,7 @@ pub enum DriveEvent {
     Submitted(usize, usize),
     /// A shard was merged.
     Merged(Shard, MergeOutcome),
-    /// A shard cannot be used, and its runs are made again: the reason.
+    /// A shard cannot be used, and its runs are repeated: the reason.
     Refused(PathBuf, String),
     /// The engine does not answer, or refused: the reason. It is asked again.
     EngineAway(String),
@@ -202,7 +202,7 @@ pub fn drive(
     driver.run()
 }
 
-/// What [`drive`] would submit first, as commands that one would type.
+/// The first submission of [`drive`], as commands that a user would type.
 ///
 /// # Errors
 /// If the folder or the store cannot be read.
@@ -238,7 +238,7 @@ impl Driver<'_> {
     fn run(&mut self) -> Result<DriveOutcome, SweepError> {
         self.find_chunks()?;
         let mut poll = SHORTEST_POLL;
-        // What an earlier submitter handed over may be at the engine still.
+        // The engine may still have tasks of an earlier submitter.
         let mut is_first = true;
         loop {
             self.is_busy = false;
@@ -408,12 +408,12 @@ impl Driver<'_> {
         state.attempts >= self.request.attempts && (self.is_lost(state) || state.is_stuck)
     }
 
-    /// Asks the engine for its tasks, and submits what it does not have.
+    /// Asks the engine for its tasks, and submits the chunks that it does not have.
     fn submit_lost(&mut self) -> Option<DriveFault> {
         let tasks = match self.engine.tasks(self.request.folder) {
             Ok(tasks) => tasks,
             Err(error) => {
-                // What it has is not known: none of it is late yet.
+                // The engine's tasks are unknown, so no chunk counts as lost yet.
                 let now = self.clock.now();
                 self.chunks
                     .values_mut()
@@ -480,7 +480,7 @@ impl Driver<'_> {
         for number in due {
             let Some(state) = self.chunks.get_mut(number) else { continue };
             state.seen = now;
-            // What a failed submission handed over shows in the engine's list. A refusal is no attempt.
+            // If a submission failed, the engine's list shows the tasks that it took. A refusal is no attempt.
             if submitted.is_ok() {
                 again += usize::from(state.attempts > 0);
                 state.attempts += 1;
@@ -516,7 +516,7 @@ impl ChunkState {
     }
 }
 
-/// What the tasks of chunks with this work need: four times the time, for slower machines, and time to start.
+/// The needs of a task with this work: four times the time, for slower machines, plus 300 s to start.
 pub(crate) fn needs(work_s: f64, memory: u64) -> TaskNeeds {
     TaskNeeds { time: Duration::from_secs_f64(300.0 + 4.0 * work_s.max(0.0)), memory }
 }

@@ -67,7 +67,7 @@ impl CommandEngine {
         if words.first().is_some_and(|word| word == TASK) {
             return Err(TemplateError::NoProgram(template.to_owned()));
         }
-        // Options stand behind the program.
+        // Options follow the program.
         let words = words[..1].iter().chain(options).chain(&words[1..]).cloned().collect();
         Ok(Self::new(CommandForm::Template(words, slots.max(1))))
     }

@@ -47,11 +47,11 @@ pub trait Engine {
     /// If the engine does not answer, or tasks are left.
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError>;
 
-    /// The commands that [`Self::submit`] would carry out, as one would type them.
+    /// The commands that [`Self::submit`] would run, as a user would type them.
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String>;
 }
 
-/// What a task is asked for.
+/// The resources that a task asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskNeeds {
     /// A time within which it ends, with room for a slower machine.
@@ -76,7 +76,7 @@ pub enum EngineError {
     /// A program of the engine failed or did not answer.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// A program said something that is not understood.
+    /// A program printed unexpected text.
     #[error("{program} printed {text:?}, where {expected} was expected")]
     Words {
         /// The program.

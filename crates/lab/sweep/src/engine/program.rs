@@ -86,7 +86,7 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
 
 fn read(mut pipe: impl Read) -> String {
     let mut bytes = Vec::new();
-    // What came until an error counts.
+    // The bytes read before an error are used.
     let _ = pipe.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

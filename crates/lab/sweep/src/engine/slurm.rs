@@ -13,8 +13,8 @@ use crate::{SweepError, SweepFolder};
 /// The default of `MaxArraySize`. Indices of tasks are below it.
 const USUAL_ARRAY: u32 = 1001;
 
-/// Reasons why a pending task is never started by itself: Slurm failed to start it, or started it too often. What a user or an
-/// administrator holds has other reasons, and waits.
+/// Reasons why a pending task is never started by itself: Slurm failed to start it, or started it too often. A task that
+/// a user or an administrator holds has other reasons, and waits.
 const HELD: [&str; 4] =
     ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue", "job requeued in held state"];
 
@@ -212,7 +212,7 @@ fn tasks(queue: &str, prefix: &str) -> EngineTasks {
             "PD" | "RQ" | "RS" | "RD" => tasks.waiting.insert(chunk),
             // Running, configuring, signalled, suspended, stopped, staging out.
             "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.insert(chunk),
-            // Ended in some way. What completes (CG) has published its shard, or its node is dead and it completes for ever.
+            // Ended in some way. A completing task (CG) has published its shard, or its node is dead and the state never changes.
             _ => false,
         };
     }

@@ -1,4 +1,4 @@
-//! Who answers the calls of a load: what a tester is measured against first.
+//! The server that answers the calls of a load: a tester is measured against it first.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

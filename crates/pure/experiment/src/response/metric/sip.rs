@@ -93,7 +93,7 @@ metrics! {
          measuring window.";
     "ineffective_session_attempts" ["1"]
         .share_of(&[&SIP_SESSIONS_INEFFECTIVE], &[&SIP_SESSIONS], "no call came to an end"):
-        "Share of calls that ended with 408, 500, 503 or 504, that nobody answered, or whose connection \
+        "Share of calls that ended with 408, 500, 503 or 504, without a response, or because their connection \
          broke, of those that came to an end in the measuring window (ISA of RFC 6076).";
     "session_completion_ratio" ["1"]
         .share_of(&[&SIP_SESSIONS_COMPLETED], &[&SIP_SESSIONS], "no call came to an end"):
@@ -101,7 +101,7 @@ metrics! {
          measuring window (SCR of RFC 6076).";
     "ineffective_registration_attempts" ["1"]
         .share_of(&[&SIP_REGISTRATIONS_INEFFECTIVE], &[&SIP_REGISTRATIONS], "no registration came to an end"):
-        "Share of registrations that were refused but for a challenge, that nobody answered, or whose \
+        "Share of registrations that were refused other than by a challenge, had no response, or whose \
          connection broke, of those that came to an end in the measuring window (IRA of RFC 6076).";
     "session_establishment_ratio" ["1"].share().pooled().establishment(&[]):
         "Share of calls that were answered with 2xx, of those that came to an end in the measuring window \
