@@ -10,7 +10,7 @@ use super::program::{ProgramError, call};
 use super::{Engine, EngineError, EngineTasks, TaskNeeds, typed};
 use crate::{SweepError, SweepFolder};
 
-/// How often Kubernetes starts a task again by itself.
+/// The most restarts of a failed task by Kubernetes.
 const RETRIES: u32 = 3;
 
 /// The number of concurrent tasks if `--slots` is not given.
