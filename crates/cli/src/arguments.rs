@@ -183,7 +183,7 @@ pub struct Show {
     pub what: Shown,
 }
 
-/// What `netrig show` shows.
+/// The subjects of `netrig show`.
 #[derive(Debug, Subcommand)]
 pub enum Shown {
     /// A study: its questions, its experiments and its README
@@ -290,7 +290,7 @@ pub struct Export {
     pub capture: Capture,
 }
 
-/// What is written: exactly one of these.
+/// The form of the output: exactly one of these.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Form {

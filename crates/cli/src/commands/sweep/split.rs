@@ -54,7 +54,7 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What decides the runs of this request.
+/// The values that determine the runs of this request.
 pub fn manifest(request: &ExperimentRequest, substrate: &dyn Substrate, traced: bool) -> SweepManifest {
     SweepManifest {
         form: 0,

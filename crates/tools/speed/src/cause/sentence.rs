@@ -176,7 +176,7 @@ fn holding(bytes: Option<u64>) -> String {
     bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)))
 }
 
-/// What mends it.
+/// The remedy.
 pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
     let advice = match limit {
         LimitingFactor::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(

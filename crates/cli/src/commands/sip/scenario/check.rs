@@ -1,4 +1,4 @@
-//! `netrig sip scenario`: files that say what a call does, looked at without a call.
+//! `netrig sip scenario`: checks, converts and makes scenario files, without a call.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub struct ScenarioArguments {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum ScenarioVerb {
-    /// Read a scenario, of SIPp (XML) or in netrig's form (TOML), and list its steps and doubtful places
+    /// Read a scenario, of SIPp (XML) or in netrig's form (TOML), and list its steps and possible faults
     Check(CheckArguments),
     /// Write a scenario of SIPp (XML) in netrig's form (TOML)
     Convert(ConvertArguments),
@@ -70,7 +70,7 @@ pub struct FromArguments {
     /// The call; not needed if there is only one
     #[arg(value_name = "CALL-ID")]
     pub call: Option<String>,
-    /// The side of the call that the scenario takes
+    /// The side of the call that becomes the scenario
     #[arg(long, value_parser = named::<CapturedSide>(), default_value = "caller")]
     pub side: CapturedSide,
     /// Write it to this file instead of the terminal
