@@ -85,7 +85,7 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
             measured_share(reached / bits_per_s)
         ),
         LimitingFactor::Loss { reached, adapts: true, .. } => {
-            format!("congestion control takes it for congestion: {} arrived", rate(*reached))
+            format!("congestion control takes the loss as congestion: {} arrived", rate(*reached))
         }
         LimitingFactor::Loss { reached, unqueued: true, .. } => {
             format!("{} arrived, and packets waited no longer than on the idle path", rate(*reached))
