@@ -201,7 +201,7 @@ impl Cluster {
             .collect();
         let config = format!(
             "ClusterName=netrig\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser={user}\nSlurmdUser={user}\n\
-             AuthType=auth/munge\nAuthInfo=socket={folder}/mrun/socket,cred_expire=5\nCredType=cred/munge\n\
+             AuthType=auth/munge\nAuthInfo=socket={folder}/mrun/socket,cred_expire=20\nMessageTimeout=30\nCredType=cred/munge\n\
              StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool/%n\n\
              SlurmctldPidFile={folder}/run/slurmctld.pid\nSlurmdPidFile={folder}/run/slurmd-%n.pid\n\
              SlurmctldLogFile={folder}/log/slurmctld.log\nSlurmdLogFile={folder}/log/slurmd-%n.log\n\

@@ -15,8 +15,7 @@ const USUAL_ARRAY: u32 = 1001;
 
 /// Reasons why a pending task is never started by itself: Slurm failed to start it, or started it too often. A task that
 /// a user or an administrator holds has other reasons, and waits.
-const HELD: [&str; 4] =
-    ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue", "job requeued in held state"];
+const HELD: [&str; 3] = ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue"];
 
 /// Number and interval of polls for the end of cancelled tasks.
 const CANCELS: u32 = 20;
