@@ -69,7 +69,7 @@ pub struct Agent {
     pub instead: Option<InsteadOfAnAgent>,
 }
 
-/// What the program does on a node beside its agent.
+/// Tasks of the program on a node, in place of an agent.
 #[derive(Debug, Subcommand)]
 pub enum InsteadOfAnAgent {
     /// Compute for a share of the time of each of these processors, until standard input ends
@@ -183,7 +183,7 @@ pub struct Show {
     pub what: Shown,
 }
 
-/// What `netrig show` shows.
+/// The subjects of `netrig show`.
 #[derive(Debug, Subcommand)]
 pub enum Shown {
     /// A study: its questions, its experiments and its README
@@ -290,7 +290,7 @@ pub struct Export {
     pub capture: Capture,
 }
 
-/// What is written: exactly one of these.
+/// The form of the output: exactly one of these.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Form {
@@ -332,7 +332,7 @@ pub enum Exported {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "One run (--pcapng, --figure, --format events)")]
 pub struct Capture {
-    /// First characters of the run's identity, as `netrig list` prints it; the run is made again
+    /// First characters of the run's identity, as `netrig list` prints it; the run is repeated
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
     pub run: Option<String>,
     /// Node to capture at; default: the node that sends the data of the first flow. Several nodes give one capture NODE.pcapng

@@ -8,7 +8,8 @@ use netrig_report::Coverage;
 
 use crate::failure::Failure;
 
-/// A stamp stands in the last bytes of a file: after a page or a drawing, in the footer of a Parquet file.
+/// Length of the part at the end of a file that is searched for its stamp, bytes. The stamp follows a page or a drawing, or is in
+/// the footer of a Parquet file.
 const STAMPED: u64 = 1 << 20;
 
 /// What is at the path of a file that is to be written.

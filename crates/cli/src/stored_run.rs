@@ -1,4 +1,4 @@
-//! A run of a store: found by its identity, and made again.
+//! A run of a store: found by its identity, and repeated.
 
 use netrig_experiment::{Assignment, Experiment, Plan, Run};
 use netrig_store::{ExperimentId, Replication, Store, StoreError};
@@ -15,18 +15,18 @@ pub fn find(store: &Store, id: &str) -> Result<(ExperimentId, Replication), Fail
     })
 }
 
-/// A stored replication as a run that can be made again. Warns if another build made it.
+/// A stored replication as a run that can be repeated. Warns if another build made it.
 pub fn again(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<Run, Failure> {
     let on = &replication.run.substrate;
     if !substrate(on)?.repeats() {
         return Err(Failure::request(format!(
-            "a run on {on} happened in real time and cannot be made again. Next time, `run --traces` keeps \
-             its time line; on sim the same point can be made again"
+            "a run on {on} happened in real time and cannot be repeated. Next time, `run --traces` keeps \
+             its time line; on sim the same point can be repeated"
         )));
     }
     if replication.build != *BUILD {
         let (other, this) = (&replication.build, &*BUILD);
-        eprintln!("warning: the run was made by netrig {other}, and is made again by this one, {this}");
+        eprintln!("warning: the run was made by netrig {other}, and is repeated by this one, {this}");
     }
     described(store, experiment, replication)
 }

@@ -8,11 +8,11 @@ use netrig_traffic::TracedDatagram;
 pub struct Study {
     /// Its name: `link-down`.
     pub name: &'static str,
-    /// What it is about, in a line.
+    /// Its subject, in a line.
     pub title: &'static str,
     /// Its experiments by the name after the slash; `experiment` is the one that the bare name runs.
     pub experiments: &'static [(&'static str, &'static str)],
-    /// The values that stand in the paper's text.
+    /// The values from the paper's text.
     pub paper: Option<&'static str>,
     /// The differences from the paper, with reasons.
     pub readme: Option<&'static str>,

@@ -123,13 +123,13 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
         print(format!("  does not count: {why}"))?;
     }
     for remark in stored.end.remarks() {
-        print(format!("  marked: {}", remark.text))?;
+        print(format!("  remark: {}", remark.text))?;
         remark.details.iter().try_for_each(|line| print(format!("    {line}")))?;
     }
     time_line(&store, experiment, &replication)
 }
 
-/// The time line that the store has. A run that was not traced is made again for it.
+/// Prints the time line from the store. If the run was not traced, repeats it to get one.
 fn time_line(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<(), Failure> {
     let stored = store.notes(&replication.run.identity).map_err(Failure::failed)?;
     if !stored.is_empty() {

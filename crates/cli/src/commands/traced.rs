@@ -14,11 +14,11 @@ use crate::request::ExperimentRequest;
 
 /// A figure over the time of runs, one of each point that it shows.
 ///
-/// Simulated runs are made again: they give the same trace each time, and a store with all traces would be a hundred times as
+/// Simulated runs are repeated: they give the same trace each time, and a store with all traces would be a hundred times as
 /// large. On other substrates the figure shows the first run of each point that counts; the store has kept the series of the
 /// figure.
 ///
-/// If `cancel` is set meanwhile, the figure shows the runs that were made again by then.
+/// If `cancel` is set meanwhile, the figure shows the runs that were repeated by then.
 pub fn traced(
     (request, results, store): (&ExperimentRequest, &Results, &Store),
     (id, spec): (&str, &FigureSpec),
@@ -70,7 +70,7 @@ pub fn traced(
     Ok(spec.trace(id, design, &traced))
 }
 
-/// The trace of a run that is made again, and how long the run was; `None` if cancelled.
+/// The trace of a run that is repeated, and how long the run was; `None` if cancelled.
 fn again(
     substrate: &dyn Substrate,
     run: &Run,

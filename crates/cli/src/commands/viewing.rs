@@ -18,8 +18,8 @@ pub struct Viewing {
 }
 
 impl Viewing {
-    /// What came to the flow at this place of the scenario in the run of this identity; nothing if the flow carries no
-    /// video, or the store has kept nothing of it.
+    /// The video that the flow at this place of the scenario received in the run with this identity; `None` if the flow
+    /// carries no video, or the store has no samples of it.
     ///
     /// A substrate in real time sends the clip's packets themselves, and counts an arrived packet only if no byte has changed.
     /// A simulated one sends packets of the same lengths. So the packet numbers say what was received.

@@ -140,7 +140,7 @@ fn what_is_no_environment_is_refused_with_its_line() {
             "e.toml:4: there is no `hold` in [call]; there is [server], [names], [users]",
         ),
         ("[calls]\nhold = { a = 1 }\n", "e.toml:4: `hold` is no text"),
-        ("hold = \"1 s\"\n", "e.toml:3: `hold` stands in no table"),
+        ("hold = \"1 s\"\n", "e.toml:3: `hold` is not in a table"),
         ("[tester]\ni_may_test = \"example.com\"\n", "there is no `i_may_test`"),
         ("[calls]\nhold = \"1 parsec\"\n", "e.toml:4: `hold`: `1 parsec`"),
         ("[calls\n", "e.toml:3"),

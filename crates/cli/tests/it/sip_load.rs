@@ -88,7 +88,7 @@ fn stages_and_traces_are_offered_to_their_ends() {
     assert!(!told["notes"].to_string().contains("not offered"), "{}", told["notes"]);
     let short = offered(&[&staged[..], &["--for", "2s"]].concat());
     assert_eq!((&short["offered"]["duration"], &short["outcomes"][0]["begun"]), (&2.0.into(), &30.into()));
-    assert!(short["notes"].to_string().contains("last 12 s, and it was to last 2 s"), "{}", short["notes"]);
+    assert!(short["notes"].to_string().contains("last 12 s, but its duration is 2 s"), "{}", short["notes"]);
     let traced = offered(&["--trace", "trace"]);
     assert_eq!((&traced["offered"]["duration"], &traced["outcomes"][0]["begun"]), (&12.0.into(), &3.into()));
 }

@@ -122,7 +122,7 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
     let identity = identity.unwrap_or_else(|| panic!("{list}"));
     let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
-    assert!(shown.contains("marked: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
+    assert!(shown.contains("remark: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_test_that_has_no_time_fails_the_run_and_says_so() {
         netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept"]);
     let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("had not ended when the flow was to start"), "{said}");
+    assert!(said.contains("had not ended at the `start` of the flow"), "{said}");
     // The messages until then are kept, and reported.
     let files = kept_files(&folder.path().join("kept"));
     assert_eq!(files.len(), 2, "{files:?}");

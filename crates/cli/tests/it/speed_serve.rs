@@ -433,7 +433,7 @@ fn half_openings_of_a_speed_server_take_bounded_memory() {
     println!("half openings at all places: {grown} B");
     drop((threads, at_door));
     let told: Value = serde_json::from_str(&server.end()).unwrap();
-    let gave_way = &told["sentences"]["a silent connection that others displaced"];
+    let gave_way = &told["sentences"]["a silent connection that was closed for another one"];
     assert!(gave_way.as_u64() > Some(0), "the door was full: {told:#}");
     // The thread of a half handshake takes 128 KiB, and of a half request less; a waiting connection takes 1 KiB.
     let bound = (THREADS * (128 << 10) + DOOR * (1 << 10)) as u64;

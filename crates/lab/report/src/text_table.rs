@@ -53,12 +53,13 @@ impl TextTable {
         }
     }
 
-    /// A derived table, with a further column for each column that has values of the paper.
+    /// A derived table. Behind each column that has values of the paper is a column with these values and the relative difference
+    /// of ours from them.
     pub fn of_table(report: &Report<'_>, table: &TableResult) -> Self {
         let units = column_units(report, table);
         let has_paper = |n: usize| table.rows.iter().any(|row| row.cells[n].paper.is_some());
         let heading = |n: usize| {
-            let theirs = has_paper(n).then(|| "paper (ours is)".to_owned());
+            let theirs = has_paper(n).then(|| "paper (diff.)".to_owned());
             [units[n].heading(&table.columns[n].name)].into_iter().chain(theirs)
         };
         let row = |row: &TableRow| {
@@ -93,7 +94,7 @@ fn ours(cell: &TableCell, unit: &Unit, most: u32) -> Option<String> {
     Some(estimate.written(unit).to_string() + &of_fewer(cell.n, most))
 }
 
-/// The suffix of a mean over fewer runs than others in its row; the other runs had nothing to measure.
+/// The suffix of a mean over fewer runs than another mean of its row. In the missing runs the response had no value.
 fn of_fewer(n: u32, most: u32) -> String {
     if n < most { format!(" (n = {n})") } else { String::new() }
 }

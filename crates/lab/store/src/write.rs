@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params,
 use crate::provenance::digest;
 use crate::{ExperimentId, RunEnd, RunEntry, Store, StoreError, StoredResponse, TimeSeries, parquet_file};
 
-/// A recorded run to enrol as a replication of another experiment or of another point.
+/// A recorded run to add as a replication of another experiment or of another point.
 #[derive(Clone, Debug)]
 pub struct Enrolment<'a> {
     /// The level of every factor.

@@ -12,7 +12,7 @@ use crate::{Shard, SweepChunk, SweepFolder};
 /// A shard whose digest is not that of its name.
 pub(crate) const CHANGED: &str = "it was changed or cut after it was published";
 
-/// What a shard of a sweep may have.
+/// Checks that a shard holds only runs of its sweep.
 pub struct ShardCheck<'a> {
     folder: &'a SweepFolder,
     experiment: &'a Experiment,

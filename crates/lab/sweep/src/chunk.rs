@@ -3,7 +3,7 @@
 use netrig_runner::PlannedRun;
 use serde::{Deserialize, Serialize};
 
-/// Work of a chunk if nothing else is asked, s. Engines need seconds to start a task, and a lost task costs its chunk.
+/// Default work of a chunk, s. Engines need seconds to start a task, and a lost task costs its chunk.
 pub const USUAL_CHUNK_S: f64 = 45.0;
 
 /// Chunks for each slot, so that the last ones end at about the same time.
@@ -36,7 +36,7 @@ pub struct RunRange {
 /// The size of chunks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChunkSize {
-    /// Work of a chunk, s; `None` for 30 to 60 s, or less if that gives fewer than eight chunks for each slot.
+    /// Work of a chunk, s; `None` for about [`USUAL_CHUNK_S`], or less if that gives fewer than eight chunks for each slot.
     pub work_s: Option<f64>,
     /// The slots of the engine, if known.
     pub slots: Option<u32>,

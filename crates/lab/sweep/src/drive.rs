@@ -1,7 +1,7 @@
-//! Drives a sweep: submits chunks, merges shards as they come, and submits again what is missing, until nothing is.
+//! Drives a sweep: submits chunks, merges shards as they arrive, and submits missing chunks again, until no run is missing.
 //!
-//! A chunk is done when a whole shard of it was merged, or when the store has all its runs. What an engine says only decides when
-//! a chunk is submitted again: too early costs time and no result.
+//! A chunk is done when a whole shard of it was merged, or when the store has all its runs. The answers of an engine only decide
+//! when a chunk is submitted again. A submission that was not needed costs time, and no result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use netrig_store::{MergeError, MergeOutcome, RunDifference, Store, StoreError};
 use crate::engine::{Engine, TaskNeeds};
 use crate::{ChunkSize, Shard, ShardCheck, SweepChunk, SweepError, SweepFolder, cut};
 
-/// The shortest and the longest time between two looks at the folder and the engine.
+/// The shortest and the longest interval of polls of the folder and the engine.
 const SHORTEST_POLL: Duration = Duration::from_millis(500);
 const LONGEST_POLL: Duration = Duration::from_secs(10);
 
-/// A chunk that the engine does not have and whose shard did not come is lost after this time: a network file system may list a new
-/// file late, and a queue may show a new task late.
+/// If the engine does not list a chunk and its shard has not arrived, the chunk is lost after this time: a network file system
+/// may list a new file late, and a queue may show a new task late.
 const LATE: Duration = Duration::from_secs(5);
 
 /// A chunk that runs for more than this times its estimated work, and longer than `HELD_LEAST`, is submitted a second time: its node may
@@ -28,14 +28,14 @@ const LATE: Duration = Duration::from_secs(5);
 const HELD: f64 = 10.0;
 const HELD_LEAST: Duration = Duration::from_secs(600);
 
-/// How often the time and the memory of a task are doubled at most.
+/// The most doublings of the time and the memory of a task.
 const MOST_DOUBLINGS: u32 = 4;
 
-/// An engine that has no task of the sweep and refuses chunks for this time refuses them for good. A controller that starts again, and
-/// a limit on tasks that others fill, take less.
+/// If the engine has no task of the sweep and refuses chunks for this time, the sweep ends. A restart of the controller takes
+/// less, and so does a limit on tasks that other users have reached.
 const REFUSED: Duration = Duration::from_secs(120);
 
-/// A shard that cannot be read is read again this often: a network file system may show a part of it at first.
+/// The number of reads after which an unreadable shard is refused: a network file system may show a part of it at first.
 const READS: u32 = 3;
 
 /// A sweep to drive.
@@ -53,7 +53,7 @@ pub struct DriveRequest<'a> {
     pub size: ChunkSize,
     /// Memory of a task, bytes, with room.
     pub memory: u64,
-    /// How often a chunk is tried.
+    /// The most attempts for a chunk.
     pub attempts: u32,
     /// Set by another thread to stop.
     pub cancel: &'a AtomicBool,
@@ -75,7 +75,7 @@ pub enum DriveEvent {
     Submitted(usize, usize),
     /// A shard was merged.
     Merged(Shard, MergeOutcome),
-    /// A shard cannot be used, and its runs are made again: the reason.
+    /// A shard cannot be used, and its runs are repeated: the reason.
     Refused(PathBuf, String),
     /// The engine does not answer, or refused: the reason. It is asked again.
     EngineAway(String),
@@ -113,7 +113,7 @@ pub trait DriveListener {
 pub enum DriveOutcome {
     /// The store has all runs that the stopping rule asks for.
     Complete,
-    /// It was cancelled. Tasks that another machine has go on.
+    /// It was cancelled. Tasks on other machines continue.
     Interrupted,
     /// Chunks failed as often as allowed: each with the text of its last log.
     GaveUp(BTreeMap<u32, String>),
@@ -131,7 +131,7 @@ enum MergeFault {
     Shard(String),
 }
 
-/// Why a sweep does not go on.
+/// Why a sweep cannot continue.
 enum DriveFault {
     /// The engine has none of the open chunks, and there is no attempt left.
     Spent,
@@ -146,7 +146,7 @@ struct ChunkState {
     attempts: u32,
     /// When it was last submitted, or last seen at the engine.
     seen: Duration,
-    /// Since when it runs.
+    /// The time at which the engine first listed its current run.
     running: Option<Duration>,
     /// Whether its last attempt runs for far longer than expected.
     is_stuck: bool,
@@ -163,14 +163,14 @@ struct Driver<'a> {
     chunks: BTreeMap<u32, ChunkState>,
     /// Shards that were merged or refused for good.
     settled: BTreeSet<PathBuf>,
-    /// How often a shard could not be read.
+    /// The number of failed reads of each shard.
     unread: BTreeMap<PathBuf, u32>,
     progress: SweepProgress,
     /// Whether anything happened since the last pause.
     is_busy: bool,
-    /// How often the needs of a task are doubled at most: an engine that has no such machine refuses them.
+    /// The most doublings of the needs of a task. An engine without such a machine refuses them.
     doublings: u32,
-    /// Since when the engine refuses chunks and has none.
+    /// The start of the time in which the engine refuses chunks and has none.
     refused: Option<Duration>,
 }
 
@@ -202,7 +202,7 @@ pub fn drive(
     driver.run()
 }
 
-/// What [`drive`] would submit first, as commands that one would type.
+/// The first submission of [`drive`], as commands that a user would type.
 ///
 /// # Errors
 /// If the folder or the store cannot be read.
@@ -238,7 +238,7 @@ impl Driver<'_> {
     fn run(&mut self) -> Result<DriveOutcome, SweepError> {
         self.find_chunks()?;
         let mut poll = SHORTEST_POLL;
-        // What an earlier submitter handed over may be at the engine still.
+        // The engine may still have tasks of an earlier submitter.
         let mut is_first = true;
         loop {
             self.is_busy = false;
@@ -269,7 +269,7 @@ impl Driver<'_> {
         }
     }
 
-    /// A quarter of the work of the longest open chunk: the end of a sweep is not seen much later than it comes.
+    /// A quarter of the work of the longest open chunk, so that the end of a sweep is noticed early.
     fn longest_poll(&self) -> Duration {
         let open = self.chunks.values().filter(|state| !state.is_done);
         let longest_s = open.map(|state| state.chunk.work_s).fold(0.0, f64::max);
@@ -318,7 +318,7 @@ impl Driver<'_> {
         Ok(true)
     }
 
-    /// Merges the shards that have come. Returns the end of the sweep if one differs from what the store has.
+    /// Merges the shards that have arrived. Returns the end of the sweep if one differs from what the store has.
     fn merge_shards(&mut self) -> Result<Option<DriveOutcome>, SweepError> {
         for shard in self.request.folder.shards()? {
             if self.settled.contains(&shard.path) {
@@ -385,10 +385,10 @@ impl Driver<'_> {
         if open.is_empty() || !open.iter().all(|state| self.is_spent(state)) {
             return Ok(None);
         }
-        let none = "no attempt left a log: see the files *.out of the sweep's folder, and what the engine says of its tasks";
+        let none = "no attempt left a log: see the files *.out of the sweep's folder, and the engine's own records of its tasks";
         let text = |state: &ChunkState| {
             if state.is_stuck {
-                return "the engine says that it still runs, far longer than expected".to_owned();
+                return "the engine reports that it still runs, far longer than expected".to_owned();
             }
             let last = logs.get(&state.chunk.chunk).and_then(|texts| texts.last());
             last.map_or(none, |text| text.trim()).to_owned()
@@ -408,12 +408,12 @@ impl Driver<'_> {
         state.attempts >= self.request.attempts && (self.is_lost(state) || state.is_stuck)
     }
 
-    /// Asks the engine for its tasks, and submits what it does not have.
+    /// Asks the engine for its tasks, and submits the chunks that it does not have.
     fn submit_lost(&mut self) -> Option<DriveFault> {
         let tasks = match self.engine.tasks(self.request.folder) {
             Ok(tasks) => tasks,
             Err(error) => {
-                // What it has is not known: none of it is late yet.
+                // The engine's tasks are unknown, so no chunk counts as lost yet.
                 let now = self.clock.now();
                 self.chunks
                     .values_mut()
@@ -435,7 +435,7 @@ impl Driver<'_> {
             let runs = tasks.running.contains(number);
             if runs || tasks.waiting.contains(number) {
                 state.seen = now;
-                // An earlier submitter handed it over.
+                // An earlier submitter submitted it.
                 state.attempts = state.attempts.max(1);
             }
             state.running = runs.then(|| state.running.unwrap_or(now));
@@ -480,7 +480,7 @@ impl Driver<'_> {
         for number in due {
             let Some(state) = self.chunks.get_mut(number) else { continue };
             state.seen = now;
-            // What a failed submission handed over shows in the engine's list. A refusal is no attempt.
+            // If a submission failed, the engine's list shows the tasks that it took. A refusal is no attempt.
             if submitted.is_ok() {
                 again += usize::from(state.attempts > 0);
                 state.attempts += 1;
@@ -516,7 +516,7 @@ impl ChunkState {
     }
 }
 
-/// What the tasks of chunks with this work need: four times the time, for slower machines, and time to start.
+/// The needs of a task with this work: four times the time, for slower machines, plus 300 s to start.
 pub(crate) fn needs(work_s: f64, memory: u64) -> TaskNeeds {
     TaskNeeds { time: Duration::from_secs_f64(300.0 + 4.0 * work_s.max(0.0)), memory }
 }

@@ -1,4 +1,4 @@
-//! The folder of a sweep: all that a chunk needs, and where its shard is published.
+//! The folder of a sweep: the files that a chunk needs, and the published shards.
 //!
 //! | file | contents |
 //! |---|---|
@@ -25,11 +25,11 @@ use crate::{SweepChunk, SweepError};
 /// The form of the folder.
 const FORM: u32 = 1;
 
-/// For how long a node waits for a chunk that the list does not have yet: network file systems show appended lines late.
+/// Time that a node waits for a chunk that the list does not have yet: network file systems show appended lines late.
 const LATE: Duration = Duration::from_secs(15);
 const LATE_STEP: Duration = Duration::from_millis(500);
 
-/// What decides the runs of a sweep.
+/// The values that determine the runs of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepManifest {
@@ -186,7 +186,7 @@ impl SweepFolder {
         &self.path
     }
 
-    /// What decides the runs.
+    /// The values that determine the runs.
     pub const fn manifest(&self) -> &SweepManifest {
         &self.manifest
     }
@@ -250,7 +250,7 @@ impl SweepFolder {
         match file.try_lock() {
             Ok(()) => Ok(SubmitterLock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(SweepError::Busy(self.path.clone())),
-            // A file system without locks: two submitters cost time, and no result.
+            // A file system without locks: a second submitter costs time, but changes no result.
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
                 Ok(SubmitterLock { _file: file })
             }

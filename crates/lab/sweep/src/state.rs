@@ -43,7 +43,7 @@ pub struct SweepState {
 }
 
 impl SweepState {
-    /// Reads the folder. `tasks` is what the engine says, if it was asked.
+    /// Reads the folder. `tasks` are those that the engine lists; `None` if it was not asked.
     ///
     /// # Errors
     /// If the folder cannot be read.

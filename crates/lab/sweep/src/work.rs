@@ -11,7 +11,7 @@ use netrig_store::{Provenance, Store};
 
 use crate::{SweepError, SweepFolder};
 
-/// How the runs of a chunk are made.
+/// The order to make the runs of a chunk.
 #[derive(Clone, Copy)]
 pub struct ChunkRequest<'a> {
     /// The folder of the sweep.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::{Dscp, Ecn};
 
-/// The extension header of a fragment of IPv6 (RFC 8200 section 4.5).
+/// The protocol number of the IPv6 fragment header (RFC 8200 section 4.5).
 const FRAGMENT: u8 = 44;
 
 /// The header of an IP packet (RFC 791 section 3.1, RFC 8200 section 3). Of IPv6's extension headers only a fragment

@@ -58,9 +58,9 @@ quantities! {
     // Paths of a flow: events; the subject is the path.
     /// The sender's retransmission timer expired on this path; the value is the number of consecutive expiries.
     PATH_TIMEOUT = "path_timeout", "s", Mark;
-    /// The sender took the path for inactive or potentially failed.
+    /// The sender marked the path inactive or potentially failed.
     PATH_FAILED = "path_failed", "s", Mark;
-    /// The sender took the path for active again.
+    /// The sender marked the path active again.
     PATH_ACTIVE = "path_active", "s", Mark;
     /// The sender sends new data over this path from this time.
     DATA_PATH = "data_path", "s", Mark;

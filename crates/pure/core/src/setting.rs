@@ -26,13 +26,13 @@ pub struct Setting {
     pub is_positional: bool,
     /// The description: sentences.
     pub about: &'static str,
-    /// The heading under which it stands in a help text, and its table in a file of settings.
+    /// Its heading in a help text, and its table in a file of settings.
     pub heading: &'static str,
     /// The name of its value in a help text: `TIME`. Empty for the name of its type's value.
     pub value_name: &'static str,
     /// Whether a word may have several values, separated by commas.
     pub is_list: bool,
-    /// The value that its flag alone stands for. Empty if the flag needs a value.
+    /// The value that its flag means without a value. Empty if the flag needs a value.
     pub flag_value: &'static str,
     /// The group of settings of which only one can be given. Empty for none.
     pub group: &'static str,

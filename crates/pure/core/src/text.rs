@@ -1,4 +1,4 @@
-//! Text for terminals: lines of a width, and tables. Names as words, bytes as digits.
+//! Text for terminals: wraps lines, aligns tables, and writes names as words and bytes as hexadecimal digits.
 
 use std::fmt::Write as _;
 

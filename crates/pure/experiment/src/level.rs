@@ -14,7 +14,7 @@ use crate::response::amount::{self, TypedAmount};
 /// A level of a factor.
 ///
 /// In a store it is a text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`. A text of the file that looks like a number without a
-/// unit, or like a truth value, stands in double quotes there, so that the type is not lost.
+/// unit, or like a truth value, is in double quotes there, so that the type is not lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     text: String,

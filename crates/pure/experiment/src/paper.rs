@@ -121,7 +121,7 @@ impl Paper {
                 errors.push(refuse("a value needs an `id`, a `group` or both".into()));
             }
             if entry.quote.trim().is_empty() {
-                errors.push(refuse("a value needs the words of the text that it stands in (`quote`)".into()));
+                errors.push(refuse("a value needs the words of the paper that state it (`quote`)".into()));
             }
             if !entry.id.is_empty() && ids.insert(entry.id.clone(), ()).is_some() {
                 errors.push(refuse(format!("the id `{}` is given twice", entry.id)));

@@ -25,7 +25,7 @@ pub struct ErrorTerms {
 }
 
 /// The smallest error terms with which a node of the configured rate R forwarded these packets, which must be the whole
-/// aggregate. They may stand in any order. If two packets arrive, or leave, at the same moment, the first in the slice counts
+/// aggregate. They may be in any order. If two packets arrive, or leave, at the same moment, the first in the slice counts
 /// as the first.
 ///
 /// A packet should leave by F_j = max(A_j, min(D_{j−1}, F_{j−1})) + L_j/R. If a node was early, the next packet is due no

@@ -103,7 +103,7 @@ pub struct FifoLine<P> {
     /// This and the next sum are over all accepted packets, started or not.
     busy: u64,
     bytes: u64,
-    /// Largest number of waiting packets. Only this limit stands in the hot cache lines.
+    /// Largest number of waiting packets. Only this limit is in the hot cache lines.
     most_packets: u32,
     /// The queue has only a limit in packets, there is no MTU, and no waits are recorded. This holds for most lines.
     packet_limit_only: bool,

@@ -15,8 +15,8 @@ pub(crate) struct Flying<P> {
     pub(crate) packet: P,
 }
 
-/// Packets on the line. Packets that arrive in the order of sending stand in a plain queue. Jitter or a shorter delay may let
-/// packets overtake; these are few and stand in a heap.
+/// Packets on the line. Packets that arrive in the order of sending are in a plain queue. Jitter or a shorter delay may let
+/// packets overtake; these are few and are in a heap.
 ///
 /// If two packets arrive at the same moment, the one that was sent first comes first. Between the two parts that is the one in
 /// the queue: a packet overtakes only if it arrives *before* the last packet of the queue.

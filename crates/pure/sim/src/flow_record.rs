@@ -1,4 +1,4 @@
-//! What is counted of a flow.
+//! The counters of a flow.
 
 use netrig_core::{Duration, FlowMeter, Instant, Sink, quantity};
 use netrig_transport::{CounterReader, Counters, ReportingEnds};

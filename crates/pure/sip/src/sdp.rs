@@ -272,7 +272,7 @@ impl SessionDescription {
     /// Parses a body of `application/sdp`. Lines may end without CR (RFC 8866 section 5).
     ///
     /// # Errors
-    /// A line breaks the grammar, or stands in the wrong order.
+    /// A line breaks the grammar, or is out of order.
     pub fn parse(text: &str) -> Result<Self, SdpError> {
         Lines::new(text).description()
     }

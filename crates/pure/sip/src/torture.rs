@@ -93,7 +93,7 @@ pub const MESSAGES: &[TortureMessage] = torture_messages! {
     multi01 "3.3.8" Refused(&[400]), "A request with several values of fields that have one is refused with 400.";
     mcl01 "3.3.9" Refused(&[400]), "A request with two different values of Content-Length is refused with 400.";
     bcast "3.3.10" Discarded, "A response whose second Via is a broadcast address goes nowhere.";
-    zeromf "3.3.11" Any, "An OPTIONS with Max-Forwards 0 is answered: by whom it reaches, or with 483.";
+    zeromf "3.3.11" Any, "An OPTIONS with Max-Forwards 0 is answered by the server that it reaches, or refused with 483.";
     cparam01 "3.3.12" Taken, "A REGISTER with an unknown parameter of the Contact is read.";
     cparam02 "3.3.13" Taken, "A REGISTER with an unknown parameter of the Contact's URI is read.";
     regescrt "3.3.14" Taken, "A REGISTER with an escaped Route in the Contact's URI is read.";

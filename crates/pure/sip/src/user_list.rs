@@ -1,6 +1,6 @@
 //! Files of users: a line for each, `name,password` or `name,password,contact`.
 //!
-//! A field with a comma stands in quotation marks; spaces are part of a password (RFC 4180). A byte order mark, empty lines and
+//! A field with a comma is in quotation marks; spaces are part of a password (RFC 4180). A byte order mark, empty lines and
 //! lines that begin with `#` are ignored. If the first line is SIPp's order of use (`SEQUENTIAL`, `RANDOM` or `USER`), it is
 //! ignored too, and fields are separated by semicolons.
 

@@ -1,4 +1,4 @@
-//! The contract of an application's settings.
+//! The trait that the settings of every application implement.
 
 use netrig_core::{Size, SpanDistribution};
 
@@ -50,8 +50,8 @@ pub(crate) trait ApplicationSettings {
         None
     }
 
-    /// Whether datagrams are sent only from the flow's first end to its second, which only counts them: no sender waits
-    /// until one is read.
+    /// Whether datagrams are sent only from the flow's first end to its second, which only counts them. The sender then
+    /// never waits until the receiver has read a datagram.
     fn is_one_way(&self) -> bool {
         false
     }

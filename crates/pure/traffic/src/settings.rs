@@ -66,8 +66,8 @@ macro_rules! applications {
                 match self { $(Self::$kind(settings) => settings.pace(headers),)+ }
             }
 
-            /// Whether datagrams are sent only from the flow's first end to its second, which only counts them: no
-            /// sender waits until one is read.
+            /// Whether datagrams are sent only from the flow's first end to its second, which only counts them.
+            /// The sender then never waits until the receiver has read a datagram.
             pub fn is_one_way(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.is_one_way(),)+ }
             }

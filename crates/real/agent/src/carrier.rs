@@ -1,4 +1,4 @@
-//! What carries an end of a flow, and what it shares with the end.
+//! The sockets that carry an end of a flow, and the state that they share with the end.
 
 use netrig_core::{ConnectionEvent, FlowMeter, Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_host::{Clock, Pacer, RealtimeOffset};

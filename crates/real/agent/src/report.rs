@@ -19,7 +19,7 @@ pub struct EndReport {
     pub side: FlowSide,
     /// How precisely it followed the schedule of its datagrams, if it sent any.
     pub source: Option<SourceReport>,
-    /// What was received of the other end's datagrams, if it receives any.
+    /// Counts of the received datagrams of the other end, if it receives any.
     pub datagrams: Option<UdpReport>,
     /// Counts of its UDP socket, if it has one.
     #[serde(default)]

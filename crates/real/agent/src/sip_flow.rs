@@ -241,7 +241,7 @@ impl RunningFlow<'_> {
         let at = self.clock.now();
         if at >= start {
             return Err(self.order.wrong(
-                "the test of its server (`conform`) had not ended when the flow was to start: a later `start` gives it more time",
+                "the test of its server (`conform`) had not ended at the `start` of the flow: a later `start` gives it more time",
             ));
         }
         let count = |quantity, value: u64| Sample { at, quantity, value: value as f64 };

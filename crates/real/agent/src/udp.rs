@@ -114,7 +114,7 @@ impl UdpEnd {
             let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
             look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));
         }
-        // Counted datagrams need only the stamp, unless stamps stand in the middle of coalesced datagrams.
+        // Only the stamp of a counted datagram is needed. If datagrams are coalesced, further stamps follow in the buffer.
         let counted = order.application.is_one_way() && order.application.sends_fill_only();
         let kept = if counted && !together { STAMP_LEN } else { LONGEST_DATAGRAM };
         let room = making.receive_buffer()?;

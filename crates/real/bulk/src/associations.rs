@@ -44,7 +44,7 @@ const UDP: u64 = 8;
 /// Headers of a packet and of its DATA chunk, bytes (RFC 9260 sections 3.1, 3.3.1); a chunk is padded to a multiple of four.
 const CHUNK: u32 = 28;
 
-/// How often a paced end checks its rate.
+/// Interval at which a paced end checks its rate.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Bytes kept of a datagram: its maximum length.

@@ -26,7 +26,7 @@ use netrig_host::{SPIN, Watch};
 /// Receive buffer, bytes, as far as the system allows it: 100 ms at 500 Mbit/s.
 const ROOM: usize = 8 << 20;
 
-/// How often a source checks its rate.
+/// Interval at which a source checks its rate.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// A source that is further behind its schedule skips and counts the datagrams that it missed.

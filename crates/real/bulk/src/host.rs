@@ -37,7 +37,7 @@ pub struct ProcessorShare {
     pub steal: f64,
 }
 
-/// What happened at a host between two readings.
+/// Changes of a host's counters between two readings.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostReport {
@@ -79,7 +79,7 @@ impl HostCounters {
         counters
     }
 
-    /// What happened between `earlier` and this.
+    /// The changes from `earlier` to this reading.
     pub fn since(&self, earlier: &Self) -> HostReport {
         let pairs = self.processors.iter().zip(&earlier.processors);
         let losses = LOSSES.iter().copied().chain(SOFTNET).filter_map(|name| {

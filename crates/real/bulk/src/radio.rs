@@ -15,7 +15,7 @@ pub struct Radio {
     first: RadioLink,
 }
 
-/// What a radio did between two readings.
+/// Changes of a radio's counters between two readings.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RadioReport {

@@ -34,7 +34,7 @@ const LEAST_UNSENT: i32 = 16 << 10;
 /// Bytes that connections may read ahead of their rate.
 const READ_AHEAD: u64 = BLOCK;
 
-/// How often a paced reader checks whether it may read.
+/// Interval at which a paced reader checks whether it may read.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Longest wait before a request to stop is noticed.

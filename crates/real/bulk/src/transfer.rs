@@ -416,7 +416,7 @@ impl TransferPart {
 /// Processor time of the calling thread in user and in kernel mode, s (proc(5): utime and stime, in hundredths).
 fn ran_s() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
-    // The name may contain any character and stands in parentheses. The third field follows it.
+    // The name may contain any character and is in parentheses. The third field follows it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0.0));
     [(); 2].map(|()| ticks.next().unwrap_or(0.0) * 0.01)

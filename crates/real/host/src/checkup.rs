@@ -1,4 +1,4 @@
-//! What this machine can do, and what would spoil a measurement on it.
+//! Checks of this machine: its abilities, and conditions that would distort a measurement.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Reading of files that users name. All commands read them here, so that no file takes all memory and no read waits forever.
 //!
 //! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`]) names a
-//! regular file in the experiment's folder: an experiment may come from a stranger. A file with a secret ([`read_secret`]) is
+//! regular file in the experiment's folder: an experiment may be another person's. A file with a secret ([`read_secret`]) is
 //! refused if other users of the machine can read it.
 
 use std::fs::{File, Metadata, OpenOptions};

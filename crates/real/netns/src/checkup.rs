@@ -8,7 +8,7 @@ use crate::capabilities::{OFFLOADS, missing_requirements, try_requirements};
 use crate::journal::Journals;
 use crate::removal::{LeftBehind, left_behind};
 
-/// What testbeds need of this machine.
+/// The requirements of testbeds that this machine must meet.
 pub fn testbed_findings() -> [HostFinding; 2] {
     let lacks = try_requirements();
     let Some(lack) = lacks.first() else {

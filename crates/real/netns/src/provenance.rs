@@ -1,4 +1,4 @@
-//! Whose transports carry the flows of a run, and which quantities are not measured.
+//! Provenance of a run: the transports (kernel's or netrig's) that carry its flows, and the quantities that are not measured.
 
 use netrig_core::{Instant, Quantity, Sink, Subject, Timeline, quantity};
 use netrig_experiment::{Carrier, Flow, Scenario};

@@ -189,8 +189,8 @@ fn check_frames(scenario: &Scenario, sink: &dyn Sink) -> Result<(), RunError> {
     let mut ends = cables.flat_map(|link| link.ends.map(|end| (end, link)));
     match ends.find(|(end, _)| sink.wants_frames(*end as u32)) {
         Some((end, link)) => Err(RunError::Failed(format!(
-            "the packets of node `{}` cannot be captured: link `{}` is a cable, which nobody watches; tcpdump in a node of \
-             `netrig lab` sees it",
+            "the packets of node `{}` cannot be captured: link `{}` is a cable, whose packets do not pass netrig; \
+             run tcpdump in a node of `netrig lab`",
             scenario.nodes[end].name, link.name
         ))),
         None => Ok(()),

@@ -49,7 +49,7 @@ impl ArrivalPath {
 pub struct ArrivedBytes {
     /// When the kernel received it, or its last part.
     pub at: Instant,
-    /// Where it came from.
+    /// The sender, and where a response is sent.
     pub path: ArrivalPath,
     /// The message.
     pub bytes: Bytes,

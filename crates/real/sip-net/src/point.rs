@@ -38,8 +38,8 @@ pub enum PointError {
     },
     /// An unspecified address.
     #[error(
-        "{0} stands for every address of this machine, and what a server listens at stands in its messages: others answer to \
-         it; give an address that they can reach, and --listen once for each"
+        "{0} stands for every address of this machine, but a server puts its address into its messages, and peers answer \
+         to it: give an address that they can reach, and repeat --listen for each"
     )]
     Unspecified(IpAddr),
 }

@@ -186,8 +186,8 @@ fn failures(report: &LoadReport, text: &mut String) {
         ("server given up for the next", "servers given up for the next", report.failed_over),
         ("contact of a 3xx asked", "contacts of 3xx asked", report.redirects_followed.unwrap_or(0)),
         (
-            "attempt made again after Retry-After",
-            "attempts made again after Retry-After",
+            "attempt repeated after Retry-After",
+            "attempts repeated after Retry-After",
             report.retried.unwrap_or(0),
         ),
     ];

@@ -91,7 +91,7 @@ struct Listing<'a> {
     window: (Instant, Instant),
     as_json: bool,
     file: Outgoing,
-    /// What is known of the packets inside, by link, direction and packet.
+    /// The classification of the packets on each link, by link, direction and packet.
     known: BTreeMap<(u32, Direction, u32), Findings>,
     lines: u64,
     /// Set if the window is over, or if writing failed.
@@ -100,7 +100,7 @@ struct Listing<'a> {
     cancel: &'a AtomicBool,
 }
 
-/// What is known of a packet on a line.
+/// The classification of a packet on a line.
 #[derive(Clone, Copy, Default)]
 struct Findings {
     /// The rule that matched, and its colour.

@@ -1,4 +1,4 @@
-//! A stored run that is made again to read the frames at its nodes.
+//! A stored run that is repeated to read the frames at its nodes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::interruption::until_interrupted;
 use crate::request::substrate;
 use crate::stored_run::{again, find};
 
-/// A run to be made again, and the part of it that is wanted.
+/// A run to repeat, and the part of it that is wanted.
 pub struct Playback {
     replication: Replication,
     run: Run,

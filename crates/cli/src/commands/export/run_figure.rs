@@ -17,7 +17,7 @@ use crate::output::{replace, tell};
 /// The width of the other exported figures.
 const WIDTH: f64 = 900.0;
 
-/// Draws a figure of the run whose identity begins with `id`. For its packets the run is made again; its video is read from the
+/// Draws a figure of the run whose identity begins with `id`. For its packets the run is repeated; its video is read from the
 /// store.
 pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() {

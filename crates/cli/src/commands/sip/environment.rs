@@ -75,7 +75,7 @@ fn add(file: &Path, text: &str, verb: &str, tables: &mut [&mut dyn TypedTable]) 
         rows.iter().filter(|row| tables.iter().any(|table| table.is_typed(row.key))).collect();
     for (name, table) in document.iter().filter(|(name, _)| !["format", "of"].contains(&&**name.get_ref())) {
         let DeValue::Table(keys) = table.get_ref() else {
-            return Err(wrong(name.span().start, format!("`{}` stands in no table", name.get_ref())));
+            return Err(wrong(name.span().start, format!("`{}` is not in a table", name.get_ref())));
         };
         for (key, value) in keys {
             let at = key.span().start;

@@ -86,8 +86,8 @@ pub struct Sweep {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "On many machines")]
 pub struct Via {
-    /// Make the runs on an engine: `slurm`, `hq`, `kubernetes`, `parallel`, or `command PROGRAM .. {}`, where {} stands for the command of
-    /// a chunk (`command ssh node1 {}`)
+    /// Make the runs on an engine: `slurm`, `hq`, `kubernetes`, `parallel`, or `command PROGRAM .. {}`, where {} is replaced by the
+    /// command of a chunk (`command ssh node1 {}`)
     #[arg(long, value_name = "ENGINE")]
     pub via: Option<String>,
     /// The folder of the sweep, which all machines must see; default: beside the store
@@ -99,10 +99,10 @@ pub struct Via {
     /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
     #[arg(long, value_name = "N", requires = "via", value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: Option<u32>,
-    /// How often a chunk is tried
+    /// The most attempts for each chunk
     #[arg(long, value_name = "N", requires = "via", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts: u32,
-    /// Print what would be submitted, and submit nothing
+    /// Print the first submission, and submit nothing
     #[arg(long, requires = "via")]
     pub dry_run: bool,
     /// Cancel the tasks that the engine has of this sweep

@@ -30,7 +30,7 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     let runs = missing(&request.experiment, substrate, &BUILD, EarlierRuns::TriedAgain, &store)
         .map_err(Failure::failed)?;
     let all = runs.len();
-    // What an earlier split has cut stays with its chunk.
+    // Runs that an earlier split assigned stay in their chunk.
     let runs: Vec<_> = runs.into_iter().filter(|run| !planned.contains(run)).collect();
     let chunks = cut(&runs, |point| work.work_s(point), size(arguments.size), known.len() as u32 + 1);
     folder.add_chunks(&chunks).map_err(failure)?;
@@ -54,7 +54,7 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What decides the runs of this request.
+/// The values that determine the runs of this request.
 pub fn manifest(request: &ExperimentRequest, substrate: &dyn Substrate, traced: bool) -> SweepManifest {
     SweepManifest {
         form: 0,

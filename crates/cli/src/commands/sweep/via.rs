@@ -30,7 +30,7 @@ const ENGINES: &str = "slurm, hq, kubernetes, parallel, or command PROGRAM .. {}
 const MEMORY_SHARE: f64 = 1.5;
 const MEMORY_ROOM: u64 = 128 << 20;
 
-/// How the runs of an engine ended.
+/// The end of the runs on an engine.
 pub enum ViaEnd {
     /// The store has all runs.
     Complete,
@@ -93,7 +93,7 @@ pub fn carry_via(
         DriveOutcome::Interrupted => {
             if !engine.is_local() {
                 eprintln!(
-                    "{} goes on with the tasks that it has; the same command again takes their runs, and with --cancel it ends them",
+                    "{} continues its tasks; run the same command again to merge their runs, or with --cancel to end them",
                     engine.name()
                 );
             }
@@ -113,7 +113,7 @@ pub fn carry_via(
             Ok(ViaEnd::Over(ExitCode::from(FAILED)))
         }
         DriveOutcome::Refused(why) => Err(Failure::failed(format!(
-            "{} has no task of this sweep and takes none: {why}; see the options behind `--`; the same command again goes on",
+            "{} has no task of this sweep and takes none: {why}; check the options behind `--`, and run the same command again",
             engine.name()
         ))),
         DriveOutcome::Different(shard, different) => {

@@ -100,7 +100,7 @@ fn a_refusal_is_shown_and_an_interrupt_ends_the_wait() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("invalid partition specified: x"), "{said}");
     assert!(
-        said.contains("slurm goes on with the tasks that it has; the same command again takes their runs"),
+        said.contains("slurm continues its tasks; run the same command again to merge their runs"),
         "{said}"
     );
 }

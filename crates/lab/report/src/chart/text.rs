@@ -16,13 +16,14 @@ pub(crate) fn width(text: &str) -> f64 {
             'm' | 'w' | 'M' | 'W' | '%' | '=' | '<' | '>' | '±' | '−' | '≈' | '…' => 0.95,
             c if c.is_ascii_uppercase() => 0.7,
             c if (c as u32) < 0x1100 => 0.63,
-            // Ideographs and syllables are as wide as high.
+            // Ideographs and Hangul syllables are as wide as high.
             _ => 1.0,
         })
         .sum()
 }
 
-/// `text` in lines of at most `max` (in multiples of the font size), broken between words; empty for an empty text.
+/// `text` in lines of at most `max` (in multiples of the font size), broken between words. A longer word has a line of its own.
+/// Empty for an empty text.
 pub(crate) fn lines(text: &str, max: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -91,7 +91,7 @@ fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]
         if two_rows {
             m.inside("tr", &[], |m| {
                 for _ in has_paper.iter().filter(|has| **has) {
-                    for part in ["measured", "paper", "ours is"] {
+                    for part in ["measured", "paper", "difference"] {
                         m.element("th", &[("scope", "col")], part);
                     }
                 }

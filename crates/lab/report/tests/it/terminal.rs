@@ -57,7 +57,7 @@ fn the_papers_values_stay_beside_ours() {
         let text = report(&study).terminal(width);
         for column in ["throughput (KB/s)", "spread (KB/s)"] {
             let after = text.lines().find_map(|line| line.split_once(column)).expect("the column").1;
-            assert!(after.trim_start().starts_with("paper (ours is)"), "{column} at {width}:\n{text}");
+            assert!(after.trim_start().starts_with("paper (diff.)"), "{column} at {width}:\n{text}");
         }
     }
 }

@@ -12,7 +12,7 @@ use super::program::ProgramError;
 use super::{Engine, EngineError, EngineTasks, TaskNeeds, typed};
 use crate::SweepFolder;
 
-/// Stands for the command of a task in a template.
+/// The placeholder for the command of a task in a template.
 const TASK: &str = "{}";
 
 /// Chunks of one call of GNU parallel: its command line has room for them.
@@ -46,8 +46,8 @@ struct RunningCommand {
 /// A template of a command is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It has no place for the task.
-    #[error("the template {0:?} has no {{}}, which stands for the command of a task: `ssh node1 {{}}`")]
+    /// It has no placeholder for the task.
+    #[error("the template {0:?} has no {{}}, the placeholder for the command of a task: `ssh node1 {{}}`")]
     NoTask(String),
     /// It begins with the task, so nothing would start it elsewhere.
     #[error("the template {0:?} names no program")]
@@ -67,7 +67,7 @@ impl CommandEngine {
         if words.first().is_some_and(|word| word == TASK) {
             return Err(TemplateError::NoProgram(template.to_owned()));
         }
-        // Options stand behind the program.
+        // Options follow the program.
         let words = words[..1].iter().chain(options).chain(&words[1..]).cloned().collect();
         Ok(Self::new(CommandForm::Template(words, slots.max(1))))
     }
@@ -95,7 +95,7 @@ impl CommandEngine {
                 words.iter().flat_map(of).collect()
             }
             CommandForm::Parallel(options) => {
-                // A task that fails is submitted again by us; others go on.
+                // The driver submits a failed task again; the other tasks continue.
                 let own = ["parallel", "--will-cite", "--halt", "never"].map(str::to_owned);
                 let task = [executable, "chunk".to_owned(), folder, TASK.to_owned(), ":::".to_owned()];
                 own.into_iter().chain(options.iter().cloned()).chain(task).chain(numbers).collect()
@@ -103,7 +103,7 @@ impl CommandEngine {
         }
     }
 
-    /// Starts what has a slot, and forgets what ended.
+    /// Starts commands that have a slot, and removes those that ended.
     fn step(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
         let mut failed = None;
         self.running.retain_mut(|command| match command.child.try_wait() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long a process may take to end after SIGTERM: a chunk publishes the runs that it has made.
+/// Time for a process to end after SIGTERM: a chunk then publishes the runs that it has made.
 const GRACE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(50);
 

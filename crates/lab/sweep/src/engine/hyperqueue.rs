@@ -1,4 +1,4 @@
-//! HyperQueue, by `hq`. Task K of a job is chunk K. Exit codes of `hq submit --wait` say nothing of failures, so states are read.
+//! HyperQueue, by `hq`. Task K of a job is chunk K. Exit codes of `hq submit --wait` do not report failures, so states are read.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::program::call;
 use super::{Engine, EngineError, EngineTasks, TaskNeeds, ranges, typed};
 use crate::SweepFolder;
 
-/// How often HyperQueue starts a task again whose worker was lost.
+/// The most restarts by HyperQueue of a task whose worker was lost.
 const CRASHES: u32 = 5;
 
 /// HyperQueue.

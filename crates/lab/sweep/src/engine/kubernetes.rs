@@ -10,10 +10,10 @@ use super::program::{ProgramError, call};
 use super::{Engine, EngineError, EngineTasks, TaskNeeds, typed};
 use crate::{SweepError, SweepFolder};
 
-/// How often Kubernetes starts a task again by itself.
+/// The most restarts of a failed task by Kubernetes.
 const RETRIES: u32 = 3;
 
-/// Tasks at the same time if nothing is stated.
+/// The number of concurrent tasks if `--slots` is not given.
 const USUAL_SLOTS: u32 = 50;
 
 /// The image if no option names one.
@@ -65,7 +65,7 @@ struct JobCondition {
 const CHUNKS: &str = "netrig/chunks";
 
 impl Kubernetes {
-    /// With options, and the number of tasks at the same time.
+    /// An engine with these options and this limit of concurrent tasks.
     pub const fn new(options: Vec<String>, slots: Option<u32>) -> Self {
         Self { options, slots }
     }
@@ -129,7 +129,7 @@ impl Kubernetes {
         let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs));
         let manifest = manifest.expect("strings and numbers always have a JSON form") + "\n";
         sweep.write("job.json", manifest.as_bytes())?;
-        // netrig stands in the folder of the sweep, which is mounted. It needs the C library and nothing else.
+        // The netrig binary is in the sweep's folder, which is mounted. It needs only the C library.
         sweep.write("Containerfile", b"FROM debian:12-slim\nENV TMPDIR=/tmp\n")?;
         Ok(sweep.path().join("job.json"))
     }
@@ -164,7 +164,7 @@ impl Engine for Kubernetes {
         match call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
             Ok(_) => Ok(()),
             Err(ProgramError::Start { .. }) => Err(EngineError::Manual(format!(
-                "kubectl is not here: apply {} where it is",
+                "kubectl is not installed on this machine: submit {0} by kubectl create --filename={0} elsewhere",
                 manifest.display()
             ))),
             Err(error) => Err(error.into()),
@@ -194,8 +194,8 @@ impl Engine for Kubernetes {
     }
 }
 
-/// The chunks of jobs that are not over: those of indices that are neither completed nor failed. Kubernetes does not say which of them
-/// run without a list of all pods, so they all count as waiting.
+/// The chunks of the jobs that are not over, without those whose index is completed or failed. Only a list of all pods would tell
+/// which of these chunks run, so all of them count as waiting.
 fn tasks(printed: &str) -> Result<EngineTasks, EngineError> {
     let wrong = || EngineError::Words {
         program: "kubectl get jobs".to_owned(),

@@ -23,19 +23,19 @@ pub trait Engine {
     /// Its name in messages: `slurm`.
     fn name(&self) -> &str;
 
-    /// The program that it needs on this machine; `None` if it does without.
+    /// The program that it needs on this machine; `None` if it needs none.
     fn program(&self) -> Option<&str>;
 
     /// Whether its tasks are processes of this one and end with it.
     fn is_local(&self) -> bool;
 
-    /// Hands chunks over. If it fails, some of them may have been taken.
+    /// Submits chunks. If it fails, the engine may have accepted some of them.
     ///
     /// # Errors
     /// If the engine does not answer, or refuses.
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError>;
 
-    /// The chunks of the sweep that the engine says it has. A chunk that is not among them may be done, lost, or forgotten.
+    /// The chunks of the sweep that the engine lists. A chunk that is not among them may be done, lost, or forgotten.
     ///
     /// # Errors
     /// If the engine does not answer: nothing is known then.
@@ -47,11 +47,11 @@ pub trait Engine {
     /// If the engine does not answer, or tasks are left.
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError>;
 
-    /// The commands that [`Self::submit`] would carry out, as one would type them.
+    /// The commands that [`Self::submit`] would run, as a user would type them.
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String>;
 }
 
-/// What a task is asked for.
+/// The resources that a task asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskNeeds {
     /// A time within which it ends, with room for a slower machine.
@@ -76,7 +76,7 @@ pub enum EngineError {
     /// A program of the engine failed or did not answer.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// A program said something that is not understood.
+    /// A program printed unexpected text.
     #[error("{program} printed {text:?}, where {expected} was expected")]
     Words {
         /// The program.
@@ -109,7 +109,7 @@ fn ranges(numbers: &[u32]) -> String {
     ranges.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// A command as one would type it.
+/// A command as a user would type it.
 fn typed(words: &[String]) -> String {
     let quoted = |word: &String| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%@+{}".contains(c);

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time-out of a call. A controller that is away lets its programs retry for tens of seconds.
+/// Time-out of a call. If the controller is down, its programs retry for tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time between two looks at a program that runs.
+/// Interval of polls of a running program.
 const STEP: Duration = Duration::from_millis(20);
 
 /// A program of an engine failed.
@@ -41,7 +41,7 @@ pub enum ProgramError {
     },
 }
 
-/// Runs a program to its end; returns what it printed.
+/// Runs a program to its end; returns its standard output.
 pub(super) fn call(program: &str, arguments: &[String]) -> Result<String, ProgramError> {
     call_patiently(program, arguments, PATIENCE)
 }
@@ -55,7 +55,7 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
         .stderr(Stdio::piped())
         .spawn();
     let mut child = started.map_err(|source| ProgramError::Start { program: name.clone(), source })?;
-    // Threads read what it prints: a full pipe would stop it.
+    // Threads read its output: a full pipe would block it.
     let printed = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
     let said = child.stderr.take().map(|pipe| thread::spawn(move || read(pipe)));
     let start = Instant::now();
@@ -86,7 +86,7 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
 
 fn read(mut pipe: impl Read) -> String {
     let mut bytes = Vec::new();
-    // What came until an error counts.
+    // The bytes read before an error are used.
     let _ = pipe.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,7 +1,7 @@
 //! Slurm, by `sbatch`, `squeue` and `scancel`.
 //!
 //! Slurm starts a task again while a first attempt still runs, gives an id twice after a crash of its controller, and prints an empty
-//! queue for jobs that it forgot. So jobs are known by a name of the sweep, and an empty queue means nothing by itself.
+//! queue for jobs that it forgot. So jobs are known by a name of the sweep, and an empty queue is no proof that a task ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::{SweepError, SweepFolder};
 /// The default of `MaxArraySize`. Indices of tasks are below it.
 const USUAL_ARRAY: u32 = 1001;
 
-/// Reasons why a pending task is never started by itself: Slurm failed to start it, or started it too often. What a user or an
-/// administrator holds has other reasons, and waits.
+/// Reasons why a pending task is never started by itself: Slurm failed to start it, or started it too often. A task that
+/// a user or an administrator holds has other reasons, and waits.
 const HELD: [&str; 3] = ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue"];
 
-/// How often and how long cancelled tasks are waited for.
+/// Number and interval of polls for the end of cancelled tasks.
 const CANCELS: u32 = 20;
 const CANCEL_STEP: Duration = Duration::from_millis(500);
 
@@ -58,7 +58,7 @@ impl Slurm {
             format!("--time={minutes}"),
             format!("--mem={megabytes}M"),
             format!("--output={}", sweep.path().join("slurm-%A_%a.out").display()),
-            // A task needs nothing of the submitter's environment but this.
+            // The environment of the submitter, and the base of the array.
             format!("--export=ALL,NETRIG_CHUNK_BASE={}", array.base),
         ];
         // Options of the user come last: they override.
@@ -110,7 +110,7 @@ impl Engine for Slurm {
     }
 
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
-        // Again and again: a controller that was restarted brings cancelled arrays back.
+        // Repeats the cancellation: a restarted controller restores cancelled arrays.
         let mut left = BTreeMap::new();
         for _ in 0..CANCELS {
             left = jobs(&call("squeue", &queue_arguments())?, &prefix(sweep));
@@ -185,7 +185,7 @@ struct QueueLine<'a> {
     id: &'a str,
     chunk: u32,
     state: &'a str,
-    /// Whether the task waits until an operator releases it: Slurm holds what it could not start.
+    /// Whether the task waits until an operator releases it: Slurm holds tasks that it could not start.
     is_held: bool,
 }
 
@@ -205,13 +205,13 @@ fn tasks(queue: &str, prefix: &str) -> EngineTasks {
     let mut tasks = EngineTasks::default();
     for QueueLine { chunk, state, is_held, .. } in lines(queue, prefix) {
         match state {
-            // The chunk is submitted again. Should the task be released later, its shard comes twice.
+            // The chunk is submitted again. If the task is released later, there are two shards of the chunk.
             _ if is_held => false,
             // Pending, and states in which a task is about to be pending again.
             "PD" | "RQ" | "RS" | "RD" => tasks.waiting.insert(chunk),
             // Running, configuring, signalled, suspended, stopped, staging out.
             "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.insert(chunk),
-            // Ended in some way. What completes (CG) has published its shard, or its node is dead and it completes for ever.
+            // Ended in some way. A completing task (CG) has published its shard, or its node is dead and the state never changes.
             _ => false,
         };
     }

@@ -30,7 +30,7 @@ pub(crate) struct PointValues {
     pub nature: Nature,
 }
 
-/// What is known of values in advance.
+/// Properties of values that are known in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Nature {
     /// Whether the values are deterministic: another seed would give the same. Only then are equal replications

@@ -155,7 +155,7 @@ impl ExpressionParser<'_> {
                 self.text = rest;
                 Ok(ExpressionNode::Named(name.to_owned()))
             }
-            Some(other) => Err(format!("`{other}` stands where a number or a factor is expected")),
+            Some(other) => Err(format!("expected a number or a factor, found `{other}`")),
             None => Err("it ends where a number or a factor is expected".into()),
         }
     }

@@ -244,7 +244,7 @@ impl<'a> ExperimentFile<'a> {
     /// Reports a section that is not made of named tables (or of blocks, for events).
     fn check_shape(&self, entry: &Entry) {
         let wrong = |value: &Value, expected: String| {
-            let why = format!("`{}` cannot stand here like this", entry.key);
+            let why = format!("`{}` cannot be used here in this form", entry.key);
             self.reader.report(Diagnostic::error(value.span.clone(), why).expected(expected));
         };
         match (&entry.value.kind, entry.key.as_str()) {

@@ -211,7 +211,7 @@ fn kind(from: DeValue<'_>, span: &Span, depth: usize, wrong: &mut Vec<Diagnostic
         DeValue::Boolean(on) => Some(Kind::Switch(on)),
         DeValue::Datetime(_) => refuse("dates and times of day have no meaning here; write texts in quotes"),
         DeValue::Array(_) | DeValue::Table(_) if depth > MAX_DEPTH => {
-            refuse("too many tables and arrays stand in each other")
+            refuse("tables and arrays are nested too deeply")
         }
         DeValue::Array(elements) => {
             let elements = elements.into_iter().filter_map(|element| {

@@ -75,7 +75,7 @@ impl Assignment {
                     let level = &piece[factor.len() + 1..];
                     let factor = factor.trim();
                     if factor.is_empty() {
-                        return Err(error("no factor stands before the `=`"));
+                        return Err(error("there is no factor before the `=`"));
                     }
                     if assignments.iter().any(|assignment| assignment.factor == factor) {
                         return Err(error(&format!("`{factor}` is set twice")));

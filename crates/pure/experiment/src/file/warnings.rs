@@ -235,7 +235,7 @@ impl<'a> Warnings<'a> {
             .collect()
     }
 
-    /// Events before the end of the warm-up, if their time stands in the file and not in a factor.
+    /// Events before the end of the warm-up, if the file states their time itself, not by a factor.
     fn events_in_warm_up(&self) -> Vec<Diagnostic> {
         let events =
             self.definition.root.table().and_then(|root| root.get("event")).map_or(&[][..], Value::elements);

@@ -36,7 +36,7 @@ pub struct Numbered {
 /// direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// What the numbers count.
+    /// The unit that the numbers count.
     pub numbers: Numbers,
     /// Address and port of the end that sent the data, and of the other end; of several addresses, the first
     /// observed.

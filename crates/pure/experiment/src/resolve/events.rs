@@ -323,7 +323,7 @@ impl EventFile<'_> {
         let topology = script.topology;
         let Some(nodes) = topology.node(name) else {
             let problem = topology.unknown_node(self.reader, self.value, &["do", "where"], name);
-            self.reader.report(problem.note("`path` stands for a place somewhere along the link"));
+            self.reader.report(problem.note("`path` is a place somewhere along the link"));
             return None;
         };
         if change.direction.is_some_and(|direction| direction.directions().len() == 1) {

@@ -291,7 +291,7 @@ fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
         }
     };
     if let Some(entry) = over.entries.iter().find(|entry| entry.key == "preset") {
-        let why = "a preset is of both directions, and stands beside `reverse`";
+        let why = "a preset sets both directions: put it beside `reverse`, not into it";
         reader.report(Diagnostic::error(entry.key_span.clone(), why));
         return None;
     }

@@ -1,4 +1,4 @@
-//! What a line does to a packet besides taking its time: jitter, loss, duplication, reordering, corruption.
+//! Impairments of a line besides delay and rate: jitter, loss, duplication, reordering, corruption.
 
 mod process;
 mod settings;

@@ -1,4 +1,4 @@
-//! What a discipline knows of the line behind it.
+//! The properties of a line that its queue discipline knows.
 
 use std::borrow::Cow;
 

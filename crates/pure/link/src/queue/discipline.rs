@@ -9,7 +9,7 @@ use super::{class_wfq, codel, drr, fifo, fq_codel, priority, red, shaped, wfq, w
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// Declares the disciplines that a file can name: for each the settings that stand in the file, and the queue that is made from
+/// Declares the disciplines that a file can name: for each the settings in the file, and the queue that is made from
 /// them. The settings have `check(&self) -> Result<(), SettingsError>`. The queue implements [`QueueDiscipline`] and has
 /// `new(&Settings, &QueueContext) -> Self`, or with `&ClassContext` if it schedules classes.
 macro_rules! disciplines {

@@ -79,7 +79,7 @@ impl Network {
                 // Every line has meters.
                 let name = self.meters.iter().find(is_target).map_or("", |(_, meters)| meters.name());
                 return Err(RunError::Failed(format!(
-                    "{name}: packets do not balance: {delivered} came from the lines that lead to it, and {offered} were offered to it"
+                    "{name}: packets do not balance: the lines that lead to it delivered {delivered}, and {offered} were offered to it"
                 )));
             }
         }

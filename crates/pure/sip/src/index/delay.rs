@@ -33,7 +33,7 @@ pub enum Delay {
     DisconnectRefused,
     /// The 200 of the INVITE to the BYE: session duration time of RFC 6076 section 4.5.
     SessionDuration,
-    /// INVITE to the 3xx, of calls that were to be redirected.
+    /// INVITE to the 3xx, of calls that should be redirected.
     Redirect,
     /// INVITE to the 200 of its BYE, without the time from its answer to that BYE: the total signalling time of a
     /// call.

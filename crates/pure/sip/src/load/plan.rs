@@ -21,7 +21,7 @@ use crate::transaction::Timing;
 /// Share of the attempts of a mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Portion {
-    /// What these attempts do.
+    /// The scenario of these attempts.
     pub work: Work,
     /// Share of all attempts, 0 to 1.
     pub share: f64,

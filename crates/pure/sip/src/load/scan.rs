@@ -76,9 +76,9 @@ pub enum Start<'a> {
 /// `CSeq: 4711 INVITE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CSeq<'a> {
-    /// That of the request.
+    /// The sequence number of the request.
     pub number: u32,
-    /// That of the request.
+    /// The method of the request.
     pub method: &'a [u8],
 }
 

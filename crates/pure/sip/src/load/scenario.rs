@@ -1,4 +1,4 @@
-//! What users of a load do.
+//! The scenarios of the users of a load.
 
 use netrig_core::Duration;
 

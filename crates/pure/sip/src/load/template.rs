@@ -140,7 +140,7 @@ pub enum TemplateError {
     #[error("`{0}` does not stand alone as the value of a header field")]
     NotALine(&'static str),
     /// A hole for whole lines cannot be in a body.
-    #[error("`{0}` stands in the body")]
+    #[error("`{0}` is in the body")]
     InTheBody(&'static str),
     /// The domain is not valid in a URI.
     #[error("the domain is not valid (RFC 3261 section 25.1, `host`)")]

@@ -70,7 +70,7 @@ impl ManualClient {
         headers.push(Name::To, NameAddr::new(to.clone()));
         headers.push(Name::CallId, &identity.call_id);
         headers.push(Name::CSeq, CSeq { number: identity.sequence, method: step.method() });
-        // "MUST NOT" stand in a MESSAGE (RFC 3428 section 4).
+        // A Contact "MUST NOT" be in a MESSAGE (RFC 3428 section 4).
         if step != Step::Message {
             headers.push(Name::Contact, NameAddr::new(self.contact()));
         }

@@ -19,7 +19,7 @@ pub struct Reordered {
     /// 4.2).
     pub extent: u64,
     /// n-reordering: the number of packets immediately before it that were all sent later (RFC 4737 section 5.2). A
-    /// sender with a threshold of three duplicate acknowledgements takes a packet with `n >= 3` for lost.
+    /// sender with a threshold of three duplicate acknowledgements then assumes that a packet with `n >= 3` is lost.
     pub n: u64,
 }
 
@@ -86,8 +86,8 @@ impl Reordering {
         self.reordered.iter().map(|packet| packet.extent).max()
     }
 
-    /// The share of packets that were n-reordered: a sender with a threshold of `n` duplicate acknowledgements takes them
-    /// for lost (RFC 4737 section 5.3). Undefined if no packet arrived.
+    /// The share of packets that were n-reordered: a sender with a threshold of `n` duplicate acknowledgements assumes
+    /// that they are lost (RFC 4737 section 5.3). Undefined if no packet arrived.
     #[must_use]
     pub fn n_reordered_ratio(&self, n: u64) -> Option<f64> {
         let count = self.reordered.iter().filter(|packet| packet.n >= n).count();

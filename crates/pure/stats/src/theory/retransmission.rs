@@ -38,7 +38,7 @@ impl Backoff {
         doubling.iter().sum::<f64>() + (n as usize - doubling.len()) as f64 * self.max_s
     }
 
-    /// The time from the first lost DATA chunk until SCTP takes the path for inactive, in seconds: the sum of
+    /// The time from the first lost DATA chunk until SCTP marks the path inactive, in seconds: the sum of
     /// min(RTO × 2^i, RTO.Max) for i = 0..=Path.Max.Retrans.
     ///
     /// RFC 9260 (8.2): "When the value in the error counter exceeds the protocol parameter 'Path.Max.Retrans'

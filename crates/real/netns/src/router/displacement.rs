@@ -1,4 +1,4 @@
-//! What lateness of the tester adds to the waiting time on a link.
+//! The part of the waiting time on a link that the tester's lateness adds.
 //!
 //! A late packet itself does not wait less: it comes closer to the next packets, and these wait for it. The
 //! line gives the amount. Let `f` be the time at which it has sent all earlier packets. A packet that arrives

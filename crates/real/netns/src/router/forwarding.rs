@@ -36,7 +36,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(20);
 /// Reads in a row before other work: as many as empty the ring. Otherwise a fast sender could keep the router
 /// from its end.
 const TURNS: usize = SLOTS / BATCH;
-/// How often the wall clock, by which frames are stamped, is checked for steps.
+/// Interval at which the wall clock, by which frames are stamped, is checked for steps.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
 /// Unused parcels that are kept for reuse.
 const SPARE: usize = 4096;

@@ -1,4 +1,4 @@
-//! What the router did during a run, and whether it limited the result.
+//! Report of the router about a run: its counters, and whether it limited the result.
 
 use netrig_agent::EndReport;
 use netrig_core::{Duration, Instant, Note, Subject};

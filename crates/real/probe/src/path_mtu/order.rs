@@ -61,7 +61,7 @@ pub struct PathMtuOrder {
     pub settings: PathMtuSettings,
 }
 
-/// Who answers.
+/// The host that answers, and how.
 #[derive(Clone, Debug)]
 pub enum MtuResponder {
     /// The target itself, with echo replies. If a port is given, the sizes of TCP segments are read from a connection

@@ -1,4 +1,4 @@
-//! Who answers the calls of a load: what a tester is measured against first.
+//! The server that answers the calls of a load: a tester is measured against it first.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use netrig_host::sys::MESSAGES;
 /// Calls per second for which its socket has room.
 const CALLS_PER_S: f64 = 50_000.0;
 
-/// How often it looks whether it is to end.
+/// Interval at which it checks whether it must end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Counts of an answering element.

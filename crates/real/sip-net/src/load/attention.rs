@@ -37,7 +37,7 @@ pub(super) struct Attention {
     is_punctual: bool,
 }
 
-/// What wakes the thread, by the rate of messages.
+/// The event that wakes the thread; it depends on the rate of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WakeMode {
     /// Each message wakes the thread.

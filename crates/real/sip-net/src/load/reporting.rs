@@ -192,16 +192,14 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
     let left = ending.left;
     let is_call = order.plan.works().any(|work| work.what().is_invite());
     let is_foreign = order.plan.callee == CalleeOrder::Foreign;
-    let note = "who was called is not the tester's: there is no answer-signal delay";
+    let note = "the callees are not the tester's, so there is no answer-signal delay";
     let lost = lost.map(|second| {
         format!(
-            "in second {second} nothing came from the server any more, and the load was ended as it was told"
+            "from second {second} on nothing was received from the server, so the load was ended as requested"
         )
     });
     let left = (left > 0).then(|| {
-        format!(
-            "{left} registrations could not be taken back: the server keeps them until their time is over"
-        )
+        format!("{left} registrations could not be removed: the server keeps them until they expire")
     });
     let changes = ending.interventions.len();
     let times = if changes == 1 { "once".to_owned() } else { format!("{changes} times") };
@@ -227,7 +225,7 @@ fn cut_off(plan: &Plan) -> Option<String> {
     let all = arrivals.lasts().filter(|all| *all > plan.duration)?.as_secs_f64();
     let lasts = plan.duration.as_secs_f64();
     Some(format!(
-        "its stages or its trace last {all} s, and it was to last {lasts} s: the rest was not offered"
+        "its stages or its trace last {all} s, but its duration is {lasts} s: the rest was not offered"
     ))
 }
 
@@ -313,8 +311,8 @@ mod tests {
             let order = LoadOrder { ends_without_server, ..order(call(), 10) };
             lost.report(&order, &ending()).notes.concat()
         };
-        assert!(told(true).contains("in second 1 nothing came"), "{}", told(true));
-        assert!(!told(false).contains("nothing came"));
+        assert!(told(true).contains("from second 1 on nothing was received"), "{}", told(true));
+        assert!(!told(false).contains("nothing was received"));
     }
 
     /// One late start is within the limit of each second, but 3 of 30 so far exceed 1 %.
@@ -365,6 +363,6 @@ mod tests {
         let ending = Ending { left: 3, interventions: vec![by_hand], ..ending() };
         let told = of(&order(Work::Register, 10), &ending);
         assert!(told[0].starts_with("the load was changed by hand once"), "{told:?}");
-        assert!(told[1].starts_with("3 registrations could not be taken back"), "{told:?}");
+        assert!(told[1].starts_with("3 registrations could not be removed"), "{told:?}");
     }
 }

@@ -212,7 +212,7 @@ impl ShardSocket {
     }
 }
 
-/// With the transport over which a message has come.
+/// Passes each message to `each`, with the transport over which it arrived.
 fn over(
     transport: Transport,
     each: &mut impl FnMut(Transport, [SocketAddr; 2], &[u8], Instant),

@@ -123,9 +123,9 @@ struct PeerConnection {
     made: Instant,
     /// Time of the last message, or of the establishment.
     active: Instant,
-    /// Since when a message is incomplete.
+    /// Start of the time in which a message is incomplete.
     incomplete: Option<Instant>,
-    /// Since when the peer has received none of the waiting data.
+    /// Start of the time in which the peer has received none of the waiting data.
     stuck: Option<Instant>,
     goes_on: bool,
     is_dirty: bool,

@@ -20,13 +20,13 @@ pub(super) enum SendError {
     TooManyWait,
     #[error("no room in the socket")]
     NoRoomInSocket,
-    #[error("too much waits for another thread")]
+    #[error("the queue to another thread is full")]
     NoRoomInThread,
     #[error("{0}")]
     Kernel(io::ErrorKind),
     #[error("the connection is gone")]
     NoConnection,
-    #[error("there are as many connections as may be")]
+    #[error("the limit of connections is reached")]
     TooManyConnections,
     #[error("no certificate can be for {0}")]
     NoServerName(Host),
@@ -39,15 +39,15 @@ pub(super) enum SendError {
 /// Why a connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ConnectionEnd {
-    #[error("it had proved nothing, and gave way to another")]
+    #[error("its peer had proved nothing, and another connection needed the slot")]
     GaveWay,
-    #[error("its address had as many connections as it may have, and it carried no request")]
+    #[error("its address had reached its limit of connections, and it carried no request")]
     Refused,
     #[error("the peer has closed the connection")]
     Closed,
     #[error("the received bytes are not SIP")]
     NoSip,
-    #[error("the peer did not take what was sent")]
+    #[error("the peer did not read the sent data")]
     NotTaken,
     #[error("the peer did not finish its handshake")]
     HalfHandshake,
@@ -55,7 +55,7 @@ pub(super) enum ConnectionEnd {
     HalfMessage,
     #[error("the connection was idle for too long")]
     Idle,
-    #[error("all connections together kept as much as they may")]
+    #[error("the memory limit of all connections was reached")]
     NoRoom,
     #[error("{0}")]
     Kernel(io::ErrorKind),

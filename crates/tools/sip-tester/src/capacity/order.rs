@@ -1,4 +1,4 @@
-//! What a search over the network is to do.
+//! The order of a search over the network.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use super::journal_file::JournalError;
 /// A load with this rate (1/s) that starts calls for at most this time (s), and at most this number of calls.
 pub type StepLoad<'a> = dyn Fn(f64, f64, Option<u64>) -> Result<LoadOrder, LoadError> + 'a;
 
-/// What is searched for, and with which loads.
+/// The subject of a search, and its loads.
 pub struct CapacityOrder<'a> {
     /// The server as the user named it.
     pub target: String,
-    /// What the users of the loads do.
+    /// The scenario of the users of the loads.
     pub work: Work,
     /// The mean time for which a call is held.
     pub hold: Duration,

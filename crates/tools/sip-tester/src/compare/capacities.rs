@@ -5,7 +5,7 @@ use crate::capacity::{CapacityEstimate, CapacityVerdict};
 use super::document::ComparedCapacity;
 use super::index::{ComparedIndex, IndexVerdict};
 
-/// The capacity of both.
+/// Compares the capacities that two searches found.
 pub fn index(before: &ComparedCapacity, now: &ComparedCapacity) -> ComparedIndex {
     let found = [before, now].map(|document| match &document.verdict {
         Some(CapacityVerdict::Capacity(capacity)) => Some(capacity),
@@ -17,7 +17,7 @@ pub fn index(before: &ComparedCapacity, now: &ComparedCapacity) -> ComparedIndex
         ..ComparedIndex::untested("capacity".to_owned(), "1/s", values, "")
     };
     let [Some(before), Some(now)] = found else {
-        let how = "one of the searches has no number".to_owned();
+        let how = "one of the searches found no capacity".to_owned();
         return ComparedIndex { how, ..index };
     };
     let verdict = match () {

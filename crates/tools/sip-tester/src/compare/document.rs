@@ -38,7 +38,7 @@ pub struct ComparedLoad {
     pub seconds: Vec<ComparedSecond>,
 }
 
-/// The results of things of one kind.
+/// The results of attempts of one kind.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedOutcome {
     pub what: String,
@@ -168,7 +168,7 @@ const OF_ONE_SEARCH: [&str; 4] = ["duration", "warm_up", "pace", "users"];
 /// The key of the settings that have no key of their own.
 const OPTIONS: &str = "options";
 
-/// The keys of what is offered in which two results differ, except for these keys.
+/// The keys in which the offered loads of two results differ. The keys `but` are left out.
 fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
     let [before, now] = [before, now].map(|offered| serde_json::to_value(offered).unwrap_or_default());
     let mut differ = Vec::new();
@@ -187,7 +187,7 @@ fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
     differ
 }
 
-/// The words for a key of what is offered.
+/// The words for a key of the offered load.
 fn words(key: &str) -> Cow<'_, str> {
     let known = match key {
         "scenario" => "the scenario",

@@ -21,9 +21,9 @@ pub use text::table as text;
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResultComparison {
-    /// What was tested before.
+    /// The target of the earlier result.
     pub before: String,
-    /// What was tested now.
+    /// The target of the later result.
     pub now: String,
     /// The confidence of all indices together, 0 to 1.
     pub confidence: f64,
@@ -49,8 +49,8 @@ pub fn compare(
     anyway: bool,
 ) -> Result<ResultComparison, ComparisonError> {
     let mut notes = vec![
-        "what varies within each run is in the intervals; what differs between two runs of the same server is not: \
-         repeat them"
+        "the intervals include the variation within each run, but not the variation between two runs against the same \
+         server: repeat the runs"
             .to_owned(),
     ];
     let differ = before.differences(now);

@@ -45,9 +45,9 @@ pub struct EvidenceMessage {
     pub at_ns: u64,
     /// Whether the tester sent it.
     pub is_sent: bool,
-    /// The tester's end.
+    /// Address of the tester.
     pub local: SocketAddr,
-    /// The server's end.
+    /// Address of the server.
     pub peer: SocketAddr,
     /// Its transport.
     pub transport: Transport,
@@ -69,7 +69,7 @@ pub struct AnsweredRequest {
 /// A request that a proxy has forwarded.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
-    /// As sent by the first user agent, with credentials if the server asked for them.
+    /// As sent by its user agent, with credentials if the server asked for them.
     pub sent: Request,
     /// As it arrived.
     pub arrived: Request,
@@ -84,13 +84,13 @@ pub struct Forwarded {
 pub enum ForwardOutcome {
     /// It arrived at one of the user agents.
     Arrived(Box<Forwarded>),
-    /// The server answered it itself. The ACK was sent.
+    /// The server answered it itself. If it refused an INVITE, the ACK was sent.
     Answered(Box<Response>),
     /// Neither happened in time.
     Silence,
 }
 
-/// Branch and method, by which a response belongs to a transaction of the tester (RFC 3261 section 17.1.3).
+/// Branch and method, by which a response is matched to a client transaction of the tester (RFC 3261 section 17.1.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TransactionName {
     branch: Option<String>,
@@ -114,7 +114,7 @@ impl TransactionName {
     }
 }
 
-/// A status from a code in this crate.
+/// The status with this code, which must be from 100 to 699.
 pub(super) fn status(code: u16) -> Status {
     // Every code in the procedures is from 100 to 699.
     Status::new(code).unwrap_or_else(|| unreachable!("{code} is a status"))
@@ -135,7 +135,7 @@ pub(super) fn line_of(response: &Response) -> String {
     line
 }
 
-/// Fails unless the status of a response is in a range. `what` names what was answered.
+/// Fails unless the status of a response is in a range. `what` names the request in the message.
 pub(super) fn ensure_status(response: &Response, codes: Range<u16>, what: &str) -> PurposeOutcome {
     ensure!(codes.contains(&response.status.code()), "{what} was answered {}", line_of(response));
     Ok(())

@@ -53,7 +53,7 @@ pub struct PurposeResult {
     pub purpose: &'static TestPurpose,
     /// The verdict; `None` if it was not run: see `observation`.
     pub verdict: Option<PurposeVerdict>,
-    /// What the server did, or why the purpose was not run. Empty for a pass.
+    /// The behaviour of the server, or the reason why the purpose was not run. Empty for a pass.
     pub observation: String,
     /// All its messages.
     pub evidence: Vec<EvidenceMessage>,

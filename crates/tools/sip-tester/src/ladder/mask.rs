@@ -257,7 +257,7 @@ impl TraceMask {
 /// The position of the first URI with a known scheme, and the scheme with its colon.
 fn first_scheme(text: &str) -> Option<(usize, &'static str)> {
     let lower = text.to_ascii_lowercase();
-    // A scheme stands at the start or after a character that is not alphanumeric.
+    // A scheme is at the start or after a character that is not alphanumeric.
     let begins = |at: usize| !lower[..at].ends_with(|before: char| before.is_ascii_alphanumeric());
     let found = ["sip:", "sips:", "tel:"].into_iter().filter_map(|scheme| {
         lower.match_indices(scheme).map(|(at, _)| at).find(|at| begins(*at)).map(|at| (at, scheme))

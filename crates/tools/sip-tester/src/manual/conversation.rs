@@ -47,7 +47,7 @@ impl LastRequest {
     }
 }
 
-/// What is the same for all messages of a call.
+/// The values that all messages of a call share.
 pub struct ManualCallOrder {
     /// The path to the server.
     pub line: Line,

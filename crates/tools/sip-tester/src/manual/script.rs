@@ -66,7 +66,7 @@ pub fn parse_course(text: &str) -> Result<Vec<CourseAct>, CourseError> {
             let change = words.parse().map_err(|error| wrong(format!("{error}")))?;
             match acts.last_mut() {
                 Some(CourseAct::Send(_, changes)) => changes.push(change),
-                _ => return Err(wrong("a change stands below the request that is changed".to_owned())),
+                _ => return Err(wrong("a change must be below the request that it changes".to_owned())),
             }
             continue;
         }

@@ -87,7 +87,7 @@ impl MediaSource {
 pub struct MediaOrder {
     /// The codec.
     pub codec: MediaCodec,
-    /// What is sent.
+    /// The source of the sent media.
     pub source: MediaSource,
     /// Share of the calls with media, 0 to 1.
     pub share: f64,

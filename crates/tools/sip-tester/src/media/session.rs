@@ -272,7 +272,7 @@ impl MediaSession {
     /// An RTP packet has arrived. Other packets, and those of another stream, are ignored.
     pub fn receive_packet(&mut self, at: Instant, bytes: &[u8]) {
         let Ok(packet) = Packet::parse(bytes) else { return };
-        // An own packet that returns is a loop (RFC 3550 section 8.2).
+        // A packet with this end's SSRC has come back in a loop (RFC 3550 section 8.2).
         if packet.payload_type != self.codec.payload_type() || packet.source == self.source {
             return;
         }

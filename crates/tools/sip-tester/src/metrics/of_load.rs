@@ -43,7 +43,7 @@ fn outcomes(page: &mut MetricsPage, so_far: SoFar<'_>) {
         let values = rows.iter().map(|row| (vec![("what", row.what)], count(row) as f64));
         page.family((name, help, MetricKind::Counter), values);
     }
-    // Rows without failures stand at zero, so that a rate is known from the first failure on.
+    // Rows without failures have the value zero, so that the first failure already gives a rate.
     let (unlocated, failures): (Vec<_>, Vec<_>) =
         so_far.failures().into_iter().partition(|row| row.kind == FailureKind::Dns);
     let none = rows.iter().filter(|row| !failures.iter().any(|failure| failure.what == row.what));

@@ -46,9 +46,9 @@ const ARRIVALS: &str = "Arrivals";
 /// A load on a server.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
-    /// What an experiment file says of a load.
+    /// The settings of a load in an experiment file.
     pub load: LoadSettings,
-    /// What it does not say.
+    /// The settings that the file does not have.
     pub tester: TesterSettings,
 }
 

@@ -47,7 +47,7 @@ choices! {
     }
 }
 
-/// The values that are replaced in own messages of a call.
+/// The values of a call that are replaced in the messages of the scenario's side.
 struct CapturedEnds {
     own: SocketAddr,
     peer: SocketAddr,
@@ -181,7 +181,7 @@ impl CapturedEnds {
         }
     }
 
-    /// An own request with keywords.
+    /// A request of the scenario's side, with keywords.
     fn request(
         &mut self,
         message: &ReceivedText,
@@ -230,7 +230,7 @@ impl CapturedEnds {
         self.with_body(lines, message)
     }
 
-    /// An own response with keywords.
+    /// A response of the scenario's side, with keywords.
     fn response(&mut self, message: &ReceivedText) -> String {
         let start = message.text.lines().next().unwrap_or_default();
         let mut lines = vec![start.to_owned()];

@@ -275,7 +275,7 @@ impl ScriptPlayer {
         }
     }
 
-    /// Takes what has come, and sends it back where that is asked for.
+    /// Receives the waiting packets, and sends them back if the call echoes media.
     pub fn receive(&mut self) {
         let mut buffer = [0; 2048];
         for socket in self.sockets.values() {

@@ -247,7 +247,7 @@ pub enum MessagePresence {
 /// The length of a pause.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptPause {
-    /// That of `-d`.
+    /// The default length, set by `-d`.
     Default,
     /// Milliseconds, from a distribution.
     Drawn(ScriptDistribution),

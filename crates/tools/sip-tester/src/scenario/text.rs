@@ -181,7 +181,12 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
     }
     if document.without_room > 0 {
         let calls = counted(document.without_room, "call", "calls");
-        line(text, &format!("\n{calls} could not begin: there were as many as may be"), width, 2);
+        line(
+            text,
+            &format!("\n{calls} could not begin: the limit of concurrent calls was reached"),
+            width,
+            2,
+        );
     }
     if document.withheld > 0 {
         let messages = counted(document.withheld, "message", "messages");

@@ -100,7 +100,7 @@ pub enum LiveReading {
     Datagrams(DatagramCounts),
 }
 
-/// What one end has counted in a phase.
+/// The counters of one end in a phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PhaseOutcome {
     /// The counts of each connection at each reading.

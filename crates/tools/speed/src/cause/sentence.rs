@@ -85,7 +85,7 @@ pub(super) fn proof(limit: &LimitingFactor) -> String {
             measured_share(reached / bits_per_s)
         ),
         LimitingFactor::Loss { reached, adapts: true, .. } => {
-            format!("congestion control takes it for congestion: {} arrived", rate(*reached))
+            format!("congestion control takes the loss as congestion: {} arrived", rate(*reached))
         }
         LimitingFactor::Loss { reached, unqueued: true, .. } => {
             format!("{} arrived, and packets waited no longer than on the idle path", rate(*reached))
@@ -176,7 +176,7 @@ fn holding(bytes: Option<u64>) -> String {
     bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)))
 }
 
-/// What mends it.
+/// The remedy.
 pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
     let advice = match limit {
         LimitingFactor::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(

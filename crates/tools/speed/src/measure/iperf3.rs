@@ -418,7 +418,7 @@ fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) ->
     StreamReadings { path: PATH, sends, intervals, local: Some(local), remote: Some(remote) }
 }
 
-/// What carrying took of one processor, per cent. Nearly all of that is the kernel's; how much is not is not known.
+/// Processor time of the transfer, per cent of one processor. Nearly all of it is kernel time; the exact part is not known.
 fn cpu(report: &EndReport, lasts: Duration) -> CpuUse {
     let total = 100.0 * report.ran_ns as f64 / lasts.as_nanos().max(1) as f64;
     CpuUse { total, user: 0.0, system: total }

@@ -50,7 +50,7 @@ pub enum UpgradeError {
     #[error("the query is longer than {LONGEST_QUERY} bytes, or its escapes are wrong")]
     Query,
     /// The origin is not allowed.
-    #[error("a page of {0} asks, which is not allowed to (--allow-origin)")]
+    #[error("a web page of {0} sent the request, and its origin is not permitted (--allow-origin)")]
     Origin(String),
     /// `early_exit` is out of range.
     #[error("early_exit is not a number from 1 to {MOST_EARLY_EXIT}")]

@@ -49,7 +49,7 @@ pub(super) enum OpeningError {
     Unknown,
     #[error("a connection above the limit: {0}")]
     Busy(#[from] SlotRefusal),
-    #[error("a silent connection that others displaced")]
+    #[error("a silent connection that was closed for another one")]
     GaveWay,
     #[error("data that belongs to no session")]
     NoSession,

@@ -1,4 +1,4 @@
-//! What the threads of a server share.
+//! The state that the threads of a server share.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};

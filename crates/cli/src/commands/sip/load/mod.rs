@@ -46,9 +46,9 @@ fn watched(arguments: &Load, title: String, order: &LoadOrder) -> Result<LoadRep
     let control = Arc::new(Control::default());
     let effects = KeyEffects { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
     let watchers = arguments.watching.open(ScreenState::of(title, order), effects)?;
-    // Without a screen there are no keys, and the load need not look for commands.
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();
+    // Without a screen no key is pressed, so the load need not poll for commands.
     let control = watchers.has_screen().then_some(&*control);
     let steering = Steering { stop: &stop, control, taps };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {

@@ -1,4 +1,4 @@
-//! What may be typed about a scenario that is carried out.
+//! Arguments of the commands that run a scenario.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use netrig_sip_tester::media::MediaCodec;
 
 use crate::commands::sip::keeping::{KeepArguments, RecordArguments};
 
-/// How a scenario is carried out.
+/// Arguments for every run of a scenario, as caller or as callee.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scenario")]
 pub struct ScriptArguments {
@@ -22,7 +22,7 @@ pub struct ScriptArguments {
     /// The field by which lines of a file are looked up, from 0; may be repeated (SIPp's -infindex)
     #[arg(long, value_name = "FILE.csv=FIELD", value_parser = index)]
     pub inject_index: Vec<(String, usize)>,
-    /// An own keyword: `[tenant]` stands for the value; may be repeated (SIPp's -key)
+    /// A keyword of your own: `tenant=7` puts 7 in place of `[tenant]`; may be repeated (SIPp's -key)
     #[arg(long, value_name = "KEYWORD=VALUE", value_parser = pair)]
     pub key: Vec<(String, String)>,
     /// The value of a <Global> variable before the first call; may be repeated (SIPp's -set)
@@ -34,30 +34,30 @@ pub struct ScriptArguments {
     /// The user name for challenges if `[authentication]` has none; by default the value of --service (SIPp's -au)
     #[arg(long, value_name = "USER")]
     pub auth_user: Option<String>,
-    /// The password of that user. All users of this machine can read it: prefer --password-env (SIPp's -ap)
+    /// The password of --auth-user. All users of this machine can read it: prefer --password-env (SIPp's -ap)
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_env")]
     pub auth_password: Option<String>,
-    /// How long a message is awaited if the scenario has no time; by default without limit
+    /// How long to wait for a message if its step sets no timeout; by default without limit
     #[arg(long, value_name = "TIME")]
     pub message_timeout: Option<Duration>,
-    /// Answer INFO, NOTIFY, OPTIONS and UPDATE that no step awaits with 200 (SIPp's -aa)
+    /// Answer 200 to each INFO, NOTIFY, OPTIONS and UPDATE that no step awaits (SIPp's -aa)
     #[arg(long)]
     pub answer_requests: bool,
     /// Do not end the session of a failed call; by default its INVITE is cancelled, or its session ended by BYE
     #[arg(long)]
     pub leave_sessions: bool,
-    /// The port of `[media_port]`, from which media are sent if the session description has none; with --media the first port,
-    /// and each call has two. By default 6000 for callers and 26000 for callees
+    /// The value of `[media_port]`, and the source port of media if the session description names none. With --media it is the
+    /// first of the ports, of which each call takes two. By default 6000 for callers and 26000 for callees
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub media_port: Option<u16>,
-    /// Calls have media that are measured: RTP and RTCP from both ends with this codec, pcmu, pcma, g729 or opus. Without a scenario
-    /// they are plain calls of the tester
+    /// Send and measure media in each call: RTP and RTCP from both ends with this codec, pcmu, pcma, g729 or opus. Without a
+    /// scenario file the tester makes plain calls
     #[arg(long, value_name = "CODEC")]
     pub media: Option<MediaCodec>,
     /// The share of the calls with media
     #[arg(long, value_name = "SHARE", requires = "media")]
     pub media_share: Option<Fraction>,
-    /// The sent media: `tone` (default), `silence`, `echo` of received media, `nothing`, or a file of bytes of the codec
+    /// The sent media: `tone` (default), `silence`, `echo` of received media, `nothing`, or a file in the codec's encoding
     #[arg(long, value_name = "SOURCE", requires = "media")]
     pub media_source: Option<String>,
     /// The scenario may start programs of this machine (<exec command>)
@@ -100,9 +100,9 @@ impl ScriptArguments {
 }
 
 /// Flags without an effect on calls that follow a scenario file.
-fn said_by_scripts() -> impl Iterator<Item = &'static str> {
-    let said = |row: &Setting| LoadSettings::SAID_BY_SCRIPTS.contains(&row.key);
-    let of_load = LoadSettings::rows().into_iter().filter(said).map(|row| row.key);
+fn flags_without_effect() -> impl Iterator<Item = &'static str> {
+    let is_without_effect = |row: &Setting| LoadSettings::SAID_BY_SCRIPTS.contains(&row.key);
+    let of_load = LoadSettings::rows().into_iter().filter(is_without_effect).map(|row| row.key);
     of_load.chain([
         "scenario",
         "mix",
@@ -133,7 +133,7 @@ pub struct LoadScriptArguments {
         long,
         value_name = "FILE",
         help_heading = "Scenario",
-        conflicts_with_all = said_by_scripts()
+        conflicts_with_all = flags_without_effect()
     )]
     pub scenario_file: Option<PathBuf>,
     #[command(flatten)]
@@ -143,8 +143,8 @@ pub struct LoadScriptArguments {
 /// `netrig sip serve scenario`.
 #[derive(Debug, Args)]
 pub struct ServedScenario {
-    /// The scenario, of SIPp (XML) or in netrig's form (TOML), whose first message is received. With --media it may be left out:
-    /// the tester has a plain one
+    /// The scenario, of SIPp (XML) or in netrig's form (TOML). It must receive a message before it sends one. With --media no
+    /// file is needed: the tester has a scenario of its own
     #[arg(value_name = "FILE", required_unless_present = "media")]
     pub file: Option<PathBuf>,
     /// Where to listen: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`. With port 0 the system chooses one
@@ -159,13 +159,13 @@ pub struct ServedScenario {
     /// End after this time
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<Duration>,
-    /// Number of users, whose calls follow one after the other
+    /// Number of users. A user has one call at a time
     #[arg(long, value_name = "N")]
     pub users: Option<u32>,
     /// The most concurrent calls
     #[arg(long, value_name = "N", default_value_t = 1 << 17)]
     pub most_calls: u32,
-    /// Duration of pauses without a time (SIPp's -d)
+    /// Duration of each pause that states no duration (SIPp's -d)
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub hold: Duration,
     /// T2 of RFC 3261

@@ -1,4 +1,4 @@
-//! `netrig sip scenario`: files that say what a call does, looked at without a call.
+//! `netrig sip scenario`: checks, converts and makes scenario files, without a call.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub struct ScenarioArguments {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum ScenarioVerb {
-    /// Read a scenario, of SIPp (XML) or in netrig's form (TOML), and list its steps and doubtful places
+    /// Read a scenario, of SIPp (XML) or in netrig's form (TOML), and list its steps and possible faults
     Check(CheckArguments),
     /// Write a scenario of SIPp (XML) in netrig's form (TOML)
     Convert(ConvertArguments),
@@ -42,7 +42,7 @@ pub struct CheckArguments {
     /// The scenario
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// An own keyword: `[tenant]` stands for the value; may be repeated
+    /// A keyword of your own: `tenant=7` puts 7 in place of `[tenant]`; may be repeated
     #[arg(long, value_name = "KEYWORD=VALUE", value_parser = pair)]
     pub key: Vec<(String, String)>,
 }
@@ -53,7 +53,7 @@ pub struct ConvertArguments {
     /// The scenario
     #[arg(value_name = "FILE.xml")]
     pub file: PathBuf,
-    /// An own keyword, which its value replaces; may be repeated
+    /// A keyword of your own, which its value replaces; may be repeated
     #[arg(long, value_name = "KEYWORD=VALUE", value_parser = pair)]
     pub key: Vec<(String, String)>,
     /// Write it to this file instead of the terminal
@@ -70,7 +70,7 @@ pub struct FromArguments {
     /// The call; not needed if there is only one
     #[arg(value_name = "CALL-ID")]
     pub call: Option<String>,
-    /// The side of the call that the scenario takes
+    /// The side of the call that becomes the scenario
     #[arg(long, value_parser = named::<CapturedSide>(), default_value = "caller")]
     pub side: CapturedSide,
     /// Write it to this file instead of the terminal

@@ -42,7 +42,7 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where to listen: over UDP and TCP, as every server of the DNS does (RFC 7766), if nothing was said.
+/// The listening points; by default over UDP and TCP, as RFC 7766 demands of every DNS server.
 fn points(typed: &Dns) -> Result<Vec<ListeningPoint>, Failure> {
     let listen = ListeningPoint::or_usual(&typed.listen, 5353);
     if let Some(point) =

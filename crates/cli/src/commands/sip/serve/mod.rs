@@ -41,7 +41,7 @@ use options::ServeOptions;
 /// The most numbered users.
 const MOST_USERS: u32 = 1_000_000;
 
-/// What was typed, for a server of any role.
+/// The arguments of a server of any role.
 struct TypedServer<'a> {
     listen: Vec<ListeningPoint>,
     sockets: &'a SocketArguments,
@@ -97,9 +97,9 @@ impl<'a> TypedServer<'a> {
         match self.listen.iter().find(|point| point.is_open_to_network()) {
             Some(point) if !self.sockets.open && self.settings.digest.is_none() => {
                 let ask = if self.settings.role.has("digest") {
-                    "ask users who they are with --digest, or serve anybody with --open"
+                    "authenticate users with --digest, or serve any peer with --open"
                 } else {
-                    "this server asks nobody who they are: serve anybody with --open"
+                    "this server does not authenticate users: serve any peer with --open"
                 };
                 Err(Failure::request(format!("{point} is reached over a network: {ask}")))
             }

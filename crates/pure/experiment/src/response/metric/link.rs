@@ -15,47 +15,44 @@ metrics! {
         "Share of the measuring window during which the line was sending; of WiFi, during which frames of \
          this direction and the answers to them were on the air.";
     "rate" ["bit/s"].of_classes().bit_rate(&LINK_BYTES):
-        "Bits of the IP packets that came out of the far end, or of a class of those that it sent, per \
-         second of the measuring window.";
+        "Bits of the IP packets that the link delivered or, of a class, that the line sent, per second of \
+         the measuring window.";
     "queue_length" ["packets"].of_classes().mean_level(&QUEUE_LENGTH, NO_QUEUE):
-        "Packets that wait, averaged over the time of the measuring window; the packet on the line is not \
-         among them.";
+        "Waiting packets, averaged over the measuring window, without the packet on the line.";
     "queue_length_max" ["packets"].of_classes().largest_level(&QUEUE_LENGTH, NO_QUEUE):
-        "Packets that wait, averaged over the sampling interval of the measuring window in which they were \
-         most.";
+        "Largest mean number of waiting packets over a sampling interval of the measuring window.";
     "waiting_time" ["s"].observed().of_classes()
         .computed(waiting_time_needs, waiting_time).with_signal(&LINK_WAITED):
-        "Time that a packet waited in the queue before it was sent, over the packets that left for the \
-         line in the measuring window.";
+        "Time that a packet waited in the queue before it was sent, over the packets that the line began \
+         to send in the measuring window.";
     "loss_ratio" ["1"].of_classes().share_of(&[&LINK_DROPPED], &[&LINK_OFFERED], "no packet was offered"):
-        "Packets dropped, for whatever reason, divided by packets offered to the link (or to the queue of \
-         a class, behind the policers) in the measuring window.";
+        "Packets dropped for any reason, divided by packets offered to the link (of a class: to its \
+         queue, behind the policers) in the measuring window.";
     "drops" ["packets"].of_classes().total(&LINK_DROPPED):
-        "Packets dropped in the measuring window, for whatever reason.";
+        "Packets dropped for any reason in the measuring window.";
     "drops_queue_full" ["packets"].of_classes().total(link_dropped(DropReason::QueueFull)):
         "Packets dropped in the measuring window because the queue had no room.";
     "drops_early" ["packets"].of_classes().total(link_dropped(DropReason::Early)):
         "Packets that active queue management (RED, CoDel) dropped in the measuring window.";
     "drops_loss" ["packets"].of_classes().total(link_dropped(DropReason::Loss)):
-        "Packets lost in the measuring window by the random loss of the link.";
+        "Packets dropped in the measuring window by the random loss of the link.";
     "drops_listed" ["packets"].of_classes().total(link_dropped(DropReason::Listed)):
-        "Packets lost in the measuring window because the file lists them.";
+        "Packets dropped in the measuring window because the file lists them.";
     "drops_corrupted" ["packets"].of_classes().total(link_dropped(DropReason::Corrupted)):
-        "Packets whose bits were flipped, dropped by the far end in the measuring window.";
+        "Packets that the far end dropped in the measuring window because bits were flipped.";
     "drops_link_down" ["packets"].of_classes().total(link_dropped(DropReason::LinkDown)):
         "Packets dropped in the measuring window because the link was down.";
     "drops_undeliverable" ["packets"].of_classes().total(link_dropped(DropReason::Undeliverable)):
-        "Packets dropped in the measuring window because they had nowhere to go, or were longer than the \
-         link carries.";
+        "Packets dropped in the measuring window because there was no route, or because they were longer \
+         than the MTU of the link.";
     "drops_retry_limit" ["packets"].of_classes().total(link_dropped(DropReason::RetryLimit)):
-        "Packets that the link layer of a WiFi link gave up in the measuring window, having sent them as \
-         often as it does.";
+        "Packets that the link layer of a WiFi link dropped in the measuring window after its last \
+         attempt.";
     "drops_policed" ["packets"].of_classes().of_rules().total(link_dropped(DropReason::Policed)):
-        "Packets dropped by policers in the measuring window: by the rules of the line, by one of them, \
-         or, of a class, by its reservation.";
+        "Packets dropped by policers in the measuring window: of a link by all its rules, of a rule by \
+         that rule, of a class by its reservation.";
     "repeated" ["packets"].total(&LINK_REPEATED):
-        "Packets that the link layer of a WiFi link sent once more in the measuring window, each time \
-         counted.";
+        "Retransmissions of packets by the link layer of a WiFi link in the measuring window.";
 }
 
 const NO_QUEUE: &str = "the queue was not observed";

@@ -9,21 +9,20 @@ use super::{About, MeasuredValue, Metric, Need, Statistic, View, metrics};
 metrics! {
     of Flow;
     "voice_rating" ["1"].per(Per::Mean).of_call(|quality| quality.rating):
-        "Transmission rating R of the E-model (ITU-T G.107) for the call in the measuring window: its \
-         delay from mouth to ear, and what was lost or came too late for its play-out buffer, with the \
-         burst ratio of these.";
+        "Transmission rating R of the E-model (ITU-T G.107) for the call in the measuring window. It \
+         depends on the delay from mouth to ear, on the packets that were lost or too late for the \
+         play-out buffer, and on their burst ratio.";
     "voice_opinion" ["1"].per(Per::Mean).of_call(|quality| quality.opinion):
         "Mean opinion score, 1 to 4.5, that the E-model (ITU-T G.107 Annex B) expects for the call in the \
          measuring window.";
     "voice_missing" ["1"].share().per(Per::Mean).of_call(|quality| quality.missing):
-        "Share of the call's packets in the measuring window that were missing when they were to be \
-         played: lost, or too late.";
+        "Share of the call's packets in the measuring window that were lost or too late to be played.";
     "voice_delay" ["s"].per(Per::Mean).of_call(|quality| quality.delay_s):
         "Delay from mouth to ear in the measuring window: coding, network and play-out buffer.";
     "video_intact" ["1"].share().per(Per::Mean).computed(|_| needs(), intact):
-        "Share of the pictures of a `video` in the measuring window that were shown as they were sent: all \
-         their packets came in time, and those of all pictures back to the last key picture, on which they \
-         depend.";
+        "Share of the pictures of a `video` in the measuring window that were shown as they were sent: \
+         all their packets arrived in time, and so did those of all pictures back to the last key \
+         picture, on which they depend.";
 }
 
 /// A metric of a call.

@@ -8,30 +8,31 @@ use super::{MeasuredValue, Need, View, metrics};
 metrics! {
     of Flow;
     "connect_time" ["s"].per(Per::Mean).computed(|_| vec![Need::Marks(&ESTABLISHED)], connect_time):
-        "Time from the start of the flow until its first handshake was done at the opening end.";
+        "Time from the start of the flow until the opening end completed its first handshake.";
     "transfer_time" ["s"].per(Per::Mean)
         .computed(|_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED)], transfer_time):
-        "Time from the start of the flow until the last byte of user data that was missing arrived, if its \
-         last connection closed with everything delivered.";
+        "Time from the start of the flow until the last byte of user data arrived for the first time, if \
+         its last connection closed with everything delivered.";
     "transfer_rate" ["B/s"].per(Per::Mean)
         .computed(
             |_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED), Need::Total(&RECEIVED_BYTES)],
             transfer_rate
         ):
         "Application bytes of the whole transfer, received in order and once, divided by its time: from \
-         the start of the flow, handshake and all, until the last byte of user data that was missing \
-         arrived, if its last connection closed with everything delivered.";
+         the start of the flow, including the handshake, until the last byte of user data arrived for the \
+         first time, if its last connection closed with everything delivered.";
     "file_rate" ["B/s"].per(Per::Mean)
         .computed(|_| vec![Need::Total(&RECEIVED_BYTES), Need::Total(&RESPONSE_TIME)], file_rate):
-        "Bytes of a file by FTP over its `response_time`: from the reply that its transfer begins to the \
-         reply that it is complete or, for a fetched file of the simulator, to its last byte.";
+        "Bytes of a file by FTP, divided by its `response_time`: from the reply that announces the \
+         transfer to the reply that completes it or, for a fetched file in the simulator, to its last \
+         byte.";
     "longest_stall" ["s"].per(Per::Max)
         .computed(
             |_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED), Need::Marks(&CLOSED)],
             longest_stall
         ):
-        "Longest pause between two arrivals of user data, as far as it exceeds one sampling interval (else \
-         0); a pause that reaches to the end of the run counts unless the connection had closed with \
+        "Longest pause between two arrivals of user data; 0 if none exceeds one sampling interval. A \
+         pause that lasts until the end of the run counts, unless the connection had closed with \
          everything delivered.";
 }
 

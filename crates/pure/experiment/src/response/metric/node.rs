@@ -14,54 +14,53 @@ metrics! {
         "Share of the measuring window that the host spent on packets that it received (`receive` of the \
          node).";
     "receive_drops" ["packets"].total(&HOST_DROPPED):
-        "Packets that arrived in the measuring window and that the host had no room for.";
+        "Packets that arrived in the measuring window and that the host dropped because it had no room.";
     "hop_limit_drops" ["packets"].total(&HOP_LIMIT_DROPS):
-        "Packets that the node was to send on in the measuring window and dropped, for their hop limit ran \
-         out there.";
+        "Packets that the node should have forwarded in the measuring window, but dropped because their \
+         hop limit reached zero there.";
     "program_cpu" ["1"].mean_level(&PROGRAM_CPU, NO_PROGRAM):
-        "Processors that the node's programs kept busy, averaged over the measuring window: 1 is all of \
-         one.";
+        "Processors that the node's programs kept busy, averaged over the measuring window; 1 is one \
+         whole processor.";
     "program_cpu_max" ["1"].largest_level(&PROGRAM_CPU, NO_PROGRAM):
-        "Processors that the node's programs kept busy in the sampling interval of the measuring window in \
-         which they were most.";
+        "Processors that the node's programs kept busy, averaged over the busiest sampling interval of \
+         the measuring window.";
     "program_memory" ["B"].mean_level(&PROGRAM_MEMORY, NO_PROGRAM):
-        "Memory that the node's programs held, averaged over the measuring window; what their processes \
-         share counts once.";
+        "Memory that the node's programs held, averaged over the measuring window. Memory that their \
+         processes share counts once.";
     "program_memory_max" ["B"].largest_level(&PROGRAM_MEMORY, NO_PROGRAM):
-        "Memory that the node's programs held at most at a sample in the measuring window; what their \
+        "Most memory that the node's programs held at a sample in the measuring window. Memory that their \
          processes share counts once.";
     "program_udp_queue" ["B"].mean_level(&PROGRAM_UDP_QUEUE, NO_PROGRAM):
-        "Bytes, with the kernel's own beside them, that waited in the UDP sockets of the node's programs, \
+        "Bytes that waited in the UDP sockets of the node's programs, the kernel's overhead included, \
          averaged over the samples in the measuring window.";
     "program_udp_queue_max" ["B"].largest_level(&PROGRAM_UDP_QUEUE, NO_PROGRAM):
-        "Bytes, with the kernel's own beside them, that waited in the UDP sockets of the node's programs \
-         at the sample in the measuring window at which they were most.";
+        "Most bytes that waited in the UDP sockets of the node's programs at a sample in the measuring \
+         window, the kernel's overhead included.";
     "program_udp_drops" ["packets"].total(&PROGRAM_UDP_DROPS):
-        "Datagrams that reached the UDP sockets of the node's programs in the measuring window and found \
-         no room there.";
+        "Datagrams that reached the UDP sockets of the node's programs in the measuring window and were \
+         dropped because the sockets were full.";
     "load" ["1"].mean_level(&HOST_LOAD, NO_HOST):
-        "Share of its processors that the node's load had, averaged over the measuring window.";
+        "Share of the node's processors that its load used, averaged over the measuring window.";
     "cpu" ["1"].mean_level(&HOST_CPU, NO_HOST):
-        "Processors that the node's agent and programs kept busy, averaged over the measuring window: 1 is \
-         all of one.";
+        "Processors that the node's agent and programs kept busy, averaged over the measuring window; 1 \
+         is one whole processor.";
     "cpu_wait" ["1"].mean_level(&HOST_CPU_WAIT, NO_HOST):
-        "Processors that threads of the node's agent and programs waited for while others had them, \
-         averaged over the measuring window.";
+        "Processors that threads of the node's agent and programs waited for because other threads used \
+         them, averaged over the measuring window.";
     "throttled" ["s"].total(&HOST_THROTTLED):
-        "Time of the measuring window for which what runs on the node was kept from its processors because \
-         it had had its quota, summed over them.";
+        "Time of the measuring window in which the node's processes were kept from a processor because \
+         its quota was used up, summed over the processors.";
     "memory" ["B"].mean_level(&HOST_MEMORY, NO_LIMIT):
-        "Memory that all that runs on the node had of what it may have, averaged over the samples in the \
+        "Memory of the node's processes that counts against its limit, averaged over the samples in the \
          measuring window.";
     "memory_max" ["B"].largest_level(&HOST_MEMORY, NO_LIMIT):
-        "Memory that all that runs on the node had at most of what it may have, at a sample in the \
-         measuring window.";
+        "Most memory of the node's processes that counted against its limit at a sample in the measuring \
+         window.";
     of Counter;
     "counter_growth" ["1"].total(&COUNTER_GROWTH):
-        "By how much the counter of the node's program grew in the measuring window, as far as it was read \
-         then.";
+        "Increase of the counter of the node's program in the measuring window, between readings.";
     "counter_rate" ["1/s"].rate(&COUNTER_GROWTH):
-        "By how much the counter of the node's program grew in the measuring window, per second of it.";
+        "Increase of the counter of the node's program in the measuring window, per second of it.";
 }
 
 const NO_PROGRAM: &str = "the node ran no program that was watched";

@@ -10,10 +10,10 @@ use super::{MeasuredValue, Need, View, metrics};
 metrics! {
     of Flow;
     "object_time" ["s"].observations(&OBJECT_TIME):
-        "Time from the moment the application meant to send an object until its last byte was delivered, \
-         over the objects that were complete in the measuring window. Of a `file` it is the time from the \
-         establishment of its connection, for the receiver knows of no earlier moment; `response_time` has \
-         the whole.";
+        "Time from the moment at which the application wanted to send an object until its last byte was \
+         delivered, over the objects that were complete in the measuring window. For a `file` it begins \
+         when the connection is established, because the receiver knows no earlier moment; \
+         `response_time` has the whole time.";
     "response_time" ["s"].observations(&RESPONSE_TIME):
         "Time from a request until the last byte of its response, over the responses that were complete in \
          the measuring window.";
@@ -21,21 +21,21 @@ metrics! {
         "Time from sending a datagram until its delivery, over the datagrams delivered in the measuring \
          window.";
     "round_trip_time" ["s"].observations(&ROUND_TRIP_TIME):
-        "Time from sending a ping until its answer came (RFC 2681), over the answers that came in the \
-         measuring window; pings without an answer have none.";
+        "Time from sending a ping until its answer arrived (RFC 2681), over the answers that arrived in \
+         the measuring window. Pings without an answer are left out.";
     "datagram_loss" ["1"].share().pooled()
         .computed(|_| vec![Need::Total(&DATAGRAMS_SENT), Need::Total(&DATAGRAMS_RECEIVED)], datagram_loss):
-        "Share of the datagrams sent in the measuring window that were never received, each counted once \
-         however often it arrives; those that may still be on their way when the run ends, sent no longer \
-         ago than the longest delay was, do not count as sent. Never below 0.";
+        "Share of the datagrams sent in the measuring window that were never received. A datagram counts \
+         once, however often it arrives. Datagrams that may still be in flight when the run ends do not \
+         count as sent: those sent within the longest delay before the end. Never below 0.";
     "late_or_lost" ["1"].share().pooled().with_deadline()
         .computed(|_| vec![Need::Total(&DATAGRAMS_SENT), Need::Observations(&ONE_WAY_DELAY)], late_or_lost):
         "Share of the datagrams sent in the measuring window that had not arrived when their deadline \
          passed: a lost one counts as infinitely late. Never below 0.";
     "round_trip_loss" ["1"].share().pooled()
         .computed(|_| vec![Need::Total(&PINGS), Need::Total(&PINGS_ANSWERED)], round_trip_loss):
-        "Share of pings whose answer did not come in the time that they wait for it (two-way loss, RFC \
-         6673), over the pings whose wait was over in the measuring window.";
+        "Share of pings whose answer did not arrive within their `wait` (two-way loss, RFC 6673), over \
+         the pings whose `wait` ended in the measuring window.";
 }
 
 /// Share of datagrams that did not arrive.

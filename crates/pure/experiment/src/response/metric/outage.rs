@@ -12,11 +12,11 @@ metrics! {
     of Flow;
     "recovery_time" ["s"].per(Per::Mean)
         .computed(|_| vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED)], recovery_time):
-        "Time from the start of the outage until user data arrives again after the pause that it caused; 0 \
-         if data never paused for longer than one sampling interval.";
+        "Time from the start of the outage until the end of the first pause that overlaps it, when user data \
+         arrives again; 0 if no pause of more than one sampling interval overlaps it.";
     "detect_time" ["s"].per(Per::Mean).computed(|_| vec![Need::PathMarks(&PATH_FAILED)], detect_time):
-        "Time from the start of the outage until the sender first gave a path up (inactive) or set it \
-         aside (potentially failed).";
+        "Time from the start of the outage until the sender first declared a path inactive or potentially \
+         failed.";
     "switch_time" ["s"].per(Per::Mean).computed(|_| vec![Need::PathMarks(&DATA_PATH)], switch_time):
         "Time from the start of the outage until new data first goes over another path than the one in use \
          when it began.";
@@ -25,10 +25,10 @@ metrics! {
             let data = [Need::PathMarks(&DATA_PATH), Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED)];
             [&[Need::Series(&WIRE_BYTES)], &data[..]].concat()
         }, ramp_up_time):
-        "Time from the switch to another path (or, on one path, from the first data after the outage began \
-         and caused a pause) until the start of the first second in which data packets arrive at 90 % or \
-         more of their mean rate in the ten seconds before the outage, in IP bytes and whole sampling \
-         intervals.";
+        "Time until the former rate is regained. It begins with the switch to another path; without a \
+         switch, with the first data after the pause that overlaps the outage. It ends at the start of the \
+         first second in which data packets arrive at 90 % or more of their mean rate in the ten seconds \
+         before the outage. Rates are of IP bytes in whole sampling intervals.";
 }
 
 const NO_OUTAGE: &str = "no link goes down";
@@ -46,13 +46,13 @@ fn recovery_time(view: &View<'_>) -> MeasuredValue {
     }
 }
 
-/// The end of the pause that the outage caused: the first pause that ends after the outage began and started
-/// before it was over. `Some(None)` if it never ends, `None` if there is no such pause.
+/// The end of the first pause that overlaps the outage: it starts before the outage ends, and ends after the
+/// outage starts. `Some(None)` if the pause never ends, `None` if there is no such pause.
 fn recovery(view: &View<'_>, outage: Outage) -> Option<Option<Instant>> {
     let over = outage.end.unwrap_or(Instant::NEVER);
     let hit = |(from, to): &(Instant, Option<Instant>)| *from < over && to.is_none_or(|to| to > outage.start);
     let pause = view.pauses().into_iter().find(hit)?;
-    // There is no pause after the last data if the run ends within a sampling interval.
+    // Data that stop at most one sampling interval before the end of the run have not paused.
     let reaches_the_end = pause.1.is_none() && view.run_end().since(pause.0) <= view.sample_every();
     (!reaches_the_end).then_some(pause.1)
 }
@@ -62,7 +62,7 @@ fn detect_time(view: &View<'_>) -> MeasuredValue {
     let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
     match view.marks(&PATH_FAILED).iter().find(|mark| mark.at >= outage.start) {
         Some(mark) => mark.at.since(outage.start).as_secs_f64().into(),
-        None => MeasuredValue::not("the sender never gave a path up"),
+        None => MeasuredValue::not("the sender declared no path inactive or potentially failed"),
     }
 }
 
@@ -99,7 +99,8 @@ fn ramp_up_time(view: &View<'_>) -> MeasuredValue {
     let Some(from) = switch(view, outage).or_else(|| recovery(view, outage).flatten()) else {
         return MeasuredValue::not("the outage caused neither a switch nor a pause");
     };
-    // Whole sampling intervals: the bytes of the first packet count in the interval of its arrival.
+    // The sum is over samples, which have the bytes of the interval that ends with them. It includes the first packet:
+    // its sample is taken after it arrived.
     let since = Instant::from_nanos(outage.start.as_nanos().saturating_sub(BEFORE.as_nanos())).max(first.at);
     let before = view.sum_between(&WIRE_BYTES, since, outage.start) / outage.start.since(since).as_secs_f64();
     let wanted = REGAINED * before * HOLD.as_secs_f64();
@@ -110,7 +111,7 @@ fn ramp_up_time(view: &View<'_>) -> MeasuredValue {
         }
         start += view.sample_every();
     }
-    MeasuredValue::not("the rate of before the outage was not regained")
+    MeasuredValue::not("the rate before the outage was not regained")
 }
 
 #[cfg(test)]

@@ -8,31 +8,32 @@ use super::metrics;
 metrics! {
     of Rule;
     "packets_green" ["packets"].total(quantity::rule_packets(Colour::Green)):
-        "Packets for which the rule held in the measuring window and whose stream its meter found in \
-         profile.";
+        "Packets that the rule matched in the measuring window and that its meter coloured green: the \
+         stream was in profile.";
     "packets_yellow" ["packets"].total(quantity::rule_packets(Colour::Yellow)):
-        "Packets for which the rule held in the measuring window and whose stream its meter found beyond \
-         its profile by no more than is put up with.";
+        "Packets that the rule matched in the measuring window and that its meter coloured yellow: the \
+         stream was above its committed rate, within the tolerated excess.";
     "packets_red" ["packets"].total(quantity::rule_packets(Colour::Red)):
-        "Packets for which the rule held in the measuring window and whose stream its meter found beyond \
-         all that was agreed.";
+        "Packets that the rule matched in the measuring window and that its meter coloured red: the \
+         stream was out of profile.";
     "rate_green" ["bit/s"].bit_rate(quantity::rule_bytes(Colour::Green)):
-        "Bits of the IP packets that the meter of the rule found green, per second of the measuring \
+        "Bits of the IP packets that the meter of the rule coloured green, per second of the measuring \
          window.";
     "rate_yellow" ["bit/s"].bit_rate(quantity::rule_bytes(Colour::Yellow)):
-        "Bits of the IP packets that the meter of the rule found yellow, per second of the measuring \
+        "Bits of the IP packets that the meter of the rule coloured yellow, per second of the measuring \
          window.";
     "rate_red" ["bit/s"].bit_rate(quantity::rule_bytes(Colour::Red)):
-        "Bits of the IP packets that the meter of the rule found red, per second of the measuring window.";
-    "share_green" ["1"].share_of(&[&RULE_GREEN_PACKETS], &OF_ALL_COLOURS, "the rule held for no packet"):
-        "Packets that the meter of the rule found green, divided by the packets for which it held in the \
-         measuring window.";
-    "share_yellow" ["1"].share_of(&[&RULE_YELLOW_PACKETS], &OF_ALL_COLOURS, "the rule held for no packet"):
-        "Packets that the meter of the rule found yellow, divided by the packets for which it held in the \
-         measuring window.";
-    "share_red" ["1"].share_of(&[&RULE_RED_PACKETS], &OF_ALL_COLOURS, "the rule held for no packet"):
-        "Packets that the meter of the rule found red, divided by the packets for which it held in the \
-         measuring window.";
+        "Bits of the IP packets that the meter of the rule coloured red, per second of the measuring \
+         window.";
+    "share_green" ["1"].share_of(&[&RULE_GREEN_PACKETS], &OF_ALL_COLOURS, "the rule matched no packet"):
+        "Packets that the meter of the rule coloured green, divided by the packets that the rule matched \
+         in the measuring window.";
+    "share_yellow" ["1"].share_of(&[&RULE_YELLOW_PACKETS], &OF_ALL_COLOURS, "the rule matched no packet"):
+        "Packets that the meter of the rule coloured yellow, divided by the packets that the rule matched \
+         in the measuring window.";
+    "share_red" ["1"].share_of(&[&RULE_RED_PACKETS], &OF_ALL_COLOURS, "the rule matched no packet"):
+        "Packets that the meter of the rule coloured red, divided by the packets that the rule matched in \
+         the measuring window.";
 }
 
 /// Packets of all colours.
@@ -54,7 +55,7 @@ mod tests {
         let measure = |bench: &mut Bench, metric: &str| {
             bench.measure(&format!("of = 'link.primary.rule.video'\nmetric = '{metric}'"))
         };
-        assert_eq!(measure(&mut bench, "share_green").unwrap_err(), "the rule held for no packet");
+        assert_eq!(measure(&mut bench, "share_green").unwrap_err(), "the rule matched no packet");
         for (packets, bytes, count) in [
             (&RULE_GREEN_PACKETS, &RULE_GREEN_BYTES, 60.0),
             (&RULE_YELLOW_PACKETS, &RULE_YELLOW_BYTES, 30.0),

@@ -10,10 +10,10 @@ metrics! {
     "events" ["events"].per(Per::Mean).computed(|_| Vec::new(), events):
         "Events that the simulator handled, or packets that the router forwarded, in the whole run.";
     "lateness" ["s"].per(Per::Mean).computed(|_| Vec::new(), lateness):
-        "Time by which whatever drove the run was late at most; 0 in virtual time.";
+        "Greatest lateness of the driver of the run; 0 in virtual time.";
     "forwarding_lateness" ["s"].observations(&FORWARDING_LATENESS):
-        "Time by which a frame left the router after its link had delivered it, over the frames that were \
-         due in the measuring window; in virtual time there are none.";
+        "Time from the delivery of a frame by its link until the frame left the router, over the frames \
+         that were due in the measuring window. There are none in virtual time.";
 }
 
 /// Cost of the run in events.

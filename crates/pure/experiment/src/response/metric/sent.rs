@@ -10,7 +10,8 @@ use super::{MeasuredValue, Need, View, metrics};
 metrics! {
     of Flow;
     "data_packets_sent" ["packets"].total(&DATA_PACKETS_SENT):
-        "Packets with user data that the sending host sent in the measuring window, first time or again.";
+        "Packets with user data that the sending host sent in the measuring window, retransmissions \
+         included.";
     "packets_sent" ["packets"].total(&PACKETS_SENT):
         "Packets of any kind that both ends sent in the measuring window.";
     "packets_per_megabyte" ["packets"].pooled()
@@ -18,27 +19,27 @@ metrics! {
             |_| vec![Need::Total(&DATA_PACKETS_SENT), Need::Total(&RECEIVED_BYTES)],
             packets_per_megabyte
         ):
-        "Packets with user data that the sending host sent in the measuring window, first time or again, \
-         for each 1,000,000 bytes that the receiving application got in it.";
+        "Packets with user data that the sending host sent in the measuring window, retransmissions \
+         included, for each 1,000,000 bytes that the receiving application got in it.";
     "retransmitted_bytes" ["B"].total(&RETRANSMITTED_BYTES):
-        "User bytes that the sending host sent again in the measuring window.";
+        "User bytes that the sending host retransmitted in the measuring window.";
     "retransmission_share" ["1"]
         .share_of(
             &[&RETRANSMITTED_BYTES],
             &[&RETRANSMITTED_BYTES, &RECEIVED_BYTES],
-            "nothing was received and nothing sent again",
+            "nothing was received and nothing retransmitted",
         ):
-        "User bytes sent again, divided by the sum of these and the user bytes that the receiving \
+        "Retransmitted user bytes, divided by the sum of these and the user bytes that the receiving \
          application got in the measuring window.";
     "fast_retransmissions" ["segments"].total(&FAST_RETRANSMISSIONS):
-        "Segments or chunks that the sending host sent again in fast recovery in the measuring window.";
+        "Segments or chunks that the sending host retransmitted in fast recovery in the measuring window.";
     "timeout_retransmissions" ["segments"].total(&TIMEOUT_RETRANSMISSIONS):
-        "Segments or chunks that the sending host sent again after a time-out in the measuring window.";
+        "Segments or chunks that the sending host retransmitted after a time-out in the measuring window.";
     "timeouts" ["1"].total(&TIMEOUTS):
-        "Times a retransmission timer ran out at either end in the measuring window.";
+        "Expirations of a retransmission timer at either end in the measuring window.";
     "window_probes" ["1"].total(&WINDOW_PROBES):
-        "Probes of a closed window that the sending host sent in the measuring window. SCTP sends the \
-         chunk of a probe again until it is acknowledged, and that counts once.";
+        "Probes of a closed window that the sending host sent in the measuring window. SCTP retransmits \
+         the chunk of a probe until it is acknowledged; this counts as one probe.";
 }
 
 /// The megabyte of `packets_per_megabyte`, in bytes.

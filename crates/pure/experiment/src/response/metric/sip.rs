@@ -19,150 +19,154 @@ use super::{About, MeasuredValue, Metric, Need, Statistic, View, metrics};
 metrics! {
     of Flow;
     "registration_delay" ["s"].observations(&SIP_REGISTRATION_DELAY):
-        "Time from sending the first REGISTER until its 2xx came, challenges and retransmissions included \
-         (RRD of RFC 6076), over the registrations that succeeded in the measuring window.";
+        "Time from sending the first REGISTER until its 2xx arrived, challenges and retransmissions \
+         included (RRD of RFC 6076), over the registrations that succeeded in the measuring window.";
     "unregistration_delay" ["s"].observations(&SIP_UNREGISTRATION_DELAY):
-        "The same of registrations that were taken back.";
+        "Time from sending the first REGISTER that removes a registration until its 2xx arrived, \
+         challenges and retransmissions included, over the removals that succeeded in the measuring \
+         window.";
     "connection_delay" ["s"].observations(&SIP_CONNECTION_DELAY):
-        "Time from sending an INVITE until the first provisional response but 100 came, over the calls \
-         that went as they should and ended in the measuring window.";
+        "Time from sending an INVITE until the first provisional response except 100 arrived, over the \
+         calls that succeeded and ended in the measuring window.";
     "session_request_delay" ["s"].observations(&SIP_SESSION_REQUEST_DELAY):
-        "Time from sending an INVITE until the first provisional response but 100 or, without one, the 2xx \
-         came, over the answered calls that ended in the measuring window (SRD of RFC 6076).";
+        "Time from sending an INVITE until the first provisional response except 100 arrived or, without \
+         one, the 2xx, over the answered calls that ended in the measuring window (SRD of RFC 6076).";
     "failed_session_request_delay" ["s"].observations(&SIP_SESSION_REQUEST_FAILED_DELAY):
-        "The same of refused calls, where it may be the refusal (failed SRD of RFC 6076).";
+        "Time from sending an INVITE until the first provisional response except 100 arrived or, without \
+         one, the refusal, over the refused calls that ended in the measuring window (failed SRD of RFC \
+         6076).";
     "answer_signal_delay" ["s"].observations(&SIP_ANSWER_SIGNAL_DELAY):
-        "Time from sending the 2xx of an INVITE until its ACK came, at the peers of the users, over the \
-         calls that ended in the measuring window.";
+        "Time from sending the 2xx of an INVITE until its ACK arrived, at the peers of the users, over \
+         the calls that ended in the measuring window.";
     "disconnect_delay" ["s"].observations(&SIP_DISCONNECT_DELAY):
-        "Time from sending a BYE until its 2xx came (SDD of RFC 6076), over the calls that ended in the \
-         measuring window.";
+        "Time from sending a BYE until its 2xx arrived (SDD of RFC 6076), over the calls that ended in \
+         the measuring window.";
     "session_duration" ["s"].observations(&SIP_SESSION_DURATION):
         "Time from the 2xx of the INVITE until the BYE (SDT of RFC 6076), over the calls that ended in the \
          measuring window.";
     "redirect_delay" ["s"].observations(&SIP_REDIRECT_DELAY):
-        "Time from sending an INVITE until its 3xx came, over the calls that were to be sent elsewhere and \
+        "Time from sending an INVITE until its 3xx arrived, over the calls that should be redirected and \
          were, in the measuring window.";
     "total_call_delay" ["s"].observations(&SIP_TOTAL_CALL_DELAY):
-        "Time from sending an INVITE until the 2xx of its BYE came, less the time from the answer to the \
-         BYE, over the calls that ended in the measuring window.";
+        "Time from sending an INVITE until the 2xx of its BYE arrived, less the time from the answer to \
+         the BYE, over the calls that ended in the measuring window.";
     "invite_delay" ["s"].observations(&SIP_INVITE_DELAY):
-        "Time from sending an INVITE until its final response came, whatever that was, over the calls that \
+        "Time from sending an INVITE until its final response of any class arrived, over the calls that \
          ended in the measuring window.";
     "cancel_delay" ["s"].observations(&SIP_CANCEL_DELAY):
-        "Time from sending a CANCEL until the final response of its INVITE came, over the calls taken back \
-         in the measuring window.";
+        "Time from sending a CANCEL until the final response of its INVITE arrived, over the calls that \
+         were cancelled in the measuring window.";
     "options_delay" ["s"].observations(&SIP_OPTIONS_DELAY):
-        "Time from sending an OPTIONS until its 2xx came, over those answered in the measuring window.";
+        "Time from sending an OPTIONS until its 2xx arrived, over those answered in the measuring window.";
     "message_delay" ["s"].observations(&SIP_MESSAGE_DELAY):
-        "Time from sending a MESSAGE until its 2xx came, over those answered in the measuring window.";
+        "Time from sending a MESSAGE until its 2xx arrived, over those answered in the measuring window.";
     "lookup_delay" ["s"].observations(&SIP_LOOKUP_DELAY):
-        "Time from the first question to the DNS until all its answers said where the server is (RFC \
-         3263), over the attempts that looked for it, found it and ended in the measuring window. It is in \
-         no other delay.";
+        "Time from the first DNS query until the last response that the location of the server needs (RFC \
+         3263), over the attempts with a successful lookup that ended in the measuring window. No other \
+         delay includes it.";
     "prack_delay" ["s"].observations(&SIP_PRACK_DELAY):
-        "Time from sending a PRACK until its 2xx came, over the calls of `prack` that ended in the \
+        "Time from sending a PRACK until its 2xx arrived, over the calls of `prack` that ended in the \
          measuring window.";
     "reinvite_delay" ["s"].observations(&SIP_REINVITE_DELAY):
-        "Time from sending the INVITE that puts a call on hold until its 2xx came, over the calls that \
+        "Time from sending the INVITE that puts a call on hold until its 2xx arrived, over the calls that \
          ended in the measuring window.";
     "subscription_delay" ["s"].observations(&SIP_SUBSCRIPTION_DELAY):
-        "Time from sending the first SUBSCRIBE until its 2xx came, over the subscriptions that ended in \
-         the measuring window.";
-    "notification_delay" ["s"].observations(&SIP_NOTIFICATION_DELAY):
-        "Time from sending the first SUBSCRIBE until the first NOTIFY came, over the subscriptions that \
-         ended in the measuring window.";
-    "fail_over_delay" ["s"].observations(&SIP_FAIL_OVER_DELAY):
-        "Time from sending a request for the first time until the first response but 100 of the server \
-         that took over, over what ended in the measuring window and another server had failed to do.";
-    "attempt_success" ["1"]
-        .share_of(&[&SIP_SUCCEEDED], &[&SIP_SUCCEEDED, &SIP_FAILED], "no attempt came to an end"):
-        "Share of the users' attempts that went as they should, of those that came to an end in the \
-         measuring window; what is open when the run ends counts neither way.";
-    "attempts_served" ["1"].share_of(&[&SIP_SUCCEEDED], &[&SIP_BEGUN], "no attempt was begun"):
-        "Share of the users' attempts that went as they should in the measuring window, of those that were \
-         begun in it: what is open when it ends was not served.";
-    "registration_success" ["1"]
-        .share_of(&[&SIP_REGISTERED], &[&SIP_REGISTRATIONS], "no registration came to an end"):
-        "Share of registrations that succeeded, of those that came to an end in the measuring window.";
-    "call_success" ["1"].share_of(&[&SIP_CALLS_COMPLETED], &[&SIP_CALLS], "no call came to an end"):
-        "Share of calls that were answered, held and hung up as they should, of those that came to an end \
+        "Time from sending the first SUBSCRIBE until its 2xx arrived, over the subscriptions that ended \
          in the measuring window.";
-    "redirect_success" ["1"].share_of(&[&SIP_REDIRECTED], &[&SIP_REDIRECTS], "no call came to an end"):
-        "Share of calls that were sent elsewhere, of those that were to be and came to an end in the \
-         measuring window.";
+    "notification_delay" ["s"].observations(&SIP_NOTIFICATION_DELAY):
+        "Time from sending the first SUBSCRIBE until the first NOTIFY arrived, over the subscriptions \
+         that ended in the measuring window.";
+    "fail_over_delay" ["s"].observations(&SIP_FAIL_OVER_DELAY):
+        "Time from first sending a request until the first response except 100 of the server that took \
+         over, over the attempts that ended in the measuring window and for which another server had \
+         failed.";
+    "attempt_success" ["1"]
+        .share_of(&[&SIP_SUCCEEDED], &[&SIP_SUCCEEDED, &SIP_FAILED], "no attempt ended"):
+        "Share of the users' attempts that succeeded, of those that ended in the measuring window. An \
+         attempt that is open when the run ends is not counted.";
+    "attempts_served" ["1"].share_of(&[&SIP_SUCCEEDED], &[&SIP_BEGUN], "no attempt was started"):
+        "Attempts of users that succeeded in the measuring window, divided by those that were started in \
+         it. An attempt that is open when the window ends was not served.";
+    "registration_success" ["1"]
+        .share_of(&[&SIP_REGISTERED], &[&SIP_REGISTRATIONS], "no registration ended"):
+        "Share of registrations that succeeded, of those that ended in the measuring window.";
+    "call_success" ["1"].share_of(&[&SIP_CALLS_COMPLETED], &[&SIP_CALLS], "no call ended"):
+        "Share of calls that were answered, held and ended by BYE, of those that should be and ended in \
+         the measuring window.";
+    "redirect_success" ["1"].share_of(&[&SIP_REDIRECTED], &[&SIP_REDIRECTS], "no call ended"):
+        "Share of calls that were redirected, of those that should be and ended in the measuring window.";
     "ineffective_session_attempts" ["1"]
-        .share_of(&[&SIP_SESSIONS_INEFFECTIVE], &[&SIP_SESSIONS], "no call came to an end"):
-        "Share of calls that ended with 408, 500, 503 or 504, that nobody answered, or whose connection \
-         broke, of those that came to an end in the measuring window (ISA of RFC 6076).";
+        .share_of(&[&SIP_SESSIONS_INEFFECTIVE], &[&SIP_SESSIONS], "no call ended"):
+        "Share of calls that ended with 408, 500, 503 or 504, without a response, or because their \
+         connection broke, of those that ended in the measuring window (ISA of RFC 6076).";
     "session_completion_ratio" ["1"]
-        .share_of(&[&SIP_SESSIONS_COMPLETED], &[&SIP_SESSIONS], "no call came to an end"):
-        "Share of calls that were answered and whose BYE was, of those that came to an end in the \
+        .share_of(&[&SIP_SESSIONS_COMPLETED], &[&SIP_SESSIONS], "no call ended"):
+        "Share of calls that were answered and whose BYE was answered, of those that ended in the \
          measuring window (SCR of RFC 6076).";
     "ineffective_registration_attempts" ["1"]
-        .share_of(&[&SIP_REGISTRATIONS_INEFFECTIVE], &[&SIP_REGISTRATIONS], "no registration came to an end"):
-        "Share of registrations that were refused but for a challenge, that nobody answered, or whose \
-         connection broke, of those that came to an end in the measuring window (IRA of RFC 6076).";
+        .share_of(&[&SIP_REGISTRATIONS_INEFFECTIVE], &[&SIP_REGISTRATIONS], "no registration ended"):
+        "Share of registrations that were refused (a challenge is no refusal), had no response, or lost \
+         their connection, of those that ended in the measuring window (IRA of RFC 6076).";
     "session_establishment_ratio" ["1"].share().pooled().establishment(&[]):
-        "Share of calls that were answered with 2xx, of those that came to an end in the measuring window \
-         and were not sent elsewhere (SER of RFC 6076).";
+        "Share of calls that were answered with 2xx, of those that ended in the measuring window and were \
+         not redirected (SER of RFC 6076).";
     "session_establishment_effectiveness_ratio" ["1"].share().pooled()
         .establishment(&[&SIP_SESSIONS_REFUSED]):
-        "The same, where calls that the user refused with 480, 486, 600 or 603 count as established, too \
-         (SEER of RFC 6076).";
+        "Share of calls that were answered with 2xx, or that the callee refused with 480, 486, 600 or \
+         603, of those that ended in the measuring window and were not redirected (SEER of RFC 6076).";
     "attempts_per_second" ["1/s"].active_rate(&SIP_SUCCEEDED, 1.0):
-        "Attempts of users that went as they should in the measuring window, per second of that part of it \
-         in which the flow begins some.";
+        "Attempts of users that succeeded in the measuring window, per second of the part of it in which \
+         the flow starts attempts.";
     "registrations_per_second" ["1/s"].active_rate(&SIP_REGISTERED, 1.0):
-        "Registrations that succeeded in the measuring window, per second of that part of it in which the \
-         flow begins some.";
+        "Registrations that succeeded in the measuring window, per second of the part of it in which the \
+         flow starts attempts.";
     "calls_per_second" ["1/s"].active_rate(&SIP_CALLS_COMPLETED, 1.0):
-        "Calls that were answered, held and hung up in the measuring window, per second of that part of it \
-         in which the flow begins some.";
+        "Calls that were answered, held and ended by BYE in the measuring window, per second of the part \
+         of it in which the flow starts attempts.";
     "redirects_per_second" ["1/s"].active_rate(&SIP_REDIRECTED, 1.0):
-        "Calls that were sent elsewhere in the measuring window, per second of that part of it in which \
-         the flow begins some.";
+        "Calls that were redirected in the measuring window, per second of the part of it in which the \
+         flow starts attempts.";
     "offered_attempts_per_second" ["1/s"].active_rate(&SIP_BEGUN, 1.0):
-        "Attempts of users that were begun in the measuring window, per second of that part of it in which \
-         the flow begins some.";
+        "Attempts of users that were started in the measuring window, per second of the part of it in \
+         which the flow starts attempts.";
     "busy_hour_attempts" ["1"].active_rate(&SIP_SUCCEEDED, 3600.0):
-        "Attempts of users that went as they should, in an hour of the part of the measuring window in \
-         which the flow begins some (BHCA).";
+        "Attempts of users that succeeded, per hour of the part of the measuring window in which the flow \
+         starts attempts (BHCA).";
     "attempts_begun" ["1"].total(&SIP_BEGUN):
-        "Attempts of users that were begun in the measuring window.";
+        "Attempts of users that were started in the measuring window.";
     "attempts_failed" ["1"].total(&SIP_FAILED):
-        "Attempts of users that came to an end in the measuring window, and not as they should.";
+        "Attempts of users that ended in the measuring window and failed.";
     "attempts_unlocated" ["1"].total(&SIP_UNLOCATED):
-        "Attempts of users that found no server in the DNS in the measuring window: they count neither as \
-         failed nor as having gone as they should, for no server was asked.";
+        "Attempts of users that found no server in the DNS in the measuring window. They count neither as \
+         failed nor as successful, because no server got a request.";
     "responses_reordered" ["1"].total(&SIP_REORDERED):
-        "Provisional responses that came behind those sent after them, in what came to an end in the \
-         measuring window: tolerated.";
+        "Provisional responses that arrived after responses sent later, in the attempts that ended in the \
+         measuring window. They are no failure.";
     "retransmissions_per_attempt" ["1"].pooled()
         .computed(
             |_| [&SIP_REQUESTS_AGAIN, &SIP_SUCCEEDED, &SIP_FAILED].map(Need::Total).to_vec(),
             retransmissions_per_attempt,
         ):
-        "Requests that users retransmitted because no answer arrived in time, for each attempt that ended \
-         in the measuring window.";
+        "Requests that users retransmitted because no response arrived in time, for each attempt that \
+         ended in the measuring window.";
     "response_time_1" ["s"].observations(&SIP_RESPONSE_TIME_1):
-        "The first response time that the flow's own scenario measures (SIPp's rtd), in the order in which \
-         the scenario names them, over those that came to an end in the measuring window.";
+        "The first response time that the flow's own scenario measures (SIPp's rtd), in the order in \
+         which the scenario names them, over the times that ended in the measuring window.";
     "response_time_2" ["s"].observations(&SIP_RESPONSE_TIME_2):
         "The second response time that the flow's own scenario measures (SIPp's rtd), in the order in \
-         which the scenario names them, over those that came to an end in the measuring window.";
+         which the scenario names them, over the times that ended in the measuring window.";
     "response_time_3" ["s"].observations(&SIP_RESPONSE_TIME_3):
-        "The third response time that the flow's own scenario measures (SIPp's rtd), in the order in which \
-         the scenario names them, over those that came to an end in the measuring window.";
+        "The third response time that the flow's own scenario measures (SIPp's rtd), in the order in \
+         which the scenario names them, over the times that ended in the measuring window.";
     "scenario_time" ["s"].observations(&SIP_SCENARIO_TIME):
         "Time from the first step of a call of the flow's own scenario to its last, over the calls that \
-         came to an end as they should in the measuring window.";
+         succeeded and ended in the measuring window.";
     "conformance_run" ["1"].test_purposes(&SIP_CONFORMANCE_RUN):
-        "Test purposes of basic calls or registrations that the server of the flow was tested with before \
-         the first user began.";
+        "Test purposes of basic calls or registrations that were run against the server of the flow \
+         before the first user started.";
     "conformance_failed" ["1"].test_purposes(&SIP_CONFORMANCE_FAILED):
-        "Those of them that the server failed. Above 0, the flow's figures are those of a server that \
-         breaks rules.";
+        "Test purposes of `conformance_run` that the server failed. Above 0, the flow's figures are those \
+         of a server that breaks rules.";
 }
 
 /// Established sessions as a share of all but the redirected ones.
@@ -198,7 +202,7 @@ impl Metric for Establishment {
         if all > 0.0 {
             return ((view.total(&SIP_SESSIONS_ESTABLISHED) + also) / all).into();
         }
-        MeasuredValue::not("no call came to an end that was not sent elsewhere")
+        MeasuredValue::not("no call ended without a redirection")
     }
 }
 
@@ -208,7 +212,7 @@ fn retransmissions_per_attempt(view: &View<'_>) -> MeasuredValue {
     if ended > 0.0 {
         return (view.total(&SIP_REQUESTS_AGAIN) / ended).into();
     }
-    MeasuredValue::not("no attempt came to an end")
+    MeasuredValue::not("no attempt ended")
 }
 
 /// A counter of the test of the server's rules, which runs before the load; independent of the measuring

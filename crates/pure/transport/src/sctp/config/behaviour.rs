@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sctp::packet::chunk::DATA_HEADER;
 
-/// What carries SCTP packets.
+/// The protocol that carries SCTP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encapsulation {

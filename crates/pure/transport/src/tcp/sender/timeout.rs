@@ -51,7 +51,7 @@ impl Sender {
         let mut delivered = Delivered::new(Some(now), 0);
         self.detect_by_time(now, &delivered, telemetry);
         if was != CongestionPhase::Recovery && self.phase == CongestionPhase::Recovery {
-            // The timer stands for an acknowledgement that delivers one segment (`tcp_rack_reo_timeout`,
+            // The timer has the effect of an acknowledgement that delivers one segment (`tcp_rack_reo_timeout`,
             // net/ipv4/tcp_recovery.c).
             delivered.amount = self.smss;
             self.reduce_proportionally(&delivered, false);

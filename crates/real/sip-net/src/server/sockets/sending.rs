@@ -16,7 +16,7 @@ use crate::datagrams::is_without_room;
 use crate::ledger::{Purse, short_answer};
 
 /// Why a message over UDP was not sent.
-const WITHHELD: &str = "the address had proved nothing, and had its share of bytes";
+const WITHHELD: &str = "the address had proved nothing, and its budget of bytes was used up";
 
 impl Sockets {
     /// Sends the responses to a plain request of this length, bytes.

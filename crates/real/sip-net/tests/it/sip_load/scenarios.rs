@@ -219,7 +219,7 @@ fn a_load_ends_with_its_server_if_it_is_told_to() {
         assert!(row.succeeded > 0 && row.failed > 0, "{row:?}");
         assert_eq!(row.begun < 200, ends, "{row:?}");
         assert_eq!(
-            report.notes.iter().any(|note| note.contains("nothing came from the server any more")),
+            report.notes.iter().any(|note| note.contains("nothing was received from the server")),
             ends
         );
     }

@@ -43,7 +43,8 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends a request of a user agent, answers challenges, and waits until it arrives at one of these or has a final response.
+    /// Sends a request of a user agent, answers challenges, and waits until it arrives at one of the user agents `at`
+    /// or has a final response.
     ///
     /// # Errors
     /// If the server refuses the credentials.
@@ -55,7 +56,7 @@ impl TestCase<'_> {
         within: Duration,
     ) -> Result<ForwardOutcome, PurposeEnd> {
         let mut request = request.clone();
-        // A server may look up a Contact only after its first packet.
+        // Opens the sockets of the recipients before the server can send to them.
         for at in at {
             self.local(*at)?;
         }
@@ -200,7 +201,7 @@ impl TestCase<'_> {
         self.reply(forwarded.at, forwarded.path, response)
     }
 
-    /// The final response to a forwarded request at the first user agent. A failed INVITE is acknowledged.
+    /// The final response that the first user agent receives to a forwarded request. Sends the ACK of a failed INVITE.
     ///
     /// # Errors
     /// If it does not arrive in time.
@@ -224,7 +225,7 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends a response to the server, regardless of its Via.
+    /// Sends a response to the address from which its request came, whatever the Via of the response says.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -232,8 +233,8 @@ impl TestCase<'_> {
         self.answer_by(forwarded.at, forwarded.path, forwarded.path.peer(), response)
     }
 
-    /// Registers an INVITE that arrived at another user agent. The case answers it unless the purpose does.
-    pub fn is_to_answer(&mut self, forwarded: &Forwarded) {
+    /// Notes an INVITE that arrived at another user agent. If the purpose does not answer it, the case does so at its end.
+    pub fn note_unanswered(&mut self, forwarded: &Forwarded) {
         self.unanswered.push(forwarded.clone());
     }
 }

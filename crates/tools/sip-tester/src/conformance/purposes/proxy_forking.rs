@@ -44,7 +44,7 @@ fn forked(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd> {
         ));
     };
     let second = Forwarded { sent: first.sent.clone(), arrived, path, at: THIRD };
-    case.is_to_answer(&second);
+    case.note_unanswered(&second);
     Ok([first, second])
 }
 

@@ -86,7 +86,7 @@ impl ScriptCall {
             }
             ScriptAction::RestorePause(number) => {
                 let milliseconds = self.number_of(*number);
-                // 0 stands for a step that is not a pause.
+                // 0: the step was not a pause.
                 self.pause_ends = (milliseconds > 0.0)
                     .then(|| Instant::ZERO + Duration::from_secs_f64((milliseconds / 1e3).min(LONGEST_TIME)));
             }
