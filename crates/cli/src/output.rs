@@ -66,6 +66,16 @@ impl Outgoing {
         self.to.write_all(bytes).map_err(|error| lost(&self.named, &error))
     }
 
+    /// The file, for what writes by itself.
+    pub fn writer(&mut self) -> &mut BufWriter<File> {
+        &mut self.to
+    }
+
+    /// The failure of what wrote by itself.
+    pub fn lost(&self, error: &io::Error) -> Failure {
+        lost(&self.named, error)
+    }
+
     /// Puts the finished file in place.
     pub fn finish(mut self) -> Result<(), Failure> {
         let placed = self.to.flush().and_then(|()| match &self.part {

@@ -53,7 +53,7 @@ impl Coverage {
     }
 
     /// The coverage of a table of single runs.
-    pub fn of_table(name: &str, is_part: bool, table: &ReplicationTable) -> Self {
+    pub fn of_table(name: &str, is_part: bool, table: &ReplicationTable<'_>) -> Self {
         Self {
             experiment: Some(encoded(name)),
             is_part: Some(is_part),

@@ -95,10 +95,23 @@ pub enum StoreError {
     SeveralRuns(String),
     /// A table or a time series could not be written as Parquet.
     #[error("cannot write Parquet: {0}")]
-    Parquet(#[from] parquet::errors::ParquetError),
+    Parquet(parquet::errors::ParquetError),
     /// An exported table could not be written.
     #[error("cannot write the table: {0}")]
     Output(#[from] std::io::Error),
+}
+
+impl From<parquet::errors::ParquetError> for StoreError {
+    fn from(error: parquet::errors::ParquetError) -> Self {
+        match error {
+            // The file below failed: a full disk, a closed pipe.
+            parquet::errors::ParquetError::External(source) => match source.downcast() {
+                Ok(source) => Self::Output(*source),
+                Err(other) => Self::Parquet(parquet::errors::ParquetError::External(other)),
+            },
+            other => Self::Parquet(other),
+        }
+    }
 }
 
 impl StoreError {

@@ -1,14 +1,18 @@
 //! All replications of an experiment as one wide table, for CSV and Parquet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use csv::{Terminator, WriterBuilder};
-use netrig_experiment::LevelUnit;
+use netrig_experiment::{Level, LevelUnit, Point};
 
 use crate::column::{Column, ColumnValues};
+use crate::parquet_file::ParquetWriter;
 use crate::read::Replication;
-use crate::{ExperimentId, Store, StoreError, parquet_file};
+use crate::{ExperimentId, Store, StoreError};
+
+/// The number of rows that are in memory at the same time.
+const BATCH: usize = 20_000;
 
 /// The replications of an experiment, one per row. Columns: the substrate, each factor, the replication, its seed, whether
 /// it is valid, the reason if not, each response, the build and the identity.
@@ -16,15 +20,34 @@ use crate::{ExperimentId, Store, StoreError, parquet_file};
 /// If all levels of a factor are amounts of one kind, its column has numbers in the unit of the smallest (`down_for [s]`);
 /// else it has texts. The table has the rows of all builds and substrates. The name of a column of numbers includes the
 /// unit: `throughput [B/s]`. In Parquet the unit is also the metadata `unit` of the column's field.
-pub struct ReplicationTable {
+///
+/// The table has its columns; the rows are read again when it is written, so that a store of any size can be exported.
+pub struct ReplicationTable<'a> {
+    id: ExperimentId,
     experiment: String,
-    columns: Vec<Column>,
+    wanted: Box<dyn Fn(&Replication) -> bool + 'a>,
+    columns: Vec<TableColumn>,
     rows: usize,
     points: usize,
     substrates: BTreeSet<String>,
 }
 
-impl ReplicationTable {
+/// A column, and where its values are.
+enum TableColumn {
+    Substrate,
+    /// The column's name, the factor, and the unit of its levels if all are amounts of one kind.
+    Factor(String, String, Option<LevelUnit>),
+    Number,
+    Seed,
+    IsValid,
+    Why,
+    /// A response and its unit.
+    Response(String, String),
+    Build,
+    Identity,
+}
+
+impl<'a> ReplicationTable<'a> {
     /// The table of the replications of `experiment` for which `wanted` is true.
     ///
     /// # Errors
@@ -32,7 +55,7 @@ impl ReplicationTable {
     pub fn of(
         store: &Store,
         experiment: ExperimentId,
-        wanted: impl Fn(&Replication) -> bool,
+        wanted: impl Fn(&Replication) -> bool + 'a,
     ) -> Result<Self, StoreError> {
         let name = store
             .experiments()?
@@ -40,15 +63,32 @@ impl ReplicationTable {
             .find(|entry| entry.id == experiment)
             .map(|entry| entry.name)
             .ok_or_else(|| store.damaged(format!("it has no experiment {}", experiment.0)))?;
-        let mut replications = store.replications(experiment)?;
-        replications.retain(wanted);
-        let points: BTreeSet<_> = replications.iter().map(|r| (&r.run.substrate, &r.point)).collect();
+        let mut rows = 0;
+        let mut points: BTreeMap<String, BTreeSet<Point>> = BTreeMap::new();
+        let mut responses: BTreeSet<(String, String)> = BTreeSet::new();
+        store.each_replication(experiment, |replication| {
+            if !wanted(&replication) {
+                return;
+            }
+            rows += 1;
+            let Replication { point, run, .. } = replication;
+            match points.get_mut(&run.substrate) {
+                Some(known) if known.contains(&point) => {}
+                Some(known) => drop(known.insert(point)),
+                None => drop(points.insert(run.substrate, BTreeSet::from([point]))),
+            }
+            for (name, response) in run.responses {
+                responses.insert((name, response.unit));
+            }
+        })?;
         Ok(Self {
+            id: experiment,
             experiment: name,
-            columns: columns(&replications),
-            rows: replications.len(),
-            points: points.len(),
-            substrates: replications.iter().map(|r| r.run.substrate.clone()).collect(),
+            wanted: Box::new(wanted),
+            columns: columns(points.values().flatten(), responses),
+            rows,
+            points: points.values().map(BTreeSet::len).sum(),
+            substrates: points.into_keys().collect(),
         })
     }
 
@@ -67,85 +107,144 @@ impl ReplicationTable {
         self.substrates.clone()
     }
 
-    /// Writes the table as CSV (RFC 4180) with a header line (section 2.3). An absent value is an empty field.
+    /// Writes the table as CSV (RFC 4180) with a header line (section 2.3). An absent value is an empty field. `store` is the
+    /// one from which the table was made.
     ///
     /// # Errors
-    /// If `output` cannot be written.
-    pub fn write_csv(&self, output: impl Write) -> Result<(), StoreError> {
+    /// If `output` cannot be written, or the store cannot be read.
+    pub fn write_csv(&self, store: &Store, output: impl Write) -> Result<(), StoreError> {
         // RFC 4180 section 2.1: each record is on a line of its own, delimited by CRLF.
         let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(output);
-        lines.write_record(self.columns.iter().map(|column| &column.name)).map_err(io::Error::from)?;
-        for row in 0..self.rows {
-            let cells = self.columns.iter().map(|column| cell(&column.values, row));
-            lines.write_record(cells).map_err(io::Error::from)?;
-        }
+        let header = self.values(&[]);
+        lines.write_record(header.iter().map(|column| &column.name)).map_err(io::Error::from)?;
+        self.each_batch(store, |batch| {
+            let columns = self.values(batch);
+            for row in 0..batch.len() {
+                let cells = columns.iter().map(|column| cell(&column.values, row));
+                lines.write_record(cells).map_err(io::Error::from)?;
+            }
+            Ok(())
+        })?;
         Ok(lines.flush()?)
     }
 
-    /// Writes the table as a Parquet file. An absent value is null. `about` are additional pairs of the file's metadata.
+    /// Writes the table as a Parquet file. An absent value is null. `about` are additional pairs of the file's metadata. `store` is
+    /// the one from which the table was made.
     ///
     /// # Errors
-    /// If `output` cannot be written.
-    pub fn write_parquet(&self, output: impl Write + Send, about: &[(&str, &str)]) -> Result<(), StoreError> {
+    /// If `output` cannot be written, or the store cannot be read.
+    pub fn write_parquet(
+        &self,
+        store: &Store,
+        output: impl Write + Send,
+        about: &[(&str, &str)],
+    ) -> Result<(), StoreError> {
         let about = [&[("experiment", self.experiment.as_str())], about].concat();
-        Ok(parquet_file::write(output, &self.columns, &about)?)
+        let mut file = ParquetWriter::new(output, &self.values(&[]), &about)?;
+        self.each_batch(store, |batch| Ok(file.write(&self.values(batch))?))?;
+        Ok(file.close()?)
+    }
+
+    /// Calls `take` with the rows, in their order, in batches.
+    fn each_batch(
+        &self,
+        store: &Store,
+        mut take: impl FnMut(&[Replication]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        for substrate in &self.substrates {
+            let mut batch = Vec::new();
+            let mut taken = Ok(());
+            store.each_replication(self.id, |replication| {
+                if taken.is_err() || replication.run.substrate != *substrate || !(self.wanted)(&replication) {
+                    return;
+                }
+                batch.push(replication);
+                if batch.len() == BATCH {
+                    taken = take(&batch);
+                    batch.clear();
+                }
+            })?;
+            taken?;
+            if !batch.is_empty() {
+                take(&batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns with the values of these rows.
+    fn values(&self, rows: &[Replication]) -> Vec<Column> {
+        self.columns.iter().map(|column| column.of(rows)).collect()
     }
 }
 
 /// Names of fixed columns. A factor with such a name gets a prefix: `factor.seed`.
 const FIXED_COLUMNS: [&str; 7] = ["substrate", "replication", "seed", "valid", "why", "build", "identity"];
 
-fn columns(replications: &[Replication]) -> Vec<Column> {
-    let text = |of: &dyn Fn(&Replication) -> Option<String>| {
-        ColumnValues::Text(replications.iter().map(of).collect())
-    };
-    let mut columns = vec![Column::new("substrate", text(&|r| Some(r.run.substrate.clone())))];
-    let factors: BTreeSet<&String> = replications.iter().flat_map(|r| r.point.levels().keys()).collect();
-    for factor in factors {
-        let name = if FIXED_COLUMNS.contains(&factor.as_str()) {
-            format!("factor.{factor}")
-        } else {
-            factor.clone()
-        };
-        let texts = || text(&|r| r.point.level(factor).map(ToString::to_string));
-        columns.push(
-            numeric(&name, factor, replications).unwrap_or_else(|| Column::new(name.as_str(), texts())),
-        );
+/// The columns for these points and for these responses with their units: one per unit if the unit differs between builds.
+fn columns<'p>(
+    points: impl Iterator<Item = &'p Point>,
+    responses: BTreeSet<(String, String)>,
+) -> Vec<TableColumn> {
+    let mut levels: BTreeMap<&String, BTreeSet<&Level>> = BTreeMap::new();
+    for (factor, level) in points.flat_map(Point::levels) {
+        levels.entry(factor).or_default().insert(level);
     }
-    let numbers = replications.iter().map(|r| i64::from(r.number)).collect();
-    columns.push(Column::new("replication", ColumnValues::Signed(numbers)));
-    let seeds = replications.iter().map(|r| r.run.seed).collect();
-    columns.push(Column::new("seed", ColumnValues::Unsigned(seeds)));
-    let valid = replications.iter().map(|r| r.run.end.is_valid()).collect();
-    columns.push(Column::new("valid", ColumnValues::Bool(valid)));
-    columns.push(Column::new("why", text(&|r| r.run.end.why().map(str::to_owned))));
-    columns.extend(responses(replications));
-    columns.push(Column::new("build", text(&|r| Some(r.build.clone()))));
-    columns.push(Column::new("identity", text(&|r| Some(r.run.identity.clone()))));
+    let factors = levels.into_iter().map(|(factor, levels)| {
+        let is_fixed = FIXED_COLUMNS.contains(&factor.as_str());
+        let name = if is_fixed { format!("factor.{factor}") } else { factor.clone() };
+        TableColumn::Factor(name, factor.clone(), LevelUnit::common(levels.iter().copied()))
+    });
+    let mut columns = vec![TableColumn::Substrate];
+    columns.extend(factors);
+    columns.extend([TableColumn::Number, TableColumn::Seed, TableColumn::IsValid, TableColumn::Why]);
+    columns.extend(responses.into_iter().map(|(name, unit)| TableColumn::Response(name, unit)));
+    columns.extend([TableColumn::Build, TableColumn::Identity]);
     columns
 }
 
-/// The column of a factor whose levels are all amounts of one kind; `None` if they are not. A run without the factor has no
-/// number.
-fn numeric(name: &str, factor: &str, replications: &[Replication]) -> Option<Column> {
-    let unit = LevelUnit::common(replications.iter().filter_map(|r| r.point.level(factor)))?;
-    let value = |r: &Replication| r.point.level(factor).and_then(|level| unit.number(level));
-    let values = ColumnValues::Real(replications.iter().map(value).collect());
-    Some(match unit.name() {
-        Some(unit) => Column::in_unit(name, unit, values),
-        None => Column::new(name, values),
-    })
-}
-
-/// A column for each response, or one per unit if the unit differs between builds.
-fn responses(replications: &[Replication]) -> Vec<Column> {
-    let measured = replications.iter().flat_map(|r| &r.run.responses);
-    let names: BTreeSet<(&str, &str)> = measured.map(|(name, r)| (name.as_str(), r.unit.as_str())).collect();
-    let column = |(name, unit): (&str, &str)| {
-        let value = |r: &Replication| r.run.responses.get(name).filter(|r| r.unit == unit)?.measured.value();
-        Column::in_unit(name, unit, ColumnValues::Real(replications.iter().map(value).collect()))
-    };
-    names.into_iter().map(column).collect()
+impl TableColumn {
+    /// The column with the values of these rows.
+    fn of(&self, rows: &[Replication]) -> Column {
+        let text = |name: &str, of: &dyn Fn(&Replication) -> Option<String>| {
+            Column::new(name, ColumnValues::Text(rows.iter().map(of).collect()))
+        };
+        let real =
+            |of: &dyn Fn(&Replication) -> Option<f64>| ColumnValues::Real(rows.iter().map(of).collect());
+        match self {
+            Self::Substrate => text("substrate", &|r| Some(r.run.substrate.clone())),
+            Self::Factor(name, factor, None) => {
+                text(name, &|r| r.point.level(factor).map(ToString::to_string))
+            }
+            // A run without the factor has no number.
+            Self::Factor(name, factor, Some(unit)) => {
+                let values = real(&|r| r.point.level(factor).and_then(|level| unit.number(level)));
+                match unit.name() {
+                    Some(unit) => Column::in_unit(name, unit, values),
+                    None => Column::new(name, values),
+                }
+            }
+            Self::Number => {
+                let numbers = rows.iter().map(|r| i64::from(r.number)).collect();
+                Column::new("replication", ColumnValues::Signed(numbers))
+            }
+            Self::Seed => {
+                Column::new("seed", ColumnValues::Unsigned(rows.iter().map(|r| r.run.seed).collect()))
+            }
+            Self::IsValid => {
+                let valid = rows.iter().map(|r| r.run.end.is_valid()).collect();
+                Column::new("valid", ColumnValues::Bool(valid))
+            }
+            Self::Why => text("why", &|r| r.run.end.why().map(str::to_owned)),
+            Self::Response(name, unit) => {
+                let value =
+                    |r: &Replication| r.run.responses.get(name).filter(|r| r.unit == *unit)?.measured.value();
+                Column::in_unit(name, unit, real(&value))
+            }
+            Self::Build => text("build", &|r| Some(r.build.clone())),
+            Self::Identity => text("identity", &|r| Some(r.run.identity.clone())),
+        }
+    }
 }
 
 fn cell(values: &ColumnValues, row: usize) -> String {

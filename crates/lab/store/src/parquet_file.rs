@@ -17,28 +17,42 @@ use parquet::schema::types::Type;
 use crate::column::{Column, ColumnValues};
 use crate::{TimeSeries, arrow_schema};
 
-/// Writes a file of one row group with `about` as pairs of its metadata. If a column has a unit, the file has an Arrow
-/// schema with the unit as metadata of the column.
-pub(crate) fn write(output: impl Write + Send, columns: &[Column], about: &[(&str, &str)]) -> Result<()> {
-    let fields = columns.iter().map(|Column { name, values, .. }| values.field(name).map(Arc::new));
-    let schema = Type::group_type_builder("schema").with_fields(fields.collect::<Result<_>>()?).build()?;
-    let has_units = columns.iter().any(|column| column.unit.is_some());
-    let schema_of_units = has_units.then(|| (arrow_schema::KEY, arrow_schema::encoded(columns)));
-    let about = about.iter().map(|(key, value)| (*key, (*value).to_owned()));
-    // The pairs that netrig reads come last, near the end of the file.
-    let about = schema_of_units.into_iter().chain(about);
-    let about = about.map(|(key, value)| KeyValue::new(key.to_owned(), value));
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_key_value_metadata(Some(about.collect()))
-        .build();
-    let mut file = SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))?;
-    let mut group = file.next_row_group()?;
-    for column in columns {
-        column.values.write(&mut group)?;
+/// A file that is written row group by row group.
+pub(crate) struct ParquetWriter<W: Write + Send>(SerializedFileWriter<W>);
+
+impl<W: Write + Send> ParquetWriter<W> {
+    /// Begins a file with these columns, whose values are ignored, and `about` as pairs of its metadata. If a column has a unit, the
+    /// file has an Arrow schema with the unit as metadata of the column.
+    pub fn new(output: W, columns: &[Column], about: &[(&str, &str)]) -> Result<Self> {
+        let fields = columns.iter().map(|Column { name, values, .. }| values.field(name).map(Arc::new));
+        let schema =
+            Type::group_type_builder("schema").with_fields(fields.collect::<Result<_>>()?).build()?;
+        let has_units = columns.iter().any(|column| column.unit.is_some());
+        let schema_of_units = has_units.then(|| (arrow_schema::KEY, arrow_schema::encoded(columns)));
+        let about = about.iter().map(|(key, value)| (*key, (*value).to_owned()));
+        // The pairs that netrig reads come last, near the end of the file.
+        let about = schema_of_units.into_iter().chain(about);
+        let about = about.map(|(key, value)| KeyValue::new(key.to_owned(), value));
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(about.collect()))
+            .build();
+        Ok(Self(SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))?))
     }
-    group.close()?;
-    file.close().map(drop)
+
+    /// Writes the columns' values as a row group.
+    pub fn write(&mut self, columns: &[Column]) -> Result<()> {
+        let mut group = self.0.next_row_group()?;
+        for column in columns {
+            column.values.write(&mut group)?;
+        }
+        group.close().map(drop)
+    }
+
+    /// Writes the end of the file.
+    pub fn close(self) -> Result<()> {
+        self.0.close().map(drop)
+    }
 }
 
 impl ColumnValues {
@@ -98,12 +112,13 @@ fn put<T: DataType>(
 /// Encodes a time series as a complete file, so that other programs can read a blob from the store.
 pub(crate) fn encode(series: &TimeSeries) -> Result<Vec<u8>> {
     let (at, values) = series.samples.iter().map(|(at, v)| (at.as_nanos().cast_signed(), Some(*v))).unzip();
+    let columns =
+        [Column::new("at_ns", ColumnValues::Signed(at)), Column::new("value", ColumnValues::Real(values))];
+    let about = [("subject", &*series.subject), ("quantity", &*series.quantity), ("unit", &*series.unit)];
     let mut bytes = Vec::new();
-    write(
-        &mut bytes,
-        &[Column::new("at_ns", ColumnValues::Signed(at)), Column::new("value", ColumnValues::Real(values))],
-        &[("subject", &series.subject), ("quantity", &series.quantity), ("unit", &series.unit)],
-    )?;
+    let mut file = ParquetWriter::new(&mut bytes, &columns, &about)?;
+    file.write(&columns)?;
+    file.close()?;
     Ok(bytes)
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_report::Coverage;
 use netrig_report::chart::Theme;
 use netrig_runner::provenance;
-use netrig_store::{ReplicationTable, Store};
+use netrig_store::{ReplicationTable, Store, StoreError};
 
 use crate::arguments::{Export, ExportFormat, Exported, Which};
 use crate::build::BUILD;
@@ -23,7 +23,7 @@ use crate::commands::report::{Stored, of, stored};
 use crate::commands::version;
 use crate::coverage::may_replace;
 use crate::failure::Failure;
-use crate::output::{replace, tell};
+use crate::output::{Outgoing, replace, tell};
 use crate::request::ExperimentRequest;
 
 use capture::capture;
@@ -81,13 +81,16 @@ fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -
     if !arguments.force {
         may_replace(&made, &arguments.out)?;
     }
-    let mut bytes = Vec::new();
-    match format {
-        ExportFormat::Parquet => table.write_parquet(&mut bytes, &[("coverage", &made.stamp())]),
-        _ => table.write_csv(&mut bytes),
-    }
-    .map_err(Failure::failed)?;
-    replace(&arguments.out, &bytes)?;
+    let mut file = Outgoing::open(&arguments.out)?;
+    let written = match format {
+        ExportFormat::Parquet => table.write_parquet(&store, file.writer(), &[("coverage", &made.stamp())]),
+        _ => table.write_csv(&store, file.writer()),
+    };
+    written.map_err(|error| match error {
+        StoreError::Output(error) => file.lost(&error),
+        other => Failure::failed(other),
+    })?;
+    file.finish()?;
     tell(&arguments.out, &format!("{} runs: {}", table.rows(), arguments.out.display()))
 }
 

@@ -12,7 +12,7 @@ use parquet::record::RowAccessor;
 use crate::it::common::{entry, outcome, point, responses, store};
 
 /// Two replications with different values, the second one invalid, with characters that CSV must quote.
-fn filled() -> (tempfile::TempDir, Store, ReplicationTable) {
+fn filled() -> (tempfile::TempDir, Store, ReplicationTable<'static>) {
     let (folder, mut store, experiment, provenance) = store();
     let mut first = entry(experiment, provenance, "aa");
     first.point = point(&[("label", "a, \"b\""), ("seed", "none")]);
@@ -31,9 +31,9 @@ fn filled() -> (tempfile::TempDir, Store, ReplicationTable) {
 
 #[test]
 fn csv_is_rfc_4180() {
-    let (_folder, _store, table) = filled();
+    let (_folder, store, table) = filled();
     let mut bytes = Vec::new();
-    table.write_csv(&mut bytes).unwrap();
+    table.write_csv(&store, &mut bytes).unwrap();
     let expected = "substrate,label,factor.seed,replication,seed,valid,why,delay [s],throughput [B/s],build,identity\r\n\
          sim,\"a, \"\"b\"\"\",none,1,18446744073709551615,true,,,54012.25,0.1.0+abc1234,aa\r\n\
          sim,\"line\nbreak\",none,2,1,false,\"late by 3 ms, too much\",,0.1,0.1.0+abc1234,bb\r\n";
@@ -43,9 +43,9 @@ fn csv_is_rfc_4180() {
 
 #[test]
 fn parquet_has_types_nulls_and_units() {
-    let (_folder, _store, table) = filled();
+    let (_folder, store, table) = filled();
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes, &[]).unwrap();
+    table.write_parquet(&store, &mut bytes, &[]).unwrap();
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     let names: Vec<_> = rows[0].get_column_iter().map(|(name, _)| name.as_str()).collect();
@@ -114,9 +114,9 @@ fn text(bytes: &[u8], slot: usize) -> String {
 
 #[test]
 fn the_unit_of_a_column_is_metadata_of_its_field_in_parquet() {
-    let (_folder, _store, table) = filled();
+    let (_folder, store, table) = filled();
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes, &[]).unwrap();
+    table.write_parquet(&store, &mut bytes, &[]).unwrap();
     let columns = [
         ("substrate", None),
         ("label", None),
@@ -163,7 +163,7 @@ fn levels_that_are_numbers_stay_numbers() {
     }
     let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
-    table.write_csv(&mut csv).unwrap();
+    table.write_csv(&store, &mut csv).unwrap();
     let text = String::from_utf8(csv).unwrap();
     let mut lines: Vec<&str> = text.lines().map(|line| line.split(",1,").next().unwrap()).collect();
     lines[1..].sort_unstable();
@@ -171,12 +171,12 @@ fn levels_that_are_numbers_stay_numbers() {
     assert!(lines[2].starts_with("sim,500,1 ms,10,true,5,5"), "{text}");
     assert!(lines[1].starts_with("sim,2000,1 KB,5,false,red,10"), "{text}");
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes, &[]).unwrap();
+    table.write_parquet(&store, &mut bytes, &[]).unwrap();
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     assert!(rows.iter().all(|row| row.get_double(1).is_ok() && row.get_double(3).is_ok()), "{rows:?}");
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes, &[]).unwrap();
+    table.write_parquet(&store, &mut bytes, &[]).unwrap();
     let of_factors = units(bytes).into_iter().take_while(|(name, _)| name != "replication");
     let of_factors: Vec<_> = of_factors.filter(|(_, unit)| unit.is_some()).collect();
     let expected = [("down_for [ms]", "ms"), ("share [%]", "%")];
@@ -198,12 +198,12 @@ fn texts_that_look_like_numbers_stay_texts() {
     assert_eq!(levels, BTreeSet::from(["100", "0200", "true"]));
     let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
-    table.write_csv(&mut csv).unwrap();
+    table.write_csv(&store, &mut csv).unwrap();
     let text = String::from_utf8(csv).unwrap();
     let cells: BTreeSet<&str> = text.lines().map(|line| line.split(',').nth(1).unwrap()).collect();
     assert_eq!(cells, BTreeSet::from(["who", "100", "0200", "true"]), "{text}");
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes, &[]).unwrap();
+    table.write_parquet(&store, &mut bytes, &[]).unwrap();
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     let cells: BTreeSet<&str> = rows.iter().map(|row| row.get_string(1).unwrap().as_str()).collect();
@@ -215,10 +215,10 @@ fn an_experiment_without_runs_is_a_table_without_rows() {
     let (_folder, store, experiment, _) = store();
     let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();
     let mut csv = Vec::new();
-    table.write_csv(&mut csv).unwrap();
+    table.write_csv(&store, &mut csv).unwrap();
     assert_eq!(csv, b"substrate,replication,seed,valid,why,build,identity\r\n");
     let mut bytes = Vec::new();
-    table.write_parquet(&mut bytes, &[]).unwrap();
+    table.write_parquet(&store, &mut bytes, &[]).unwrap();
     assert_eq!(
         SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap().metadata().file_metadata().num_rows(),
         0

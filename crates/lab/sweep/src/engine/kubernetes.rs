@@ -1,5 +1,6 @@
 //! Kubernetes: an Indexed Job for each submission, applied by `kubectl`. Without `kubectl`, the manifest is only written.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,6 +26,8 @@ pub struct Kubernetes {
     /// Options: `--image=NAME` and `--claim=NAME` are ours, all others are passed to `kubectl`.
     options: Vec<String>,
     slots: Option<u32>,
+    /// Chunks whose manifest the user has to submit: there is no `kubectl`.
+    manual: BTreeSet<u32>,
 }
 
 /// What `kubectl get jobs -o json` prints. Other fields are ignored.
@@ -67,7 +70,7 @@ const CHUNKS: &str = "netrig/chunks";
 impl Kubernetes {
     /// An engine with these options and this limit of concurrent tasks.
     pub const fn new(options: Vec<String>, slots: Option<u32>) -> Self {
-        Self { options, slots }
+        Self { options, slots, manual: BTreeSet::new() }
     }
 
     fn own(&self, option: &str) -> Option<&str> {
@@ -83,7 +86,7 @@ impl Kubernetes {
     /// The manifest of a job for these chunks (batch/v1, Kubernetes 1.33 and later).
     fn manifest(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> serde_json::Value {
         // A chunk that is submitted again needs a job of another name.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let list = chunks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let megabytes = needs.memory.div_ceil(1 << 20).max(1);
         let resources = json!({ "cpu": "1", "memory": format!("{megabytes}Mi") });
@@ -155,18 +158,17 @@ impl Engine for Kubernetes {
     }
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
-        let manifest = self.write(sweep, chunks, needs).map_err(|error| EngineError::Words {
-            program: "the folder of the sweep".to_owned(),
-            text: error.to_string(),
-            expected: "room for job.json",
-        })?;
+        let manifest = self.write(sweep, chunks, needs)?;
         let words = ["create".to_owned(), format!("--filename={}", manifest.display())];
         match call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
             Ok(_) => Ok(()),
-            Err(ProgramError::Start { .. }) => Err(EngineError::Manual(format!(
-                "kubectl is not installed on this machine: submit {0} by kubectl create --filename={0} elsewhere",
-                manifest.display()
-            ))),
+            Err(ProgramError::Start { .. }) => {
+                self.manual.extend(chunks);
+                Err(EngineError::Manual(format!(
+                    "kubectl is not installed on this machine: submit {0} by kubectl create --filename={0} elsewhere",
+                    manifest.display()
+                )))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -174,7 +176,10 @@ impl Engine for Kubernetes {
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
         match self.list(sweep) {
             Ok(printed) => tasks(&printed),
-            Err(EngineError::Program(ProgramError::Start { .. })) => Ok(EngineTasks::default()),
+            // The user may submit it at any time.
+            Err(EngineError::Program(ProgramError::Start { .. })) => {
+                Ok(EngineTasks { waiting: self.manual.clone(), running: BTreeSet::new() })
+            }
             Err(error) => Err(error),
         }
     }

@@ -16,7 +16,7 @@ pub use kubernetes::Kubernetes;
 pub use program::ProgramError;
 pub use slurm::Slurm;
 
-use crate::SweepFolder;
+use crate::{SweepError, SweepFolder};
 
 /// An engine.
 pub trait Engine {
@@ -86,6 +86,9 @@ pub enum EngineError {
         /// What was expected.
         expected: &'static str,
     },
+    /// The folder of the sweep failed.
+    #[error(transparent)]
+    Folder(#[from] SweepError),
     /// The user has to do something.
     #[error("{0}")]
     Manual(String),

@@ -86,11 +86,7 @@ impl Engine for Slurm {
             let config = call("scontrol", &["show".to_owned(), "config".to_owned()])?;
             self.array = Some(largest_array(&config).unwrap_or(USUAL_ARRAY));
         }
-        write_script(sweep).map_err(|error| EngineError::Words {
-            program: "the folder of the sweep".to_owned(),
-            text: error.to_string(),
-            expected: "room for slurm.sh",
-        })?;
+        write_script(sweep)?;
         for array in arrays(chunks, self.array.unwrap_or(USUAL_ARRAY)) {
             let printed = call("sbatch", &self.arguments(sweep, &array, needs))?;
             if !is_job(&printed) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use netrig_core::Duration;
+use netrig_core::number::counted;
 use netrig_sip::index::Tally;
 use netrig_sip::load::{CalleeOrder, Failure, Pace, Plan, What, Work};
 
@@ -199,7 +200,8 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
         )
     });
     let left = (left > 0).then(|| {
-        format!("{left} registrations could not be removed: the server keeps them until they expire")
+        let registrations = counted(left.into(), "registration", "registrations");
+        format!("{registrations} could not be removed: the server keeps each until it expires")
     });
     let changes = ending.interventions.len();
     let times = if changes == 1 { "once".to_owned() } else { format!("{changes} times") };
@@ -208,7 +210,10 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
     let note = (is_call && is_foreign).then(|| note.to_owned());
     let unlocated: u64 = What::ALL.into_iter().map(|what| measured.outcomes(what).unlocated).sum();
     let unlocated = (unlocated > 0).then(|| {
-        format!("{unlocated} attempts found no server in the DNS: they are in no index and no threshold of the server's")
+        let attempts = counted(unlocated, "attempt", "attempts");
+        format!(
+            "{attempts} found no server in the DNS: no index and no threshold of the server's counts them"
+        )
     });
     note.into_iter()
         .chain(cut_off(&order.plan))

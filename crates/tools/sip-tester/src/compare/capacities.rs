@@ -21,8 +21,8 @@ pub fn index(before: &ComparedCapacity, now: &ComparedCapacity) -> ComparedIndex
         return ComparedIndex { how, ..index };
     };
     let verdict = match () {
-        () if high(now) <= before.low => IndexVerdict::Worse,
-        () if high(before) <= now.low => IndexVerdict::Better,
+        () if high(now) < before.low => IndexVerdict::Worse,
+        () if high(before) < now.low => IndexVerdict::Better,
         () => IndexVerdict::NoDifference,
     };
     ComparedIndex { verdict, how: "whether their intervals overlap".to_owned(), ..index }

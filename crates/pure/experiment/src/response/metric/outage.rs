@@ -85,7 +85,7 @@ fn switch(view: &View<'_>, outage: Outage) -> Option<Instant> {
 
 /// Length of the time before the outage over which the former rate is measured.
 const BEFORE: Duration = Duration::from_secs(10);
-/// How long the regained rate must hold.
+/// How long the regained rate must hold, rounded up to whole sampling intervals: samples are sums over intervals.
 const HOLD: Duration = Duration::from_secs(1);
 /// The share of the former rate that counts as regained.
 const REGAINED: f64 = 0.9;
@@ -103,13 +103,15 @@ fn ramp_up_time(view: &View<'_>) -> MeasuredValue {
     // its sample is taken after it arrived.
     let since = Instant::from_nanos(outage.start.as_nanos().saturating_sub(BEFORE.as_nanos())).max(first.at);
     let before = view.sum_between(&WIRE_BYTES, since, outage.start) / outage.start.since(since).as_secs_f64();
-    let wanted = REGAINED * before * HOLD.as_secs_f64();
+    let every = view.sample_every();
+    let hold = every * HOLD.as_nanos().div_ceil(every.as_nanos());
+    let wanted = REGAINED * before * hold.as_secs_f64();
     let mut start = from;
-    while start + HOLD <= view.run_end() {
-        if view.sum_between(&WIRE_BYTES, start, start + HOLD) >= wanted {
+    while start + hold <= view.run_end() {
+        if view.sum_between(&WIRE_BYTES, start, start + hold) >= wanted {
             return start.since(from).as_secs_f64().into();
         }
-        start += view.sample_every();
+        start += every;
     }
     MeasuredValue::not("the rate before the outage was not regained")
 }
@@ -199,6 +201,22 @@ mod tests {
         }
         let time = measure(&mut bench, "ramp_up_time").unwrap();
         assert!((time - 1.3).abs() < 1e-9, "{time}");
+    }
+
+    /// Samples each 2 s: 2000 B until 50 s, so 1800 B in 2 s are required. From the switch at 51.5 s on, each sample has 1000 B, and
+    /// from 60 s on 2000 B. The first whole interval at the former rate is that from 59.5 s, whose sample is taken at 60 s.
+    #[test]
+    fn ramp_up_with_samples_of_more_than_a_second() {
+        let mut bench = bench();
+        bench.layout.sample_every = Duration::from_secs(2);
+        bench.mark(flow(), &DATA_RESUMED, &[0.05]);
+        bench.mark(path(1), &DATA_PATH, &[51.5]);
+        for tick in 1..=50 {
+            let bytes = if (26..30).contains(&tick) { 1000.0 } else { 2000.0 };
+            bench.count(flow(), &WIRE_BYTES, &[(f64::from(tick) * 2.0, bytes)]);
+        }
+        let time = measure(&mut bench, "ramp_up_time").unwrap();
+        assert!((time - 8.0).abs() < 1e-9, "{time}");
     }
 
     #[test]
