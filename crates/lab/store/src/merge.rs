@@ -7,11 +7,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params_from_iter};
+use rusqlite::{
+    Connection, OptionalExtension, Rows, Statement, Transaction, TransactionBehavior, params_from_iter,
+};
 
 use crate::store::log_of;
 use crate::{Store, StoreError};
+
+/// Cache of pages while runs are merged, KiB. Identities are random, so a run that is added touches any page of their index.
+const CACHE: i64 = 64 << 10;
 
 /// The greatest wait for another process when a store is closed.
 const CLOSES: Duration = Duration::from_secs(1);
@@ -78,6 +84,9 @@ const PARTS: [(&str, &str); 3] = [
     ("note", "line, at_ns, subject, text"),
 ];
 
+/// The index of the responses in `PARTS`.
+const RESPONSES: usize = 0;
+
 impl Store {
     /// Adds the runs of the store at `path`, in one transaction. Runs of a substrate for which `repeats` is true are compared if both
     /// stores have them.
@@ -88,13 +97,14 @@ impl Store {
         let other = Self::open_read_only(path).map_err(MergeError::There)?;
         other.check().map_err(MergeError::There)?;
         let mut outcome = MergeOutcome::default();
+        self.connection
+            .pragma_update(None, "cache_size", -CACHE)
+            .map_err(|e| MergeError::Here(self.failed(e)))?;
         let here = self.path().to_owned();
         let failed = |error| MergeError::Here(StoreError::new(&here, error));
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        let merging =
-            Merging { to: &transaction, from: &other.connection, outcome: &mut outcome, repeats: &repeats };
-        merging.merge().map_err(|error| match error {
+        merge(&transaction, &other.connection, &repeats, &mut outcome).map_err(|error| match error {
             Fault::Here(error) => MergeError::Here(StoreError::new(&here, error)),
             Fault::There(error) => MergeError::There(StoreError::new(path, error)),
         })?;
@@ -124,11 +134,11 @@ impl Store {
         self.connection.close().map_err(|(_, error)| StoreError::new(&path, error))
     }
 
-    /// Checks the file's pages and indexes. A file that was cut is damaged.
+    /// Checks the file's pages. A file that was cut is damaged.
     fn check(&self) -> Result<(), StoreError> {
         let found: String = self
             .connection
-            .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
             .map_err(|error| self.failed(error))?;
         if found != "ok" {
             return Err(self.damaged(found));
@@ -168,16 +178,105 @@ enum Fault {
     There(rusqlite::Error),
 }
 
+/// Row ids of the other store, with those of this one.
+type RowIds = BTreeMap<i64, i64>;
+
+fn merge(
+    to: &Transaction<'_>,
+    from: &Connection,
+    repeats: &dyn Fn(&str) -> bool,
+    outcome: &mut MergeOutcome,
+) -> Result<(), Fault> {
+    let mut statements = Vec::new();
+    for (table, columns) in PARTS {
+        let key = columns.split(',').next().unwrap_or_default();
+        let read = format!("SELECT run, {columns} FROM {table} ORDER BY run, {key}");
+        statements.push(from.prepare(&read).map_err(Fault::There)?);
+    }
+    let mut parts = Vec::new();
+    for (statement, (table, columns)) in statements.iter_mut().zip(PARTS) {
+        parts.push(Parts::new(to, statement, table, columns)?);
+    }
+    let columns = COLUMNS.join(", ");
+    let here = |sql: String| to.prepare(&sql).map_err(Fault::Here);
+    let set = COLUMNS.map(|column| format!("{column} = ?")).join(", ");
+    let merging = Merging {
+        find: here(format!("SELECT id, {columns} FROM run WHERE identity = ?"))?,
+        insert: here(format!("INSERT INTO run ({columns}) VALUES (?{})", ", ?".repeat(COLUMNS.len() - 1)))?,
+        update: here(format!("UPDATE run SET {set} WHERE id = ?"))?,
+        to,
+        from,
+        parts,
+        outcome,
+        repeats,
+    };
+    merging.merge()
+}
+
 /// A merge in progress.
 struct Merging<'a> {
     to: &'a Transaction<'a>,
     from: &'a Connection,
+    find: Statement<'a>,
+    insert: Statement<'a>,
+    update: Statement<'a>,
+    parts: Vec<Parts<'a>>,
     outcome: &'a mut MergeOutcome,
     repeats: &'a dyn Fn(&str) -> bool,
 }
 
-/// Row ids of the other store, with those of this one.
-type RowIds = BTreeMap<i64, i64>;
+/// A table of parts of runs: a cursor over the rows of the other store, sorted by run, and the statements for this one.
+struct Parts<'a> {
+    rows: Rows<'a>,
+    /// The number of its columns without the run.
+    columns: usize,
+    mine: Statement<'a>,
+    delete: Statement<'a>,
+    insert: Statement<'a>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(
+        to: &'a Transaction<'_>,
+        theirs: &'a mut Statement<'_>,
+        table: &str,
+        columns: &str,
+    ) -> Result<Self, Fault> {
+        let count = columns.split(',').count();
+        let here = |sql: String| to.prepare(&sql).map_err(Fault::Here);
+        let mut rows = theirs.query([]).map_err(Fault::There)?;
+        rows.advance().map_err(Fault::There)?;
+        Ok(Self {
+            rows,
+            columns: count,
+            mine: here(format!("SELECT run, {columns} FROM {table} WHERE run = ? ORDER BY 2, 3"))?,
+            delete: here(format!("DELETE FROM {table} WHERE run = ?"))?,
+            insert: here(format!("INSERT INTO {table} (run, {columns}) VALUES (?{})", ", ?".repeat(count)))?,
+        })
+    }
+
+    /// The parts of the run with this row id in the other store. Runs are asked for in the order of their row ids.
+    fn theirs(&mut self, run: i64) -> rusqlite::Result<Vec<Vec<Value>>> {
+        let mut found = Vec::new();
+        while let Some(row) = self.rows.get() {
+            let of: i64 = row.get(0)?;
+            if of > run {
+                break;
+            }
+            if of == run {
+                found.push((1..=self.columns).map(|column| row.get(column)).collect::<Result<_, _>>()?);
+            }
+            self.rows.advance()?;
+        }
+        Ok(found)
+    }
+
+    /// The parts of the run with this row id in this store.
+    fn mine(&mut self, run: i64) -> rusqlite::Result<Vec<Vec<Value>>> {
+        let columns = self.columns;
+        self.mine.query_map([run], |row| (1..=columns).map(|column| row.get(column)).collect())?.collect()
+    }
+}
 
 impl Merging<'_> {
     fn merge(mut self) -> Result<(), Fault> {
@@ -238,41 +337,32 @@ impl Merging<'_> {
 
     /// Merges a run; returns its row id here.
     fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, Fault> {
-        let columns = COLUMNS.join(", ");
         let mine = self
-            .to
-            .prepare_cached(&format!("SELECT id, {columns} FROM run WHERE identity = ?"))
-            .and_then(|mut find| {
-                find.query_row([&values[0]], |row| {
-                    let mine = (1..=COLUMNS.len()).map(|column| row.get(column));
-                    Ok((row.get(0)?, mine.collect::<rusqlite::Result<Vec<Value>>>()?))
-                })
-                .optional()
+            .find
+            .query_row([&values[0]], |row| {
+                let mine = (1..=COLUMNS.len()).map(|column| row.get(column));
+                Ok((row.get(0)?, mine.collect::<rusqlite::Result<Vec<Value>>>()?))
             })
+            .optional()
             .map_err(Fault::Here)?;
         let is_valid = |values: &[Value]| values[STATUS] == Value::Text("ok".to_owned());
         let Some((here, mine)) = mine else {
-            let places = vec!["?"; COLUMNS.len()].join(", ");
-            self.to
-                .prepare_cached(&format!("INSERT INTO run ({columns}) VALUES ({places})"))
-                .and_then(|mut put| put.execute(params_from_iter(values)))
-                .map_err(Fault::Here)?;
+            self.insert.execute(params_from_iter(values)).map_err(Fault::Here)?;
             let here = self.to.last_insert_rowid();
-            self.parts(there, here)?;
+            self.copy_parts(there, here)?;
             self.outcome.added += 1;
             return Ok(here);
         };
         match (is_valid(&mine), is_valid(values)) {
             (true, true) => self.compare(there, here, &mine, values)?,
             (false, true) => {
-                let set = COLUMNS.map(|column| format!("{column} = ?")).join(", ");
-                self.to
-                    .prepare_cached(&format!("UPDATE run SET {set} WHERE id = ?"))
-                    .and_then(|mut put| {
-                        put.execute(params_from_iter(values.iter().chain([&Value::Integer(here)])))
-                    })
-                    .map_err(Fault::Here)?;
-                self.parts(there, here)?;
+                let id = Value::Integer(here);
+                let values = values.iter().chain([&id]);
+                self.update.execute(params_from_iter(values)).map_err(Fault::Here)?;
+                for part in &mut self.parts {
+                    part.delete.execute([here]).map_err(Fault::Here)?;
+                }
+                self.copy_parts(there, here)?;
                 self.outcome.replaced += 1;
             }
             (_, false) => self.outcome.ignored += 1,
@@ -280,22 +370,12 @@ impl Merging<'_> {
         Ok(here)
     }
 
-    /// Copies the responses, series and notes of a run in the place of those that this store has.
-    fn parts(&self, there: i64, here: i64) -> Result<(), Fault> {
-        for (table, columns) in PARTS {
-            let delete = format!("DELETE FROM {table} WHERE run = ?");
-            let write = format!(
-                "INSERT INTO {table} (run, {columns}) VALUES (?{})",
-                ", ?".repeat(columns.split(',').count())
-            );
-            self.to
-                .prepare_cached(&delete)
-                .and_then(|mut delete| delete.execute([here]))
-                .map_err(Fault::Here)?;
-            let mut put = self.to.prepare_cached(&write).map_err(Fault::Here)?;
-            for values in rows_of(self.from, table, columns, there).map_err(Fault::There)? {
-                put.execute(params_from_iter([Value::Integer(here)].iter().chain(&values)))
-                    .map_err(Fault::Here)?;
+    /// Copies the responses, series and notes of a run.
+    fn copy_parts(&mut self, there: i64, here: i64) -> Result<(), Fault> {
+        for part in &mut self.parts {
+            for values in part.theirs(there).map_err(Fault::There)? {
+                let values = [Value::Integer(here)].into_iter().chain(values);
+                part.insert.execute(params_from_iter(values)).map_err(Fault::Here)?;
             }
         }
         Ok(())
@@ -307,9 +387,9 @@ impl Merging<'_> {
             self.outcome.equal += 1;
             return Ok(());
         }
-        let (table, columns) = PARTS[0];
-        let my_responses = rows_of(self.to, table, columns, here).map_err(Fault::Here)?;
-        let their_responses = rows_of(self.from, table, columns, there).map_err(Fault::There)?;
+        let responses = &mut self.parts[RESPONSES];
+        let my_responses = responses.mine(here).map_err(Fault::Here)?;
+        let their_responses = responses.theirs(there).map_err(Fault::There)?;
         let column = DECIDED.into_iter().find(|column| mine[*column] != theirs[*column]);
         let difference = column
             .map(|column| (COLUMNS[column].to_owned(), mine[column].clone(), theirs[column].clone()))
@@ -329,7 +409,7 @@ impl Merging<'_> {
     fn replications(&self, experiments: &RowIds, runs: &RowIds) -> Result<(), Fault> {
         let mut read = self
             .from
-            .prepare("SELECT experiment, factors, number, run FROM replication")
+            .prepare("SELECT experiment, factors, number, run FROM replication ORDER BY experiment, factors, number, run")
             .map_err(Fault::There)?;
         let mut rows = read.query([]).map_err(Fault::There)?;
         let mut put = self
@@ -351,20 +431,6 @@ impl Merging<'_> {
         }
         Ok(())
     }
-}
-
-/// The rows of a part of a run, sorted.
-fn rows_of(
-    connection: &Connection,
-    table: &str,
-    columns: &str,
-    run: i64,
-) -> rusqlite::Result<Vec<Vec<Value>>> {
-    let count = columns.split(',').count();
-    connection
-        .prepare_cached(&format!("SELECT {columns} FROM {table} WHERE run = ? ORDER BY 1, 2"))?
-        .query_map([run], |row| (0..count).map(|column| row.get(column)).collect())?
-        .collect()
 }
 
 /// The first response that differs, with the values here and there. Values are compared to their last bit.

@@ -229,7 +229,8 @@ pub fn dry_run(
         total_s / 3600.0
     )];
     if !numbers.is_empty() {
-        lines.extend(engine.commands(folder, &numbers, &needs(longest_s, memory)));
+        let needs = TaskNeeds { work_s: longest_s, memory, doublings: 0, slots: size.slots };
+        lines.extend(engine.commands(folder, &numbers, &needs));
     }
     Ok(lines)
 }
@@ -472,8 +473,8 @@ impl Driver<'_> {
         let longest_s = states().map(|state| state.chunk.work_s).fold(0.0, f64::max);
         // A task that was ended for its time or memory leaves no log: each attempt gets twice as much.
         let tried = states().map(|state| state.attempts).max().unwrap_or(0).min(self.doublings);
-        let TaskNeeds { time, memory } = needs(longest_s, self.request.memory);
-        let needs = TaskNeeds { time: time * (1 << tried), memory: memory << tried };
+        let DriveRequest { memory, size, .. } = *self.request;
+        let needs = TaskNeeds { work_s: longest_s, memory, doublings: tried, slots: size.slots };
         let submitted = self.engine.submit(self.request.folder, due, &needs);
         let now = self.clock.now();
         let mut again = 0;
@@ -514,9 +515,4 @@ impl ChunkState {
     const fn new(chunk: SweepChunk, now: Duration) -> Self {
         Self { chunk, is_done: false, attempts: 0, seen: now, running: None, is_stuck: false, failures: 0 }
     }
-}
-
-/// The needs of a task with this work: four times the time, for slower machines, plus 300 s to start.
-pub(crate) fn needs(work_s: f64, memory: u64) -> TaskNeeds {
-    TaskNeeds { time: Duration::from_secs_f64(300.0 + 4.0 * work_s.max(0.0)), memory }
 }

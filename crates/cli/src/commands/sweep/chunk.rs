@@ -1,5 +1,6 @@
 //! `netrig chunk`.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,6 +35,9 @@ const VARIABLES: [(&str, u32); 5] = [
 /// The variable that has the number before the first chunk of an array.
 const BASE: &str = "NETRIG_CHUNK_BASE";
 
+/// The variable that has the number of chunks that each task of an array makes.
+const COUNT: &str = "NETRIG_CHUNK_COUNT";
+
 /// The variable that has the chunks of a job that counts its tasks from 0, separated by commas.
 const LIST: &str = "NETRIG_CHUNKS";
 
@@ -42,7 +46,16 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
     let folder = std::path::absolute(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
     let folder = SweepFolder::open(&folder).map_err(failure)?;
     folder.check_build(&BUILD).map_err(failure)?;
-    let chunks = numbers(arguments, &|name| std::env::var(name).ok())?;
+    let mut chunks = numbers(arguments, &|name| std::env::var(name).ok())?;
+    if chunks.len() > 1 && arguments.chunks.is_empty() {
+        // The last task of an array may have fewer, and a chunk that another task has made meanwhile is not made twice.
+        let known: BTreeSet<u32> =
+            folder.chunks().map_err(failure)?.iter().map(|chunk| chunk.chunk).collect();
+        let shards = folder.shards().map_err(failure)?;
+        let whole: BTreeSet<u32> =
+            shards.iter().filter(|shard| shard.is_whole).map(|shard| shard.chunk).collect();
+        chunks.retain(|chunk| known.contains(chunk) && !whole.contains(chunk));
+    }
     let cancel = until_published()?;
     end_with_parent(&cancel);
     let machine = provenance(&BUILD, &[]);
@@ -136,7 +149,9 @@ fn numbers(
             return Ok(vec![number(LIST, chosen)?]);
         }
         let base = variable(BASE).map_or(Ok(0), |text| number(BASE, &text))?;
-        return Ok(vec![task.saturating_add(1 - first).saturating_add(base)]);
+        let count = variable(COUNT).map_or(Ok(1), |text| number(COUNT, &text))?.max(1);
+        let first = task.saturating_add(1 - first).saturating_add(base);
+        return Ok((first..=first.saturating_add(count - 1)).collect());
     }
     let names = VARIABLES.map(|(name, _)| name).join(", ");
     Err(Failure::request(format!("which chunk? Give its number, or let an engine set one of {names}")))
@@ -194,6 +209,9 @@ mod tests {
         assert_eq!(chosen(&[], None, &[("SLURM_ARRAY_TASK_ID", "9")]), Ok(vec![9]));
         let far = [("SLURM_ARRAY_TASK_ID", "9"), ("NETRIG_CHUNK_BASE", "1000")];
         assert_eq!(chosen(&[], None, &far), Ok(vec![1009]));
+        let several =
+            [("SLURM_ARRAY_TASK_ID", "4"), ("NETRIG_CHUNK_BASE", "1000"), ("NETRIG_CHUNK_COUNT", "3")];
+        assert_eq!(chosen(&[], None, &several), Ok(vec![1004, 1005, 1006]));
         assert_eq!(chosen(&[], None, &[("HQ_TASK_ID", "7"), ("SLURM_ARRAY_TASK_ID", "2")]), Ok(vec![7]));
         let most = u32::MAX.to_string();
         assert_eq!(chosen(&[], None, &[("JOB_COMPLETION_INDEX", &most)]), Ok(vec![u32::MAX]));

@@ -40,13 +40,13 @@ fn run(lab: &Lab, programs: &Path, options: &str) -> Output {
         .unwrap()
 }
 
-/// Makes the chunks of an array: `--array=1-3,5` and `NETRIG_CHUNK_BASE` of the arguments.
+/// Makes the chunks of an array: `--array=1-3,5`, and the base and the count of chunks in `--export`.
 const MAKES: &str = r#"
 for word; do case $word in
-  --array=*) list=${word#--array=};; --export=*) base=${word##*=};; *.sh) script=$word;; esac; done
+  --array=*) list=${word#--array=};; --export=*) base=${word##*=}; count=${word#*COUNT=}; count=${count%%,*};; *.sh) script=$word;; esac; done
 for range in ${list//,/ }; do for index in $(seq ${range%-*} ${range#*-}); do
   [ -n "$SKIP" ] && [ "$SKIP" = $((base+index)) ] && continue
-  SLURM_ARRAY_TASK_ID=$index NETRIG_CHUNK_BASE=$base sh $script > /dev/null
+  SLURM_ARRAY_TASK_ID=$index NETRIG_CHUNK_BASE=$base NETRIG_CHUNK_COUNT=$count sh $script > /dev/null
 done; done
 echo 7"#;
 
@@ -54,7 +54,7 @@ echo 7"#;
 fn ids_that_come_twice_and_a_queue_that_prints_nothing_do_no_harm() {
     let lab = Lab::new();
     // Each job is number 7, and the queue has only jobs of others.
-    let bin = programs(&lab, MAKES, "echo '7|other-0|1|R'");
+    let bin = programs(&lab, MAKES, "echo '7|other-0x1|1|R'");
     let output = run(&lab, &bin, "--chunk=1ms");
     assert!(output.status.success(), "{}", text(&output.stderr));
     lab.is_as_alone("all.db");
@@ -108,13 +108,13 @@ fn a_refusal_is_shown_and_an_interrupt_ends_the_wait() {
 #[test]
 fn a_held_task_is_cancelled_and_made_by_the_same_command() {
     let lab = Lab::new();
-    // Task 2 stays pending for ever, until it is cancelled.
+    // The task of chunks 4 to 6 stays pending for ever, until it is cancelled.
     let cancelled = lab.path().join("cancelled").display().to_string();
     let folder = lab.path().join("sweep/sweep.json").display().to_string();
     let squeue = format!(
-        r#"[ -e {cancelled} ] || echo "9|netrig-$(sed -n 's/.*"sweep": "\(.*\)",/\1/p' {folder})-0|2|PD""#
+        r#"[ -e {cancelled} ] || echo "9|netrig-$(sed -n 's/.*"sweep": "\(.*\)",/\1/p' {folder})-0x3|4|PD""#
     );
-    let bin = programs(&lab, &format!("SKIP=2\n{MAKES}"), &squeue);
+    let bin = programs(&lab, &format!("SKIP=4\n{MAKES}"), &squeue);
     let dry = run(&lab, &bin, "--chunk=1ms --dry-run -- --partition=long");
     let said = text(&dry.stdout);
     assert!(said.contains("24 runs in") && said.contains("sbatch --parsable --job-name=netrig-"), "{said}");

@@ -43,7 +43,7 @@ impl HyperQueue {
             format!("--name={}", name(sweep)),
             format!("--array={}", ranges(chunks)),
             format!("--crash-limit={CRASHES}"),
-            format!("--time-limit={}s", needs.time.as_secs()),
+            format!("--time-limit={}s", needs.time(1).as_secs()),
             "--stdout=none".to_owned(),
             "--stderr=none".to_owned(),
             "--output-mode=json".to_owned(),

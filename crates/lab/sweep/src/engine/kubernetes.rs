@@ -88,7 +88,7 @@ impl Kubernetes {
         // A chunk that is submitted again needs a job of another name.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let list = chunks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let megabytes = needs.memory.div_ceil(1 << 20).max(1);
+        let megabytes = needs.memory().div_ceil(1 << 20).max(1);
         let resources = json!({ "cpu": "1", "memory": format!("{megabytes}Mi") });
         json!({
             "apiVersion": "batch/v1",
@@ -108,7 +108,7 @@ impl Kubernetes {
                     "metadata": { "labels": { "app": "netrig", "sweep": sweep.manifest().sweep } },
                     "spec": {
                         "restartPolicy": "Never",
-                        "activeDeadlineSeconds": needs.time.as_secs(),
+                        "activeDeadlineSeconds": needs.time(1).as_secs(),
                         "containers": [{
                             "name": "netrig",
                             "image": self.own("--image=").unwrap_or(IMAGE),

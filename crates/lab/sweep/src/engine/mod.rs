@@ -51,13 +51,36 @@ pub trait Engine {
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String>;
 }
 
+/// Time to start a task and to publish its last shard, with room.
+const START: Duration = Duration::from_secs(300);
+
+/// The ratio of the longest time of a task to its estimated work: machines differ.
+const SLOWER: f64 = 4.0;
+
 /// The resources that a task asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskNeeds {
-    /// A time within which it ends, with room for a slower machine.
-    pub time: Duration,
+    /// Estimated work of the longest of the chunks, s.
+    pub work_s: f64,
     /// Memory, bytes, with room.
     pub memory: u64,
+    /// Number of times that time and memory are doubled: a task that was ended for one of them leaves no log.
+    pub doublings: u32,
+    /// The slots of the engine, if known.
+    pub slots: Option<u32>,
+}
+
+impl TaskNeeds {
+    /// The time within which a task with this number of chunks ends.
+    pub fn time(&self, chunks: u32) -> Duration {
+        let work = Duration::from_secs_f64(SLOWER * self.work_s.max(0.0)).saturating_mul(chunks);
+        START.saturating_add(work).saturating_mul(1 << self.doublings)
+    }
+
+    /// The memory of a task, bytes.
+    pub fn memory(&self) -> u64 {
+        self.memory << self.doublings
+    }
 }
 
 /// The chunks that an engine has.

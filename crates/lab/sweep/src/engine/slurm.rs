@@ -4,6 +4,7 @@
 //! queue for jobs that it forgot. So jobs are known by a name of the sweep, and an empty queue is no proof that a task ended.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::program::call;
@@ -16,6 +17,13 @@ const USUAL_ARRAY: u32 = 1001;
 /// Reasons why a pending task is never started by itself: Slurm failed to start it, or started it too often. A task that
 /// a user or an administrator holds has other reasons, and waits.
 const HELD: [&str; 3] = ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue"];
+
+/// Slurm takes about a second to start a task. A task makes several short chunks, one after the other, until it has this work, s.
+const TASK_WORK_S: f64 = 20.0;
+
+/// The fewest tasks of a submission, and for each slot if the slots are known, if there are as many chunks.
+const FEWEST_TASKS: u32 = 8;
+const TASKS_PER_SLOT: u32 = 4;
 
 /// Number and interval of polls for the end of cancelled tasks.
 const CANCELS: u32 = 20;
@@ -30,11 +38,12 @@ pub struct Slurm {
     array: Option<u32>,
 }
 
-/// An array of tasks: chunk K is the task with the index K − base.
+/// An array of tasks: the task with index K − base makes chunks K to K + each − 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TaskArray {
     base: u32,
     indices: Vec<u32>,
+    each: u32,
 }
 
 impl Slurm {
@@ -45,12 +54,13 @@ impl Slurm {
 
     /// The arguments of `sbatch` for an array.
     fn arguments(&self, sweep: &SweepFolder, array: &TaskArray, needs: &TaskNeeds) -> Vec<String> {
-        let minutes = needs.time.as_secs().div_ceil(60).max(1);
-        let megabytes = needs.memory.div_ceil(1 << 20).max(1);
+        let TaskArray { base, indices, each } = array;
+        let minutes = needs.time(*each).as_secs().div_ceil(60).max(1);
+        let megabytes = needs.memory().div_ceil(1 << 20).max(1);
         let mut words = vec![
             "--parsable".to_owned(),
-            format!("--job-name={}{}", prefix(sweep), array.base),
-            format!("--array={}", ranges(&array.indices)),
+            format!("--job-name={}{base}x{each}", prefix(sweep)),
+            format!("--array={}", ranges(indices)),
             "--requeue".to_owned(),
             "--open-mode=append".to_owned(),
             "--ntasks=1".to_owned(),
@@ -58,8 +68,8 @@ impl Slurm {
             format!("--time={minutes}"),
             format!("--mem={megabytes}M"),
             format!("--output={}", sweep.path().join("slurm-%A_%a.out").display()),
-            // The environment of the submitter, and the base of the array.
-            format!("--export=ALL,NETRIG_CHUNK_BASE={}", array.base),
+            // The environment of the submitter, and which chunks an index stands for.
+            format!("--export=ALL,NETRIG_CHUNK_COUNT={each},NETRIG_CHUNK_BASE={base}"),
         ];
         // Options of the user come last: they override.
         words.extend(self.options.iter().cloned());
@@ -87,7 +97,7 @@ impl Engine for Slurm {
             self.array = Some(largest_array(&config).unwrap_or(USUAL_ARRAY));
         }
         write_script(sweep)?;
-        for array in arrays(chunks, self.array.unwrap_or(USUAL_ARRAY)) {
+        for array in arrays(chunks, self.array.unwrap_or(USUAL_ARRAY), each(chunks, needs)) {
             let printed = call("sbatch", &self.arguments(sweep, &array, needs))?;
             if !is_job(&printed) {
                 return Err(EngineError::Words {
@@ -125,7 +135,8 @@ impl Engine for Slurm {
             let words = ["sbatch".to_owned()].into_iter().chain(self.arguments(sweep, &array, needs));
             typed(&words.collect::<Vec<_>>())
         };
-        arrays(chunks, self.array.unwrap_or(USUAL_ARRAY)).into_iter().map(of).collect()
+        let arrays = arrays(chunks, self.array.unwrap_or(USUAL_ARRAY), each(chunks, needs));
+        arrays.into_iter().map(of).collect()
     }
 }
 
@@ -138,7 +149,7 @@ fn write_script(sweep: &SweepFolder) -> Result<(), SweepError> {
     sweep.write("slurm.sh", format!("#!/bin/sh\nexec {executable} chunk {folder}\n").as_bytes())
 }
 
-/// The first part of the names of a sweep's jobs. The base of the array follows.
+/// The first part of the names of a sweep's jobs. The base of the array follows, and behind an `x` the chunks of each task.
 fn prefix(sweep: &SweepFolder) -> String {
     format!("netrig-{}-", sweep.manifest().sweep)
 }
@@ -148,15 +159,31 @@ fn queue_arguments() -> Vec<String> {
     ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t|%r"].map(str::to_owned).to_vec()
 }
 
-/// Chunks as arrays whose indices are from 1 and below `size`.
-fn arrays(chunks: &[u32], size: u32) -> Vec<TaskArray> {
-    let each = size.saturating_sub(1).max(1);
+/// The number of chunks that each task makes. A chunk that was tried before has a task of its own.
+fn each(chunks: &[u32], needs: &TaskNeeds) -> u32 {
+    if needs.doublings > 0 {
+        return 1;
+    }
+    let tasks = needs.slots.map_or(FEWEST_TASKS, |slots| slots.saturating_mul(TASKS_PER_SLOT));
+    let most = chunks.len() as u32 / tasks.max(1);
+    ((TASK_WORK_S / needs.work_s.max(0.001)) as u32).clamp(1, most.max(1))
+}
+
+/// Chunks as arrays whose indices are from 1 and below `size`, with tasks of `each` chunks.
+fn arrays(chunks: &[u32], size: u32, each: u32) -> Vec<TaskArray> {
+    let indices = size.saturating_sub(1).max(1);
     let mut arrays: Vec<TaskArray> = Vec::new();
+    // The last chunk of the last task.
+    let mut last = 0;
     for chunk in chunks {
-        let base = chunk.saturating_sub(1) / each * each;
+        if *chunk <= last {
+            continue;
+        }
+        last = chunk.saturating_add(each - 1);
+        let base = chunk.saturating_sub(1) / indices * indices;
         match arrays.last_mut() {
             Some(array) if array.base == base => array.indices.push(chunk - base),
-            _ => arrays.push(TaskArray { base, indices: vec![chunk - base] }),
+            _ => arrays.push(TaskArray { base, indices: vec![chunk - base], each }),
         }
     }
     arrays
@@ -179,7 +206,7 @@ fn is_job(printed: &str) -> bool {
 #[derive(Debug)]
 struct QueueLine<'a> {
     id: &'a str,
-    chunk: u32,
+    chunks: Range<u32>,
     state: &'a str,
     /// Whether the task waits until an operator releases it: Slurm holds tasks that it could not start.
     is_held: bool,
@@ -190,26 +217,28 @@ fn lines<'a>(queue: &'a str, prefix: &'a str) -> impl Iterator<Item = QueueLine<
     queue.lines().filter_map(move |line| {
         let mut fields = line.trim().split('|');
         let (id, name, index, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let base: u32 = name.strip_prefix(prefix)?.parse().ok()?;
+        let (base, each) = name.strip_prefix(prefix)?.split_once('x')?;
+        let first = base.parse::<u32>().ok()?.checked_add(index.parse().ok()?)?;
+        let chunks = first..first.checked_add(each.parse().ok()?)?;
         let reason = fields.next().unwrap_or_default();
         let is_held = matches!(state, "RH" | "SE") || HELD.contains(&reason);
-        Some(QueueLine { id, chunk: base + index.parse::<u32>().ok()?, state, is_held })
+        Some(QueueLine { id, chunks, state, is_held })
     })
 }
 
 fn tasks(queue: &str, prefix: &str) -> EngineTasks {
     let mut tasks = EngineTasks::default();
-    for QueueLine { chunk, state, is_held, .. } in lines(queue, prefix) {
+    for QueueLine { chunks, state, is_held, .. } in lines(queue, prefix) {
         match state {
-            // The chunk is submitted again. If the task is released later, there are two shards of the chunk.
-            _ if is_held => false,
+            // The chunks are submitted again. If the task is released later, there are two shards of each chunk.
+            _ if is_held => {}
             // Pending, and states in which a task is about to be pending again.
-            "PD" | "RQ" | "RS" | "RD" => tasks.waiting.insert(chunk),
+            "PD" | "RQ" | "RS" | "RD" => tasks.waiting.extend(chunks),
             // Running, configuring, signalled, suspended, stopped, staging out.
-            "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.insert(chunk),
+            "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.extend(chunks),
             // Ended in some way. A completing task (CG) has published its shard, or its node is dead and the state never changes.
-            _ => false,
-        };
+            _ => {}
+        }
     }
     tasks
 }
@@ -230,18 +259,33 @@ mod tests {
 
     #[test]
     fn chunks_are_arrays_that_slurm_takes() {
-        assert_eq!(arrays(&[1, 2, 4], 1001), [TaskArray { base: 0, indices: vec![1, 2, 4] }]);
-        let small = arrays(&[1, 9, 10, 11, 25], 11);
+        assert_eq!(arrays(&[1, 2, 4], 1001, 1), [TaskArray { base: 0, indices: vec![1, 2, 4], each: 1 }]);
+        let several = arrays(&[1, 2, 3, 4, 5, 9, 10], 1001, 3);
+        assert_eq!(several, [TaskArray { base: 0, indices: vec![1, 4, 9], each: 3 }]);
+        let small = arrays(&[1, 9, 10, 11, 25], 11, 1);
         let expected = [(0, vec![1, 9, 10]), (10, vec![1]), (20, vec![5])];
         assert_eq!(small.len(), 3);
         for (array, (base, indices)) in small.into_iter().zip(expected) {
-            assert_eq!(array, TaskArray { base, indices });
+            assert_eq!(array, TaskArray { base, indices, each: 1 });
         }
         assert_eq!(
             largest_array("Foo = 1\nMaxArraySize            = 100001\nMaxDBDMsgs = 20012\n"),
             Some(100_001)
         );
         assert_eq!(largest_array(""), None);
+    }
+
+    #[test]
+    fn a_task_makes_several_short_chunks_unless_they_were_tried_before() {
+        let needs = TaskNeeds { work_s: 2.0, memory: 1, doublings: 0, slots: None };
+        let all: Vec<u32> = (1..=100).collect();
+        assert_eq!(each(&all, &needs), 10);
+        assert_eq!(each(&all[..20], &needs), 2, "at least eight tasks");
+        assert_eq!(each(&all[..7], &needs), 1);
+        assert_eq!(each(&all, &TaskNeeds { slots: Some(5), ..needs }), 5, "four tasks for each slot");
+        assert_eq!(each(&all, &TaskNeeds { doublings: 1, ..needs }), 1);
+        assert_eq!(each(&all, &TaskNeeds { work_s: 45.0, ..needs }), 1);
+        assert_eq!((needs.time(1).as_secs(), needs.time(10).as_secs()), (308, 380));
     }
 
     #[test]
@@ -259,12 +303,12 @@ mod tests {
 
     #[test]
     fn a_queue_is_read_by_the_names_of_jobs_and_never_by_their_ids() {
-        let queue = "17|netrig-abc-0|1|R\n17|netrig-abc-0|2|PD\n18|netrig-abc-1000|3|CG\n18|netrig-abc-1000|4|R\n17|other|9|R\n\
-                     19|netrig-abd-0|4|R\n20|netrig-abc-0|5|CD\n20|netrig-abc-0|6|NF\n21|netrig-abc-0|N/A|PD\nslurm: ?\n\
-                     22|netrig-abc-0|7|PD|launch failed requeued held\n22|netrig-abc-0|8|PD|JobHeldUser\n22|netrig-abc-0|9|RH|None\n";
+        let queue = "17|netrig-abc-0x1|1|R\n17|netrig-abc-0x1|2|PD\n18|netrig-abc-1000x1|3|CG\n18|netrig-abc-1000x1|4|R\n17|other|9|R\n\
+                     19|netrig-abd-0x1|4|R\n20|netrig-abc-0x1|5|CD\n20|netrig-abc-0x1|6|NF\n21|netrig-abc-0x1|N/A|PD\nslurm: ?\n\
+                     22|netrig-abc-0x1|7|PD|launch failed requeued held\n22|netrig-abc-0x1|8|PD|JobHeldUser\n22|netrig-abc-0x1|9|RH|None\n23|netrig-abc-20x3|5|PD|None\n";
         let found = tasks(queue, "netrig-abc-");
-        assert_eq!((found.waiting, found.running), ([2, 8].into(), [1, 1004].into()));
-        assert_eq!(jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(), ["17", "18", "22"]);
+        assert_eq!((found.waiting, found.running), ([2, 8, 25, 26, 27].into(), [1, 1004].into()));
+        assert_eq!(jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(), ["17", "18", "22", "23"]);
         assert_eq!(tasks("", "netrig-abc-"), EngineTasks::default());
     }
 }

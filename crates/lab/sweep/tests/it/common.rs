@@ -163,7 +163,7 @@ impl Engine for Scripted<'_> {
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
         self.needs.push(*needs);
-        if needs.memory > self.memory {
+        if needs.memory() > self.memory {
             return Err(EngineError::Manual("no machine has this memory".to_owned()));
         }
         for chunk in chunks {

@@ -116,7 +116,7 @@ fn an_engine_that_has_no_machine_with_twice_the_memory_gets_a_task_with_less() {
     let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Lost, AttemptFate::Fails])]);
     engine.memory = 3 << 20;
     assert_eq!(lab.drive(&mut engine, &mut store, &mut Events::default()), DriveOutcome::Complete);
-    let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory >> 20).collect();
+    let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory() >> 20).collect();
     assert_eq!(memory, [1, 2, 4, 2], "MiB of each attempt");
 }
 
@@ -147,7 +147,7 @@ fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_resul
     assert_eq!(chunks[&2], "node7: no space is left");
     assert!(chunks[&3].starts_with("no attempt left a log"), "{}", chunks[&3]);
     assert_eq!((engine.attempts[&2], engine.attempts[&3], engine.attempts[&1]), (3, 3, 1));
-    let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory >> 20).collect();
+    let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory() >> 20).collect();
     assert_eq!(memory, [1, 2, 4], "MiB of each attempt");
     assert_eq!(store.experiments().unwrap()[0].runs, 4, "two of four chunks");
     // The same command again begins where it was.
