@@ -280,6 +280,7 @@ impl<'a> PendingRuns<'a> {
             };
             let (first, ended) = (state.asked + 1, state.records.len());
             state.asked = state.asked.max(wanted);
+            state.records.reserve_exact((wanted as usize).saturating_sub(ended));
             for replication in first..=wanted {
                 self.want(place, replication, store)?;
             }
@@ -359,9 +360,17 @@ impl SubstratePlan<'_> {
     /// Why the point cannot be run; `None` if it can.
     fn refusal(&self, place: usize) -> Option<(Status, String)> {
         match self.plan.run(place, 1) {
-            Ok(run) => self.substrate.check(&run).err().map(|why| (Status::Unsupported, why.to_string())),
+            Ok(run) => {
+                let refused = self.substrate.check(&run).err();
+                self.last.replace(Some(self.last_point(place, run)));
+                refused.map(|why| (Status::Unsupported, why.to_string()))
+            }
             Err(problem) => Some((Status::Failed, problem.to_string())),
         }
+    }
+
+    fn last_point(&self, place: usize, run: Run) -> LastPoint {
+        LastPoint { place, identity: PointIdentity::new(&run.scenario, self.reduction), run }
     }
 
     /// The first valid replication of a point, among those that the store has without a gap.
@@ -385,7 +394,7 @@ impl SubstratePlan<'_> {
             Some(last) => last,
             None => {
                 let run = self.plan.run(place, replication).map_err(|problem| problem.to_string())?;
-                LastPoint { place, identity: PointIdentity::new(&run.scenario, self.reduction), run }
+                self.last_point(place, run)
             }
         };
         (last.run.replication, last.run.seed) = (replication, self.plan.seed(replication));

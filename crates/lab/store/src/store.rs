@@ -4,6 +4,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::StoreError;
@@ -90,6 +91,11 @@ impl Store {
         store.connection.pragma_update(None, "synchronous", "NORMAL").map_err(|e| store.failed(e))?;
         store.connection.pragma_update(None, "foreign_keys", true).map_err(|e| store.failed(e))?;
         store.connection.set_prepared_statement_cache_capacity(64);
+        // The plan of a query does not depend on its parameters: SQLite would plan each query of a point anew.
+        store
+            .connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+            .map_err(|e| store.failed(e))?;
         Ok(store)
     }
 

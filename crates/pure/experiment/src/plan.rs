@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::file::Definition;
 use crate::file::diagnostic::Diagnostics;
+use crate::file::document::Value;
 use crate::points::Points;
 use crate::{Point, Replications, Scenario, resolve};
 
@@ -45,6 +46,13 @@ impl Plan {
     /// Always false: an experiment has at least one point.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether nodes have programs of the experiment, at some point at least. No point has to be resolved for the answer.
+    pub fn has_programs(&self) -> bool {
+        let nodes = self.definition.root.table().and_then(|root| root.get("node")).and_then(Value::table);
+        let mut nodes = nodes.into_iter().flat_map(|nodes| &nodes.entries);
+        nodes.any(|node| node.value.table().is_some_and(|node| node.get("application").is_some()))
     }
 
     /// How many runs each point gets.
