@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use netrig_experiment::{Experiment, Substrate};
+use netrig_experiment::{Experiment, Plan, Substrate};
 use netrig_runner::{PlannedRun, identities};
 use netrig_store::Store;
 
@@ -17,16 +17,13 @@ pub struct ShardCheck<'a> {
     folder: &'a SweepFolder,
     experiment: &'a Experiment,
     substrate: &'a dyn Substrate,
+    plan: Plan,
 }
 
 impl<'a> ShardCheck<'a> {
     /// For the experiment of the folder, with what its manifest sets.
-    pub const fn new(
-        folder: &'a SweepFolder,
-        experiment: &'a Experiment,
-        substrate: &'a dyn Substrate,
-    ) -> Self {
-        Self { folder, experiment, substrate }
+    pub fn new(folder: &'a SweepFolder, experiment: &'a Experiment, substrate: &'a dyn Substrate) -> Self {
+        Self { folder, experiment, substrate, plan: experiment.plan() }
     }
 
     /// Why a shard cannot be used, as a sentence; `None` if it can. `chunk` is the chunk that it names, if the sweep has it.
@@ -43,7 +40,7 @@ impl<'a> ShardCheck<'a> {
         }
         let manifest = self.folder.manifest();
         let store = Store::open_read_only(&shard.path).map_err(|error| text(&error))?;
-        let plan = self.experiment.plan();
+        let plan = &self.plan;
         let named = identities(self.experiment, self.substrate, &manifest.build, runs);
         let named = named.map_err(|error| text(&error))?;
         let planned: BTreeMap<&str, Vec<PlannedRun>> =

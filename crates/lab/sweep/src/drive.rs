@@ -83,6 +83,8 @@ pub enum DriveEvent {
     Failed(u32, String),
     /// A chunk runs for far longer than expected, and is submitted a second time.
     Held(u32),
+    /// Tasks wait for a reason that may never pass, in the engine's words.
+    Waits(String),
     /// Nothing happened.
     Tick,
 }
@@ -144,8 +146,8 @@ struct ChunkState {
     chunk: SweepChunk,
     is_done: bool,
     attempts: u32,
-    /// When it was last submitted, or last seen at the engine.
-    seen: Duration,
+    /// Since when the engine does not list it; `None` if it lists it, or was not asked since the chunk was submitted.
+    unlisted: Option<Duration>,
     /// The time at which the engine first listed its current run.
     running: Option<Duration>,
     /// Whether its last attempt runs for far longer than expected.
@@ -172,6 +174,9 @@ struct Driver<'a> {
     doublings: u32,
     /// The start of the time in which the engine refuses chunks and has none.
     refused: Option<Duration>,
+    /// Why tasks wait, as far as it was told.
+    reasons: BTreeSet<String>,
+    check: ShardCheck<'a>,
 }
 
 /// Drives a sweep to its end. The caller has the lock of the folder.
@@ -198,6 +203,8 @@ pub fn drive(
         is_busy: false,
         doublings: MOST_DOUBLINGS,
         refused: None,
+        reasons: BTreeSet::new(),
+        check: ShardCheck::new(request.folder, request.experiment, request.substrate),
     };
     driver.run()
 }
@@ -215,7 +222,10 @@ pub fn dry_run(
     let runs = missing(experiment, substrate, &folder.manifest().build, EarlierRuns::TriedAgain, store)?;
     let wanted: BTreeSet<PlannedRun> = runs.iter().copied().collect();
     let mut chunks = folder.chunks()?;
-    chunks.retain(|chunk| chunk.planned().any(|run| wanted.contains(&run)));
+    let shards = folder.shards()?;
+    let whole: BTreeSet<u32> =
+        shards.iter().filter(|shard| shard.is_whole).map(|shard| shard.chunk).collect();
+    chunks.retain(|chunk| !whole.contains(&chunk.chunk) && chunk.planned().any(|run| wanted.contains(&run)));
     if chunks.is_empty() {
         chunks = cut(&runs, work_s, size, folder.chunks()?.len() as u32 + 1);
     }
@@ -229,7 +239,7 @@ pub fn dry_run(
         total_s / 3600.0
     )];
     if !numbers.is_empty() {
-        let needs = TaskNeeds { work_s: longest_s, memory, doublings: 0, slots: size.slots };
+        let needs = TaskNeeds { work_s: longest_s, memory, doublings: 0, is_retry: false, slots: size.slots };
         lines.extend(engine.commands(folder, &numbers, &needs));
     }
     Ok(lines)
@@ -250,6 +260,7 @@ impl Driver<'_> {
                 return Ok(DriveOutcome::Interrupted);
             }
             if self.chunks.values().all(|state| state.is_done) && !self.next_round(is_first)? {
+                self.tell(&DriveEvent::Tick);
                 return Ok(DriveOutcome::Complete);
             }
             let spent = self.report_failures()?;
@@ -279,10 +290,8 @@ impl Driver<'_> {
 
     /// Finds the chunks of an earlier submitter, and which of them are done.
     fn find_chunks(&mut self) -> Result<(), SweepError> {
-        let chunks = self.request.folder.chunks()?;
-        let now = self.clock.now();
-        for chunk in chunks {
-            self.chunks.insert(chunk.chunk, ChunkState::new(chunk, now));
+        for chunk in self.request.folder.chunks()? {
+            self.chunks.insert(chunk.chunk, ChunkState::new(chunk));
         }
         if let Some(ended) = self.merge_shards()? {
             // It is found again, and returned, by the loop.
@@ -290,8 +299,10 @@ impl Driver<'_> {
         }
         let wanted: BTreeSet<PlannedRun> = self.missing(EarlierRuns::TriedAgain)?.into_iter().collect();
         for state in self.chunks.values_mut() {
-            state.is_done |= !state.chunk.planned().any(|run| wanted.contains(&run));
+            // A whole shard with failed runs is no result of this sweep yet: they are tried again.
+            state.is_done = !state.chunk.planned().any(|run| wanted.contains(&run));
         }
+        self.count();
         Ok(())
     }
 
@@ -312,15 +323,16 @@ impl Driver<'_> {
         let first = self.chunks.last_key_value().map_or(1, |(last, _)| last + 1);
         let chunks = cut(&runs, self.request.work_s, self.request.size, first);
         self.request.folder.add_chunks(&chunks)?;
-        let now = self.clock.now();
         for chunk in chunks {
-            self.chunks.insert(chunk.chunk, ChunkState::new(chunk, now));
+            self.chunks.insert(chunk.chunk, ChunkState::new(chunk));
         }
+        self.count();
         Ok(true)
     }
 
     /// Merges the shards that have arrived. Returns the end of the sweep if one differs from what the store has.
     fn merge_shards(&mut self) -> Result<Option<DriveOutcome>, SweepError> {
+        self.request.folder.refresh();
         for shard in self.request.folder.shards()? {
             if self.settled.contains(&shard.path) {
                 continue;
@@ -329,8 +341,13 @@ impl Driver<'_> {
                 Ok(outcome) if outcome.different.is_empty() => {
                     self.settled.insert(shard.path.clone());
                     if let Some(state) = self.chunks.get_mut(&shard.chunk) {
-                        state.is_done |= shard.is_whole;
-                        state.seen = self.clock.now();
+                        if shard.is_whole && !state.is_done {
+                            state.is_done = true;
+                            self.progress.done += 1;
+                            self.progress.left_s = (self.progress.left_s - state.chunk.work_s).max(0.0);
+                        }
+                        // The chunk is still alive.
+                        state.unlisted = state.unlisted.map(|_| self.clock.now());
                     }
                     self.tell(&DriveEvent::Merged(shard, outcome));
                 }
@@ -351,10 +368,9 @@ impl Driver<'_> {
 
     /// Merges a shard of this sweep.
     fn merge(&mut self, shard: &Shard) -> Result<MergeOutcome, MergeFault> {
-        let DriveRequest { folder, experiment, substrate, .. } = *self.request;
-        let check = ShardCheck::new(folder, experiment, substrate);
+        let substrate = self.request.substrate;
         let chunk = self.chunks.get(&shard.chunk).map(|state| &state.chunk);
-        if let Some(fault) = check.fault(shard, chunk) {
+        if let Some(fault) = self.check.fault(shard, chunk) {
             return Err(MergeFault::Shard(fault));
         }
         let repeats = |name: &str| name == substrate.name() && substrate.repeats();
@@ -401,7 +417,8 @@ impl Driver<'_> {
     fn is_lost(&self, state: &ChunkState) -> bool {
         !state.is_done
             && state.running.is_none()
-            && (state.attempts == 0 || self.clock.now().saturating_sub(state.seen) > LATE)
+            && (state.attempts == 0
+                || state.unlisted.is_some_and(|since| self.clock.now().saturating_sub(since) > LATE))
     }
 
     /// Whether a chunk is lost or stuck, and no attempt is left.
@@ -415,29 +432,30 @@ impl Driver<'_> {
             Ok(tasks) => tasks,
             Err(error) => {
                 // The engine's tasks are unknown, so no chunk counts as lost yet.
-                let now = self.clock.now();
-                self.chunks
-                    .values_mut()
-                    .filter(|state| state.attempts > 0)
-                    .for_each(|state| state.seen = now);
+                // Its tasks are not known: none of them is late yet.
+                self.chunks.values_mut().for_each(|state| state.unlisted = None);
                 self.refused = None;
                 self.tell(&DriveEvent::EngineAway(error.to_string()));
                 return None;
             }
         };
         let now = self.clock.now();
-        self.progress.running = tasks.running.len();
-        self.progress.waiting = tasks.waiting.len();
+        (self.progress.running, self.progress.waiting) = (0, 0);
         let mut held = Vec::new();
         for (number, state) in &mut self.chunks {
             if state.is_done {
                 continue;
             }
             let runs = tasks.running.contains(number);
-            if runs || tasks.waiting.contains(number) {
-                state.seen = now;
+            let waits = !runs && tasks.waiting.contains(number);
+            self.progress.running += usize::from(runs);
+            self.progress.waiting += usize::from(waits);
+            if runs || waits {
+                state.unlisted = None;
                 // An earlier submitter submitted it.
                 state.attempts = state.attempts.max(1);
+            } else if state.attempts > 0 {
+                state.unlisted.get_or_insert(now);
             }
             state.running = runs.then(|| state.running.unwrap_or(now));
             let limit = HELD_LEAST.max(Duration::from_secs_f64(HELD * state.chunk.work_s.max(0.0)));
@@ -450,12 +468,22 @@ impl Driver<'_> {
         }
         let is_due = |state: &&ChunkState| self.is_lost(state) && state.attempts < self.request.attempts;
         let lost = self.chunks.values().filter(is_due).map(|state| state.chunk.chunk);
-        let mut due: Vec<u32> = lost.chain(held.iter().copied()).collect();
-        due.sort_unstable();
+        let due: BTreeSet<u32> = lost.chain(held.iter().copied()).collect();
         for number in held {
             self.tell(&DriveEvent::Held(number));
         }
-        let refusal = if due.is_empty() { None } else { self.submit(&due).err() };
+        for reason in tasks.reasons {
+            if self.reasons.insert(reason.clone()) {
+                self.tell(&DriveEvent::Waits(reason));
+            }
+        }
+        // Chunks that were tried equally often ask for the same time and memory.
+        let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for number in due {
+            let attempts = self.chunks.get(&number).map_or(0, |state| state.attempts);
+            groups.entry(attempts).or_default().push(number);
+        }
+        let refusal = groups.iter().find_map(|(attempts, due)| self.submit(due, *attempts).err());
         if let Some(why) = refusal
             && self.progress.running + self.progress.waiting == 0
         {
@@ -467,33 +495,30 @@ impl Driver<'_> {
         open.all(|state| self.is_spent(state)).then_some(DriveFault::Spent)
     }
 
-    /// Submits chunks. The error is the reason of a refusal.
-    fn submit(&mut self, due: &[u32]) -> Result<(), String> {
-        let states = || due.iter().filter_map(|number| self.chunks.get(number));
-        let longest_s = states().map(|state| state.chunk.work_s).fold(0.0, f64::max);
+    /// Submits chunks that were tried equally often. The error is the reason of a refusal.
+    fn submit(&mut self, due: &[u32], attempts: u32) -> Result<(), String> {
+        let states = due.iter().filter_map(|number| self.chunks.get(number));
+        let longest_s = states.map(|state| state.chunk.work_s).fold(0.0, f64::max);
         // A task that was ended for its time or memory leaves no log: each attempt gets twice as much.
-        let tried = states().map(|state| state.attempts).max().unwrap_or(0).min(self.doublings);
+        let doublings = attempts.min(self.doublings);
         let DriveRequest { memory, size, .. } = *self.request;
-        let needs = TaskNeeds { work_s: longest_s, memory, doublings: tried, slots: size.slots };
+        let needs =
+            TaskNeeds { work_s: longest_s, memory, doublings, is_retry: attempts > 0, slots: size.slots };
         let submitted = self.engine.submit(self.request.folder, due, &needs);
-        let now = self.clock.now();
-        let mut again = 0;
         for number in due {
             let Some(state) = self.chunks.get_mut(number) else { continue };
-            state.seen = now;
+            state.unlisted = None;
             // If a submission failed, the engine's list shows the tasks that it took. A refusal is no attempt.
-            if submitted.is_ok() {
-                again += usize::from(state.attempts > 0);
-                state.attempts += 1;
-            }
+            state.attempts += u32::from(submitted.is_ok());
         }
         match submitted {
             Ok(()) => {
-                self.tell(&DriveEvent::Submitted(due.len(), again));
+                self.doublings = MOST_DOUBLINGS;
+                self.tell(&DriveEvent::Submitted(due.len(), if attempts > 0 { due.len() } else { 0 }));
                 Ok(())
             }
             Err(error) => {
-                self.doublings = tried.saturating_sub(1);
+                self.doublings = doublings.saturating_sub(1);
                 let why = error.to_string();
                 self.tell(&DriveEvent::EngineAway(why.clone()));
                 Err(why)
@@ -503,16 +528,32 @@ impl Driver<'_> {
 
     fn tell(&mut self, event: &DriveEvent) {
         self.is_busy |= !matches!(event, DriveEvent::Tick | DriveEvent::EngineAway(_));
-        let open = self.chunks.values().filter(|state| !state.is_done);
-        self.progress.left_s = open.map(|state| state.chunk.work_s).sum();
-        self.progress.chunks = self.chunks.len();
-        self.progress.done = self.chunks.values().filter(|state| state.is_done).count();
+        if *event == DriveEvent::Tick {
+            self.count();
+        }
         self.listener.event(event, &self.progress);
+    }
+
+    /// Counts the chunks. Between two counts, [`Self::merge_shards`] keeps them up to date: there may be as many shards as chunks.
+    fn count(&mut self) {
+        let open = self.chunks.values().filter(|state| !state.is_done);
+        self.progress.left_s =
+            open.clone().map(|state| state.chunk.work_s).fold(0.0, |sum, work_s| sum + work_s);
+        self.progress.chunks = self.chunks.len();
+        self.progress.done = self.chunks.len() - open.count();
     }
 }
 
 impl ChunkState {
-    const fn new(chunk: SweepChunk, now: Duration) -> Self {
-        Self { chunk, is_done: false, attempts: 0, seen: now, running: None, is_stuck: false, failures: 0 }
+    const fn new(chunk: SweepChunk) -> Self {
+        Self {
+            chunk,
+            is_done: false,
+            attempts: 0,
+            unlisted: None,
+            running: None,
+            is_stuck: false,
+            failures: 0,
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! | `sweep.json` | the manifest |
 //! | `experiment.toml` | the experiment, with the contents of the files that it names |
 //! | `netrig` | the executable |
+//! | `job` | the name of the jobs at an engine |
 //! | `engine.json` | the engine of the last submitter |
 //! | `chunks.jsonl` | a chunk on each line; only the submitter appends |
 //! | `shards/K.ATTEMPT.DIGEST.db` | a store with all runs of chunk K; the digest is that of the file |
@@ -14,7 +15,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use netrig_core::text::hex;
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,7 @@ pub struct SweepManifest {
 pub struct SweepFolder {
     path: PathBuf,
     manifest: SweepManifest,
+    job: String,
 }
 
 /// A shard that was published.
@@ -133,7 +135,7 @@ impl SweepFolder {
         put_executable: impl FnOnce(&Path) -> std::io::Result<()>,
     ) -> Result<Self, SweepError> {
         let manifest = manifest.named(text);
-        let folder = Self { path: path.to_owned(), manifest };
+        let folder = Self { path: path.to_owned(), job: job(path, &manifest), manifest };
         match Self::open(path) {
             Ok(found) if found.manifest == folder.manifest => return Ok(found),
             Ok(found) => {
@@ -152,6 +154,7 @@ impl SweepFolder {
         put_executable(&new)
             .and_then(|()| fs::rename(&new, &executable))
             .map_err(SweepError::io("write", &executable))?;
+        folder.write("job", folder.job.as_bytes())?;
         // The manifest comes last: a folder that has one is complete.
         let manifest = serde_json::to_string_pretty(&folder.manifest);
         let manifest = manifest.expect("strings and numbers always have a JSON form") + "\n";
@@ -178,12 +181,19 @@ impl SweepFolder {
             return Err(not("a newer netrig made it".to_owned()));
         }
         let manifest = serde_json::from_str(&text).map_err(|error| not(format!("sweep.json: {error}")))?;
-        Ok(Self { path: path.to_owned(), manifest })
+        let job = path.join("job");
+        let job = fs::read_to_string(&job).map_err(SweepError::io("read", &job))?;
+        Ok(Self { path: path.to_owned(), manifest, job })
     }
 
     /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The name of its jobs at an engine, which no other folder has: of the same sweep there may be several.
+    pub fn job(&self) -> &str {
+        &self.job
     }
 
     /// The values that determine the runs.
@@ -327,9 +337,14 @@ impl SweepFolder {
     /// Appends chunks to the list. The caller has the lock.
     ///
     /// # Errors
-    /// If the list cannot be written.
+    /// [`SweepError::Busy`] if another submitter has added chunks meanwhile, or if the list cannot be written.
     pub fn add_chunks(&self, chunks: &[SweepChunk]) -> Result<(), SweepError> {
         let mut all = self.chunks()?;
+        let next = all.last().map_or(1, |last| last.chunk + 1);
+        if chunks.first().is_some_and(|first| first.chunk != next) {
+            // Where locks do not work, each of two submitters would give a number to other runs.
+            return Err(SweepError::Busy(self.path.clone()));
+        }
         all.extend_from_slice(chunks);
         let mut text = String::new();
         for chunk in &all {
@@ -338,6 +353,16 @@ impl SweepFolder {
         }
         // A whole file in the place of the old one: a killed submitter leaves no half line.
         self.write("chunks.jsonl", text.as_bytes())
+    }
+
+    /// Makes a network file system read the list of shards anew: it keeps an old one for up to a minute, but not beyond a change of its
+    /// own client.
+    pub fn refresh(&self) {
+        let look = self.shards_path().join(format!(".look.{}", std::process::id()));
+        // Without the right to write, the list is as late as the file system makes it.
+        if File::create(&look).is_ok() {
+            let _ = fs::remove_file(&look);
+        }
     }
 
     /// The shards that are published, by chunk. Files of other names are left out.
@@ -414,6 +439,13 @@ impl SweepFolder {
             SweepError::io("write", &place)(error)
         })
     }
+}
+
+/// A name for the jobs of a new folder.
+fn job(path: &Path, manifest: &SweepManifest) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let created = format!("{} {} {}", path.display(), std::process::id(), now.as_nanos());
+    format!("netrig-{}-{}", manifest.sweep, hex(&Sha256::digest(created)[..3]))
 }
 
 /// The files of a folder.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::check::CHANGED;
 use crate::engine::EngineTasks;
 use crate::folder::digest_of;
-use crate::{SweepError, SweepFolder};
+use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
 /// The state of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -43,19 +43,29 @@ pub struct SweepState {
 }
 
 impl SweepState {
-    /// Reads the folder. `tasks` are those that the engine lists; `None` if it was not asked.
+    /// Reads the folder. `tasks` are those that the engine lists; `None` if it was not asked. Without `check`, for which one needs the build
+    /// of the sweep, the contents of an intact shard are not known.
     ///
     /// # Errors
     /// If the folder cannot be read.
-    pub fn read(folder: &SweepFolder, tasks: Option<&EngineTasks>) -> Result<Self, SweepError> {
+    pub fn read(
+        folder: &SweepFolder,
+        tasks: Option<&EngineTasks>,
+        check: Option<&ShardCheck<'_>>,
+    ) -> Result<Self, SweepError> {
         let (chunks, manifest) = (folder.chunks()?, folder.manifest());
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
         let (mut unreadable, mut used_s) = (BTreeMap::new(), 0.0);
+        let numbered: BTreeMap<u32, &SweepChunk> = chunks.iter().map(|chunk| (chunk.chunk, chunk)).collect();
         for shard in folder.shards()? {
             let is_intact = digest_of(&shard.path).is_ok_and(|digest| digest == shard.digest);
+            let fault = match check {
+                Some(check) => check.fault(&shard, numbered.get(&shard.chunk).copied()),
+                None => (!is_intact).then(|| CHANGED.to_owned()),
+            };
             let spent = Store::open_read_only(&shard.path).and_then(|store| store.time_spent());
             let spent = spent.map_err(|error| error.to_string());
-            match spent.and_then(|spent_s| is_intact.then_some(spent_s).ok_or_else(|| CHANGED.to_owned())) {
+            match spent.and_then(|spent_s| fault.map_or(Ok(spent_s), Err)) {
                 Ok(spent_s) => {
                     used_s += spent_s;
                     if shard.is_whole {
@@ -71,7 +81,7 @@ impl SweepState {
             }
         }
         let missing: Vec<_> = chunks.iter().filter(|chunk| !whole.contains(&chunk.chunk)).collect();
-        let is_missing = |number| missing.iter().any(|chunk| chunk.chunk == number);
+        let is_missing = |number| numbered.contains_key(&number) && !whole.contains(&number);
         let failed = folder.failed_attempts()?.into_iter().filter(|failed| is_missing(failed.chunk));
         Ok(Self {
             sweep: manifest.sweep.clone(),

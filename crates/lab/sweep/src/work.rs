@@ -1,6 +1,6 @@
 //! Makes the runs of a chunk, and publishes their shard.
 
-use std::fs;
+use std::fs::{self, File};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use netrig_experiment::{Experiment, Substrate};
 use netrig_runner::{EarlierRuns, PlanRequest, PlannedRun, ProgressListener, carry_out};
 use netrig_store::{Provenance, Store};
 
-use crate::{SweepError, SweepFolder};
+use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
 /// The order to make the runs of a chunk.
 #[derive(Clone, Copy)]
@@ -47,13 +47,19 @@ pub struct ChunkOutcome {
     pub shard: Option<PathBuf>,
 }
 
+/// The lock of a scratch folder: who holds it is alive.
+const LOCK: &str = "lock";
+
 /// A folder that is removed at the end.
-struct Scratch(PathBuf);
+struct Scratch {
+    path: PathBuf,
+    _lock: File,
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Only this process uses it. If it cannot be removed, the next attempt on this machine tries again.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -74,9 +80,9 @@ pub fn make_chunk(
         return Err(SweepError::NotASweep { path: folder.path().to_owned(), why });
     }
     let scratch = scratch(request)?;
-    let place = scratch.0.join("shard.db");
+    let place = scratch.path.join("shard.db");
     let mut store = Store::open(&place)?;
-    take_earlier_parts(request, &mut store)?;
+    take_earlier_parts(request, &chunk, &mut store)?;
     let substrates = [substrate];
     let plan = PlanRequest {
         experiment,
@@ -97,30 +103,43 @@ pub fn make_chunk(
     Ok(ChunkOutcome { runs: chosen.len() as u64, made: outcome.ran, interrupted: outcome.interrupted, shard })
 }
 
-/// The folder for the store of this attempt. Folders that killed attempts left on this machine are removed.
+/// The folder for the store of this attempt. Folders of attempts on this machine that were killed are removed: nobody holds their locks.
 fn scratch(request: &ChunkRequest<'_>) -> Result<Scratch, SweepError> {
     let prefix = format!("netrig-chunk-{}-", request.folder.manifest().sweep);
     for entry in fs::read_dir(request.scratch).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid =
-            name.to_str().and_then(|name| name.strip_prefix(&prefix)).and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+        let lock = entry.path().join(LOCK);
+        // A folder without a lock was created just now.
+        if is_ours && File::open(&lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
             // Another attempt may remove it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    let path = request.scratch.join(format!("{prefix}{}", std::process::id()));
+    let path = request.scratch.join(format!("{prefix}{}-{}", request.chunk, request.attempt));
     fs::create_dir(&path).map_err(SweepError::io("create", &path))?;
-    Ok(Scratch(path))
+    let lock = path.join(LOCK);
+    let scratch = |lock| Scratch { path: path.clone(), _lock: lock };
+    let scratch = File::create(&lock).map(scratch).map_err(SweepError::io("create", &lock))?;
+    scratch._lock.lock().map_err(SweepError::io("lock", &lock))?;
+    Ok(scratch)
 }
 
-/// Takes the runs that interrupted attempts at this chunk have published. A part that cannot be read is left out.
-fn take_earlier_parts(request: &ChunkRequest<'_>, store: &mut Store) -> Result<(), SweepError> {
-    for shard in request.folder.shards()? {
-        if shard.chunk == request.chunk && !shard.is_whole {
-            let _ = store
-                .merge(&shard.path, |name| name == request.substrate.name() && request.substrate.repeats());
-        }
+/// Takes the runs that interrupted attempts at this chunk have published. A part that is not what its name says is left out.
+fn take_earlier_parts(
+    request: &ChunkRequest<'_>,
+    chunk: &SweepChunk,
+    store: &mut Store,
+) -> Result<(), SweepError> {
+    let ChunkRequest { folder, experiment, substrate, .. } = *request;
+    let mut parts = folder.shards()?;
+    parts.retain(|shard| shard.chunk == chunk.chunk && !shard.is_whole);
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let check = ShardCheck::new(folder, experiment, substrate);
+    for part in parts.iter().filter(|part| check.fault(part, Some(chunk)).is_none()) {
+        // A part that vanished or cannot be read is made again.
+        let _ = store.merge(&part.path, |name| name == substrate.name() && substrate.repeats());
     }
     Ok(())
 }

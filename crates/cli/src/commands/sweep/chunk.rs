@@ -48,6 +48,8 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
     folder.check_build(&BUILD).map_err(failure)?;
     let mut chunks = numbers(arguments, &|name| std::env::var(name).ok())?;
     if chunks.len() > 1 && arguments.chunks.is_empty() {
+        // This waits for a list that comes late.
+        folder.chunk(chunks[0]).map_err(failure)?;
         // The last task of an array may have fewer, and a chunk that another task has made meanwhile is not made twice.
         let known: BTreeSet<u32> =
             folder.chunks().map_err(failure)?.iter().map(|chunk| chunk.chunk).collect();
@@ -60,14 +62,17 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
     end_with_parent(&cancel);
     let machine = provenance(&BUILD, &[]);
     let attempt = format!("{}-{:016x}", file_name(&machine.host), random_seed()?);
+    let request = ExperimentRequest::of_sweep(&folder)?;
+    let mut failed = None;
     for number in chunks {
-        match make(arguments, &folder, number, &attempt, &machine, &cancel) {
+        match make(arguments, (&folder, &request), number, &attempt, &machine, &cancel) {
             Ok(outcome) => {
                 print(outcome_line(number, &outcome))?;
                 if outcome.interrupted {
                     return Ok(ExitCode::from(INTERRUPTED));
                 }
             }
+            // The next chunks are made nevertheless.
             Err(error) => {
                 if let Failure::Request(why) | Failure::Failed(why) | Failure::Tester(why) = &error {
                     let log = format!("{}: {why}\n", machine.host);
@@ -75,23 +80,22 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
                         eprintln!("warning: {error}");
                     }
                 }
-                return Err(error);
+                failed = Some(error);
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    failed.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 fn make(
     arguments: &ChunkArguments,
-    folder: &SweepFolder,
+    (folder, request): (&SweepFolder, &ExperimentRequest),
     number: u32,
     attempt: &str,
     machine: &netrig_store::Provenance,
     cancel: &AtomicBool,
 ) -> Result<ChunkOutcome, Failure> {
-    let request = ExperimentRequest::of_sweep(folder)?;
-    let substrate = repeating(&request)?;
+    let substrate = repeating(request)?;
     let scratch = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let order = ChunkRequest {
         folder,

@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
-use netrig_sweep::{SweepFolder, SweepState};
+use netrig_sweep::{ShardCheck, SweepFolder, SweepState};
 
 use super::arguments::Sweep;
-use super::failure;
 use super::via::{cancel_tasks, engine_of};
+use super::{failure, repeating};
+use crate::build::BUILD;
 use crate::failure::{Failure, print_report};
+use crate::request::ExperimentRequest;
 
 /// Shows the state of a sweep, or cancels its tasks.
 pub fn sweep(arguments: &Sweep) -> Result<ExitCode, Failure> {
@@ -30,7 +32,14 @@ pub fn sweep(arguments: &Sweep) -> Result<ExitCode, Failure> {
         Some(Ok(tasks)) => Some(tasks),
         None => None,
     };
-    let state = SweepState::read(&folder, tasks.as_ref()).map_err(failure)?;
+    // Another build cannot tell which runs are those of the sweep.
+    let request =
+        folder.check_build(&BUILD).is_ok().then(|| ExperimentRequest::of_sweep(&folder)).transpose()?;
+    let check = request
+        .as_ref()
+        .map(|request| Ok::<_, Failure>(ShardCheck::new(&folder, &request.experiment, repeating(request)?)));
+    let check = check.transpose()?;
+    let state = SweepState::read(&folder, tasks.as_ref(), check.as_ref()).map_err(failure)?;
     print_report(arguments.json, &state, || state.text())?;
     Ok(ExitCode::SUCCESS)
 }

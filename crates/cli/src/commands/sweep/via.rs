@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -29,6 +29,9 @@ const ENGINES: &str = "slurm, hq, kubernetes, parallel, or command PROGRAM .. {}
 /// Memory of a task beyond the simulator's largest use so far, as a share of that use, and bytes.
 const MEMORY_SHARE: f64 = 1.5;
 const MEMORY_ROOM: u64 = 128 << 20;
+
+/// Time between two looks at an interruption.
+const STEP: Duration = Duration::from_millis(50);
 
 /// The end of the runs on an engine.
 pub enum ViaEnd {
@@ -60,11 +63,11 @@ pub fn carry_via(
     if let Some(program) = engine.program().filter(|program| !is_there(program)) {
         return Err(Failure::request(format!("--via {via}: there is no program {program} in PATH")));
     }
-    let sweep = folder(request, manifest, &place)?;
     if chosen.cancel {
-        cancel_tasks(&mut *engine, &sweep)?;
+        cancel_tasks(&mut *engine, &SweepFolder::open(&place).map_err(failure)?)?;
         return Ok(ViaEnd::Over(ExitCode::SUCCESS));
     }
+    let sweep = folder(request, manifest, &place)?;
     let lock = sweep.lock().map_err(failure)?;
     let work = work(request, substrate, store)?;
     let slots = chosen.slots.or_else(|| engine.is_local().then(processors));
@@ -86,7 +89,7 @@ pub fn carry_via(
     }
     sweep.note_engine(&record).map_err(failure)?;
     let mut line = SweepLine::new();
-    let ended = drive(&order, &mut *engine, store, &mut RealClock(Instant::now()), &mut line);
+    let ended = drive(&order, &mut *engine, store, &mut RealClock(Instant::now(), cancel), &mut line);
     drop((line, lock));
     match ended.map_err(failure)? {
         DriveOutcome::Complete => Ok(ViaEnd::Complete),
@@ -159,6 +162,8 @@ pub fn cancel_tasks(engine: &mut dyn Engine, sweep: &SweepFolder) -> Result<(), 
             ))),
         };
     }
+    // It would submit them again.
+    let _lock = sweep.lock().map_err(failure)?;
     engine.cancel(sweep).map_err(Failure::failed)?;
     print(format!("{} has no tasks of this sweep any more; its shards stay in {place}", engine.name()))
 }
@@ -198,16 +203,19 @@ fn chunks(count: usize) -> String {
     counted(count as u64, "chunk", "chunks")
 }
 
-/// Real time.
-struct RealClock(Instant);
+/// Real time. A pause ends when the flag is set.
+struct RealClock<'a>(Instant, &'a AtomicBool);
 
-impl SweepClock for RealClock {
+impl SweepClock for RealClock<'_> {
     fn now(&self) -> Duration {
         self.0.elapsed()
     }
 
     fn pause(&mut self, time: Duration) {
-        std::thread::sleep(time);
+        let start = Instant::now();
+        while start.elapsed() < time && !self.1.load(Ordering::Relaxed) {
+            std::thread::sleep(STEP.min(time));
+        }
     }
 }
 
@@ -255,6 +263,11 @@ impl DriveListener for SweepLine {
             DriveEvent::EngineAway(why) if self.away.as_ref() != Some(why) => {
                 self.say(&format!("warning: {why}; the engine is asked again"));
                 self.away = Some(why.clone());
+            }
+            DriveEvent::Waits(reason) => {
+                self.say(&format!(
+                    "warning: tasks wait, and the engine's reason is {reason}: it may never pass by itself"
+                ));
             }
             DriveEvent::Failed(chunk, why) => self.say(&format!("chunk {chunk} failed: {why}")),
             DriveEvent::Held(chunk) => {

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use super::Lab;
 use crate::common::text;
 
-/// Writes `sbatch`, `squeue`, `scancel` and `scontrol` into a folder. `sbatch` makes the chunks at once, unless `HOLD` names them.
+/// Writes `sbatch`, `squeue`, `scancel` and `scontrol` into a folder. `sbatch` makes the chunks at once, but for the one that `SKIP` names.
 fn programs(lab: &Lab, sbatch: &str, squeue: &str) -> PathBuf {
     let folder = lab.path().join("bin");
     std::fs::create_dir_all(&folder).unwrap();
@@ -40,13 +40,14 @@ fn run(lab: &Lab, programs: &Path, options: &str) -> Output {
         .unwrap()
 }
 
-/// Makes the chunks of an array: `--array=1-3,5`, and the base and the count of chunks in `--export`.
+/// Makes the chunks of an array: `--array=1-3,5`, and the base and the count of chunks as the last arguments.
 const MAKES: &str = r#"
 for word; do case $word in
-  --array=*) list=${word#--array=};; --export=*) base=${word##*=}; count=${word#*COUNT=}; count=${count%%,*};; *.sh) script=$word;; esac; done
+  --array=*) list=${word#--array=};;  *.sh) script=$word;; esac; done
+base=${@: -2:1} count=${@: -1}
 for range in ${list//,/ }; do for index in $(seq ${range%-*} ${range#*-}); do
   [ -n "$SKIP" ] && [ "$SKIP" = $((base+index)) ] && continue
-  SLURM_ARRAY_TASK_ID=$index NETRIG_CHUNK_BASE=$base NETRIG_CHUNK_COUNT=$count sh $script > /dev/null
+  SLURM_ARRAY_TASK_ID=$index sh $script $base $count > /dev/null
 done; done
 echo 7"#;
 
@@ -110,10 +111,8 @@ fn a_held_task_is_cancelled_and_made_by_the_same_command() {
     let lab = Lab::new();
     // The task of chunks 4 to 6 stays pending for ever, until it is cancelled.
     let cancelled = lab.path().join("cancelled").display().to_string();
-    let folder = lab.path().join("sweep/sweep.json").display().to_string();
-    let squeue = format!(
-        r#"[ -e {cancelled} ] || echo "9|netrig-$(sed -n 's/.*"sweep": "\(.*\)",/\1/p' {folder})-0x3|4|PD""#
-    );
+    let folder = lab.path().join("sweep/job").display().to_string();
+    let squeue = format!(r#"[ -e {cancelled} ] || echo "9|$(cat {folder})-0x3|4|PD""#);
     let bin = programs(&lab, &format!("SKIP=4\n{MAKES}"), &squeue);
     let dry = run(&lab, &bin, "--chunk=1ms --dry-run -- --partition=long");
     let said = text(&dry.stdout);

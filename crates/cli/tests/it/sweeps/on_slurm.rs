@@ -42,13 +42,19 @@ fn sweep(is_ordinary: bool) {
     // A task is killed before it publishes: the engine calls it failed, and does not make it again.
     wait_for("a running task", || !running().is_empty());
     let mark = format!("{}/netrig chunk", path("sweep").display());
-    wait_for("a chunk", || !super::processes_with(&mark).is_empty());
-    super::processes_with(&mark).first().into_iter().for_each(|(pid, _)| kill(*pid));
+    wait_for("a chunk to kill", || {
+        super::processes_with(&mark).first().is_some_and(|(pid, _)| {
+            kill(*pid);
+            true
+        })
+    });
     // A node dies with its task.
-    wait_for("a task to lose", || !running().is_empty());
-    if let Some((_, node)) = running().first() {
-        cluster.kill_node(node);
-    }
+    wait_for("a node to kill", || {
+        running().first().is_some_and(|(_, node)| {
+            cluster.kill_node(node);
+            true
+        })
+    });
     // The controller crashes and comes back, and the submitter is killed and started again.
     wait_for("the first shards", || shards().len() > 2);
     cluster.kill_controller();

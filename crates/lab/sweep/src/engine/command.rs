@@ -133,9 +133,7 @@ impl CommandEngine {
     /// Ends all processes, with those that they started.
     fn end(&mut self) {
         self.waiting.clear();
-        for command in &mut self.running {
-            group::end(&mut command.child);
-        }
+        group::end(self.running.iter_mut().map(|command| &mut command.child));
         self.running.clear();
     }
 }
@@ -164,9 +162,18 @@ impl Engine for CommandEngine {
 
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
         self.step(sweep)?;
-        let running: BTreeSet<u32> =
+        let started: BTreeSet<u32> =
             self.running.iter().flat_map(|command| command.chunks.iter().copied()).collect();
-        Ok(EngineTasks { waiting: self.waiting.iter().flatten().copied().collect(), running })
+        let queued = self.waiting.iter().flatten().copied();
+        Ok(match self.form {
+            CommandForm::Template(..) => {
+                EngineTasks { waiting: queued.collect(), running: started, ..EngineTasks::default() }
+            }
+            // Which chunks of a call run, only GNU parallel knows: none is taken for one that runs too long.
+            CommandForm::Parallel(_) => {
+                EngineTasks { waiting: queued.chain(started).collect(), ..EngineTasks::default() }
+            }
+        })
     }
 
     fn cancel(&mut self, _: &SweepFolder) -> Result<(), EngineError> {

@@ -37,15 +37,20 @@ pub(super) fn start(
         .spawn()
 }
 
-/// Ends the process group of a child: SIGTERM, and SIGKILL for what is left.
-pub(super) fn end(child: &mut Child) {
-    let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-    // The group may be gone.
-    let _ = kill_process_group(group, Signal::TERM);
+/// Ends the process groups of children: SIGTERM, and SIGKILL for what is left.
+pub(super) fn end<'a>(children: impl Iterator<Item = &'a mut Child>) {
+    let group = |child: &Child| i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let mut left: Vec<_> = children.filter_map(|child| Some((group(child)?, child))).collect();
+    for (group, _) in &left {
+        // It may be gone.
+        let _ = kill_process_group(*group, Signal::TERM);
+    }
     let start = Instant::now();
-    while start.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+    while start.elapsed() < GRACE && left.iter_mut().any(|(_, child)| matches!(child.try_wait(), Ok(None))) {
         std::thread::sleep(STEP);
     }
-    let _ = kill_process_group(group, Signal::KILL);
-    let _ = child.wait();
+    for (group, child) in left {
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = child.wait();
+    }
 }

@@ -107,7 +107,7 @@ impl Engine for HyperQueue {
 
 /// The name of a sweep's jobs.
 fn name(sweep: &SweepFolder) -> String {
-    format!("netrig-{}", sweep.manifest().sweep)
+    sweep.job().to_owned()
 }
 
 fn open_jobs(printed: &str, name: &str) -> Result<Vec<ListedJob>, EngineError> {

@@ -94,8 +94,8 @@ impl Kubernetes {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {
-                "name": format!("netrig-{}-{now}", sweep.manifest().sweep),
-                "labels": { "app": "netrig", "sweep": sweep.manifest().sweep },
+                "name": format!("{}-{now}", sweep.job()),
+                "labels": { "app": "netrig", "sweep": sweep.job() },
                 "annotations": { CHUNKS: list },
             },
             "spec": {
@@ -105,7 +105,7 @@ impl Kubernetes {
                 "backoffLimitPerIndex": RETRIES,
                 "ttlSecondsAfterFinished": 3600,
                 "template": {
-                    "metadata": { "labels": { "app": "netrig", "sweep": sweep.manifest().sweep } },
+                    "metadata": { "labels": { "app": "netrig", "sweep": sweep.job() } },
                     "spec": {
                         "restartPolicy": "Never",
                         "activeDeadlineSeconds": needs.time(1).as_secs(),
@@ -138,7 +138,7 @@ impl Kubernetes {
     }
 
     fn list(&self, sweep: &SweepFolder) -> Result<String, EngineError> {
-        let selector = format!("--selector=app=netrig,sweep={}", sweep.manifest().sweep);
+        let selector = format!("--selector=app=netrig,sweep={}", sweep.job());
         let words = ["get".to_owned(), "jobs".to_owned(), selector, "--output=json".to_owned()];
         Ok(call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?)
     }
@@ -178,14 +178,14 @@ impl Engine for Kubernetes {
             Ok(printed) => tasks(&printed),
             // The user may submit it at any time.
             Err(EngineError::Program(ProgramError::Start { .. })) => {
-                Ok(EngineTasks { waiting: self.manual.clone(), running: BTreeSet::new() })
+                Ok(EngineTasks { waiting: self.manual.clone(), ..EngineTasks::default() })
             }
             Err(error) => Err(error),
         }
     }
 
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
-        let selector = format!("--selector=app=netrig,sweep={}", sweep.manifest().sweep);
+        let selector = format!("--selector=app=netrig,sweep={}", sweep.job());
         let words = ["delete".to_owned(), "jobs".to_owned(), selector, "--wait=true".to_owned()];
         call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?;
         Ok(())

@@ -66,6 +66,8 @@ pub struct TaskNeeds {
     pub memory: u64,
     /// Number of times that time and memory are doubled: a task that was ended for one of them leaves no log.
     pub doublings: u32,
+    /// Whether the chunks were tried before.
+    pub is_retry: bool,
     /// The slots of the engine, if known.
     pub slots: Option<u32>,
 }
@@ -90,6 +92,8 @@ pub struct EngineTasks {
     pub waiting: BTreeSet<u32>,
     /// Chunks in progress.
     pub running: BTreeSet<u32>,
+    /// Why tasks wait, in the engine's words, if that may never pass.
+    pub reasons: BTreeSet<String>,
 }
 
 /// An engine failed.

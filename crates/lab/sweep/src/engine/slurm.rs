@@ -18,6 +18,10 @@ const USUAL_ARRAY: u32 = 1001;
 /// a user or an administrator holds has other reasons, and waits.
 const HELD: [&str; 3] = ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue"];
 
+/// Reasons of a pending task that pass by themselves.
+const ORDINARY: [&str; 7] =
+    ["", "None", "Resources", "Priority", "BeginTime", "JobArrayTaskLimit", "ReqNodeNotAvail"];
+
 /// Slurm takes about a second to start a task. A task makes several short chunks, one after the other, until it has this work, s.
 const TASK_WORK_S: f64 = 20.0;
 
@@ -68,12 +72,12 @@ impl Slurm {
             format!("--time={minutes}"),
             format!("--mem={megabytes}M"),
             format!("--output={}", sweep.path().join("slurm-%A_%a.out").display()),
-            // The environment of the submitter, and which chunks an index stands for.
-            format!("--export=ALL,NETRIG_CHUNK_COUNT={each},NETRIG_CHUNK_BASE={base}"),
         ];
         // Options of the user come last: they override.
         words.extend(self.options.iter().cloned());
         words.push(sweep.path().join("slurm.sh").display().to_string());
+        // Arguments, and not variables: `--export` of the user would replace those.
+        words.extend([base.to_string(), each.to_string()]);
         words
     }
 }
@@ -146,12 +150,15 @@ fn write_script(sweep: &SweepFolder) -> Result<(), SweepError> {
         let path = path.display().to_string();
         format!("'{}'", path.replace('\'', r"'\''"))
     });
-    sweep.write("slurm.sh", format!("#!/bin/sh\nexec {executable} chunk {folder}\n").as_bytes())
+    let script = format!(
+        "#!/bin/sh\nexport NETRIG_CHUNK_BASE=\"$1\" NETRIG_CHUNK_COUNT=\"$2\"\nexec {executable} chunk {folder}\n"
+    );
+    sweep.write("slurm.sh", script.as_bytes())
 }
 
 /// The first part of the names of a sweep's jobs. The base of the array follows, and behind an `x` the chunks of each task.
 fn prefix(sweep: &SweepFolder) -> String {
-    format!("netrig-{}-", sweep.manifest().sweep)
+    format!("{}-", sweep.job())
 }
 
 /// All own tasks, one on each line: the job's id, its name, the index of the task, the state, and the reason of the state.
@@ -159,9 +166,11 @@ fn queue_arguments() -> Vec<String> {
     ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t|%r"].map(str::to_owned).to_vec()
 }
 
-/// The number of chunks that each task makes. A chunk that was tried before has a task of its own.
+/// The number of chunks that each task makes. A chunk that was tried before has a task of its own, and so has each of a list with gaps:
+/// another task may make those in between.
 fn each(chunks: &[u32], needs: &TaskNeeds) -> u32 {
-    if needs.doublings > 0 {
+    let has_gaps = chunks.windows(2).any(|pair| pair[1] != pair[0] + 1);
+    if needs.is_retry || has_gaps {
         return 1;
     }
     let tasks = needs.slots.map_or(FEWEST_TASKS, |slots| slots.saturating_mul(TASKS_PER_SLOT));
@@ -208,6 +217,7 @@ struct QueueLine<'a> {
     id: &'a str,
     chunks: Range<u32>,
     state: &'a str,
+    reason: &'a str,
     /// Whether the task waits until an operator releases it: Slurm holds tasks that it could not start.
     is_held: bool,
 }
@@ -222,18 +232,23 @@ fn lines<'a>(queue: &'a str, prefix: &'a str) -> impl Iterator<Item = QueueLine<
         let chunks = first..first.checked_add(each.parse().ok()?)?;
         let reason = fields.next().unwrap_or_default();
         let is_held = matches!(state, "RH" | "SE") || HELD.contains(&reason);
-        Some(QueueLine { id, chunks, state, is_held })
+        Some(QueueLine { id, chunks, state, reason, is_held })
     })
 }
 
 fn tasks(queue: &str, prefix: &str) -> EngineTasks {
     let mut tasks = EngineTasks::default();
-    for QueueLine { chunks, state, is_held, .. } in lines(queue, prefix) {
+    for QueueLine { chunks, state, reason, is_held, .. } in lines(queue, prefix) {
         match state {
             // The chunks are submitted again. If the task is released later, there are two shards of each chunk.
             _ if is_held => {}
             // Pending, and states in which a task is about to be pending again.
-            "PD" | "RQ" | "RS" | "RD" => tasks.waiting.extend(chunks),
+            "PD" | "RQ" | "RS" | "RD" => {
+                tasks.waiting.extend(chunks);
+                if !ORDINARY.contains(&reason) {
+                    tasks.reasons.insert(reason.to_owned());
+                }
+            }
             // Running, configuring, signalled, suspended, stopped, staging out.
             "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.extend(chunks),
             // Ended in some way. A completing task (CG) has published its shard, or its node is dead and the state never changes.
@@ -277,13 +292,14 @@ mod tests {
 
     #[test]
     fn a_task_makes_several_short_chunks_unless_they_were_tried_before() {
-        let needs = TaskNeeds { work_s: 2.0, memory: 1, doublings: 0, slots: None };
+        let needs = TaskNeeds { work_s: 2.0, memory: 1, doublings: 0, is_retry: false, slots: None };
         let all: Vec<u32> = (1..=100).collect();
         assert_eq!(each(&all, &needs), 10);
         assert_eq!(each(&all[..20], &needs), 2, "at least eight tasks");
         assert_eq!(each(&all[..7], &needs), 1);
         assert_eq!(each(&all, &TaskNeeds { slots: Some(5), ..needs }), 5, "four tasks for each slot");
-        assert_eq!(each(&all, &TaskNeeds { doublings: 1, ..needs }), 1);
+        assert_eq!(each(&all, &TaskNeeds { is_retry: true, ..needs }), 1);
+        assert_eq!(each(&[1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17], &needs), 1, "a gap");
         assert_eq!(each(&all, &TaskNeeds { work_s: 45.0, ..needs }), 1);
         assert_eq!((needs.time(1).as_secs(), needs.time(10).as_secs()), (308, 380));
     }
@@ -307,6 +323,7 @@ mod tests {
                      19|netrig-abd-0x1|4|R\n20|netrig-abc-0x1|5|CD\n20|netrig-abc-0x1|6|NF\n21|netrig-abc-0x1|N/A|PD\nslurm: ?\n\
                      22|netrig-abc-0x1|7|PD|launch failed requeued held\n22|netrig-abc-0x1|8|PD|JobHeldUser\n22|netrig-abc-0x1|9|RH|None\n23|netrig-abc-20x3|5|PD|None\n";
         let found = tasks(queue, "netrig-abc-");
+        assert_eq!(found.reasons, ["JobHeldUser".to_owned()].into());
         assert_eq!((found.waiting, found.running), ([2, 8, 25, 26, 27].into(), [1, 1004].into()));
         assert_eq!(jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(), ["17", "18", "22", "23"]);
         assert_eq!(tasks("", "netrig-abc-"), EngineTasks::default());

@@ -196,7 +196,7 @@ impl Engine for Scripted<'_> {
             }
         }
         let [running, waiting] = [&self.held, &self.waiting].map(|list| list.iter().copied().collect());
-        Ok(EngineTasks { running, waiting })
+        Ok(EngineTasks { running, waiting, ..EngineTasks::default() })
     }
 
     fn cancel(&mut self, _: &SweepFolder) -> Result<(), EngineError> {

@@ -165,8 +165,17 @@ fn a_failed_run_is_a_result_and_is_tried_again_by_the_next_sweep() {
     let mut events = Events::default();
     let mut engine = lab.engine(&failing, &[]);
     assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
-    assert_eq!(engine.attempts.values().sum::<usize>(), events.last.chunks, "once each");
+    let chunks = events.last.chunks;
+    assert_eq!(engine.attempts.values().sum::<usize>(), chunks, "once each");
     assert_eq!(lab.alone(&failing).points, lab.outcome(&failing).points);
+    // The reason of the failures is gone: the next sweep makes the chunks that have them, and no others.
+    let mended = Quick::default();
+    let mut engine = lab.engine(&mended, &[]);
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut events), DriveOutcome::Complete);
+    let again = engine.attempts.values().sum::<usize>();
+    assert!(again > 0 && again < chunks, "{again} of {chunks}");
+    let runs = lab.outcome(&mended).points.into_iter().flat_map(|point| point.runs);
+    assert!(runs.into_iter().all(|run| run.is_valid()));
 }
 
 #[test]

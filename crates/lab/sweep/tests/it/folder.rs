@@ -84,11 +84,11 @@ fn a_chunk_is_published_whole_and_only_its_own_files_count() {
     let files: Vec<_> =
         fs::read_dir(lab.place.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(!files.iter().any(|file| file.to_str().unwrap().starts_with("netrig-chunk")), "{files:?}");
-    let state = SweepState::read(&lab.folder, None).unwrap();
+    let state = SweepState::read(&lab.folder, None, None).unwrap();
     assert_eq!((state.chunks, state.done, state.missing, state.running), (2, 1, 1, None));
     lab.folder.add_failure(1, "node2-bb", "node2: no memory\n").unwrap();
     lab.folder.add_failure(2, "node2-bb", "node2: a failure that no longer counts\n").unwrap();
-    let state = SweepState::read(&lab.folder, None).unwrap();
+    let state = SweepState::read(&lab.folder, None, None).unwrap();
     assert_eq!(state.failed.into_iter().collect::<Vec<_>>(), [(1, "node2: no memory".to_owned())]);
 }
 
@@ -120,10 +120,29 @@ fn an_interrupted_chunk_publishes_a_part_and_the_next_attempt_takes_it() {
     assert!(stopped.interrupted && stopped.made == 2, "{stopped:?}");
     let part = stopped.shard.unwrap().display().to_string();
     assert!(part.contains("/1.node1-aa.") && part.ends_with(".part.db"), "{part}");
-    assert_eq!(SweepState::read(&lab.folder, None).unwrap().partial, 1);
+    assert_eq!(SweepState::read(&lab.folder, None, None).unwrap().partial, 1);
     let rest = make(&lab, 1, "node2-bb").unwrap();
     assert_eq!((rest.runs, rest.made, rest.interrupted), (4, 2, false));
     assert_eq!(lab.folder.shards().unwrap().len(), 2);
+    // A part that was changed after it was published is not taken, though it is a store still.
+    let changed = changed_rows(&part, "UPDATE response SET value = value + 1");
+    assert_eq!(changed, 2);
+    let again = make(&lab, 1, "node3-cc").unwrap();
+    assert_eq!((again.runs, again.made), (4, 4));
+}
+
+/// Carries out a statement on a store as another program would; returns the number of changed rows.
+fn changed_rows(store: &str, statement: &str) -> usize {
+    rusqlite::Connection::open(store).unwrap().execute(statement, []).unwrap()
+}
+
+#[test]
+fn two_submitters_without_locks_do_not_give_a_number_twice() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    lab.folder.add_chunks(&[chunk(1, 0, 1)]).unwrap();
+    let twice = lab.folder.add_chunks(&[chunk(1, 0, 0), chunk(2, 1, 1)]).unwrap_err();
+    assert!(matches!(twice, SweepError::Busy(_)), "{twice}");
+    assert_eq!(lab.folder.chunks().unwrap(), [chunk(1, 0, 1)]);
 }
 
 #[test]

@@ -94,10 +94,16 @@ impl LoadSettings {
     /// A plan that is not checked yet: it has the default seed, and an arbitrary number of users if the settings have none.
     ///
     /// # Errors
-    /// If no key says what users do, or when.
+    /// If no key says what users do, or when, or if an interval of a header field is not a whole number of seconds.
     pub fn draft(&self, duration: Duration) -> Result<Plan, SettingError> {
         let work = self.work().ok_or_else(no_scenario)?;
         let pace = self.pace().ok_or_else(no_pace)?;
+        // Delta-seconds of RFC 3261 section 20.19 and RFC 4028 section 4 have no fraction.
+        for (field, span) in [("expires", Some(self.expires)), ("session_expires", self.session_expires)] {
+            if span.is_some_and(|span| span.as_nanos() % 1_000_000_000 != 0) {
+                return Err(SettingError { field, why: "it must be a whole number of seconds".to_owned() });
+            }
+        }
         let portion = |(scenario, share): (&ScenarioName, &Fraction)| Portion {
             work: scenario.work(self.spans()),
             share: share.get(),
@@ -456,7 +462,7 @@ mod tests {
                     ..base.clone()
                 },
             ),
-            (json!({ "expires": "999 ms" }), "expires", Plan { expires: 0, ..base.clone() }),
+            (json!({ "expires": "0 s" }), "expires", Plan { expires: 0, ..base.clone() }),
             (json!({ "sdp": "60001 B" }), "sdp", Plan { description: 60_001, ..base.clone() }),
             (
                 json!({ "contacts": 0 }),

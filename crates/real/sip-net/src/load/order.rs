@@ -197,8 +197,18 @@ impl LoadOrder {
             return refuse(format!("{other} is of another version of IP than {target}"));
         }
         let users = self.plan.users;
+        if users == 0 {
+            return refuse("there must be at least one user".to_owned());
+        }
         if self.shards == 0 || u32::from(self.shards) > users {
-            return refuse(format!("{} threads need as many users at least, not {users}", self.shards));
+            return refuse(format!(
+                "each of {} threads needs a user, and there are {users} users",
+                self.shards
+            ));
+        }
+        if let Some(local) = self.local.filter(|local| local.ip().is_ipv4() != self.target.is_ipv4()) {
+            let [local, target] = [local.to_string(), HostAddress::text_with_port(self.target)];
+            return refuse(format!("the local address {local} is of another version of IP than {target}"));
         }
         if self.shards >= 1 << 12 {
             return refuse("there are 4095 threads at most".to_owned());
