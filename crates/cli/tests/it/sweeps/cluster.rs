@@ -117,6 +117,15 @@ impl Cluster {
         state
     }
 
+    /// Does the work of an operator: a controller that crashed while tasks ran starts them a second time, calls them duplicate jobs,
+    /// and drains their nodes until somebody resumes them.
+    pub fn resume_drained(&self) {
+        let nodes = self.slurm("sinfo", &["--noheader", "--Node", "--states=drain,drained", "--format=%N"]);
+        for node in nodes.lines() {
+            self.slurm("scontrol", &["update", &format!("NodeName={}", node.trim()), "State=RESUME"]);
+        }
+    }
+
     /// Ends the controller as a crash would.
     pub fn kill_controller(&self) {
         self.kill("slurmctld.pid");

@@ -1,6 +1,9 @@
 //! A real Slurm of four nodes: chunks that are lost, made twice, and on nodes and under a controller that die.
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::cluster::{Cluster, kill, open_folder};
 use super::{EXPERIMENT, RUNS, Running, wait_for};
@@ -66,7 +69,20 @@ fn sweep(is_ordinary: bool) {
     let made = shards().first().unwrap().split('.').next().unwrap().to_owned();
     let twice = netrig(&format!("chunk sweep {made}")).output().unwrap();
     assert!(twice.status.success(), "{}", text(&twice.stderr));
-    let swept = submit().output_within_minutes(|| cluster.state());
+    let swept = submit();
+    let is_over = AtomicBool::new(false);
+    let swept = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                cluster.resume_drained();
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        });
+        let ended =
+            std::panic::catch_unwind(AssertUnwindSafe(|| swept.output_within_minutes(|| cluster.state())));
+        is_over.store(true, Ordering::Relaxed);
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
     assert!(swept.status.success(), "{}", text(&swept.stderr));
     assert_eq!(text(&swept.stdout), text(&alone.stdout), "the documents differ");
     let read = |name: &str| std::fs::read(path(name)).unwrap();
