@@ -34,6 +34,7 @@ pub mod netlink;
 mod outbox;
 mod pacer;
 mod precedence;
+pub mod proc;
 pub mod quantity;
 mod server_watch;
 mod settings;

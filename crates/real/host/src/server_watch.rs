@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 
 use netrig_core::Duration;
 
-use crate::monotonic_nanos;
 use crate::netlink::{BoundSocket, SocketList};
 use crate::usage::{ProcessFamily, ProcessorGroups, owners_of, processors_of};
+use crate::{monotonic_nanos, proc};
 
 /// Intervals between the readings of the sockets, used in turn. They are not multiples of each other, so that a server that reads
 /// periodically is observed in all phases.
@@ -239,11 +239,8 @@ impl SocketWatch {
         if !self.tcp {
             return 0;
         }
-        let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
-        let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-        let place = names.split(' ').position(|name| name == "ListenOverflows");
-        place.and_then(|place| values.split(' ').nth(place)?.parse().ok()).unwrap_or(0)
+        let text = proc::text("/proc/thread-self/net/netstat");
+        proc::counter(&text, "TcpExt", "ListenOverflows").unwrap_or(0)
     }
 
     fn why_hidden(&self, has_no_socket: bool, has_no_process: bool) -> Option<String> {
