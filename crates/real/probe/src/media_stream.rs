@@ -143,7 +143,7 @@ pub(super) fn send(
     let MediaSender { sent, no_room, icmp_errors, .. } = sending;
     let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
     let (arrivals, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
-    let latest = meter.lateness().max();
+    let latest = meter.lateness().max().unwrap_or_default();
     Ok(MediaStreamReport {
         sent: sent.len() as u64,
         no_room,

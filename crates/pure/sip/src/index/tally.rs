@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Delay, Histogram, RegistrationCounts, SessionCounts};
+use netrig_core::Histogram;
+
+use super::{Delay, RegistrationCounts, SessionCounts};
 use crate::record::{Failure, Record, Side, What};
 
 /// Outcomes of the attempts of one kind.

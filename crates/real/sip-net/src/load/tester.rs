@@ -1,7 +1,6 @@
 //! The tester's record of itself.
 
-use netrig_core::Duration;
-use netrig_sip::index::Histogram;
+use netrig_core::{Duration, Histogram};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::dns::DnsCounts;
