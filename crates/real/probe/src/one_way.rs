@@ -8,7 +8,7 @@ use netrig_core::{Duration, Size, settings};
 use netrig_stats::path::Delays;
 
 use super::control::{
-    self, ControlConnection, FromFarEnd, FromProbe, GreetingError, StreamDirection, StreamRequest, ungreeted,
+    self, ControlConnection, FromFarEnd, FromProbe, StreamDirection, StreamRequest, unexpected,
 };
 use super::error::ProbeError;
 use super::offset::ClockOffset;
@@ -168,7 +168,7 @@ impl<'a> OneWaySession<'a> {
             Some(FromFarEnd::Refused { why }) => {
                 return Err(ProbeError::Request(format!("{target} refuses: {why}")));
             }
-            _ => return Err(ungreeted(target, &GreetingError::Unexpected)),
+            _ => return Err(unexpected(target)),
         };
         let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
         let local = HostAddress::from(local).at(0);
@@ -219,7 +219,7 @@ impl<'a> OneWaySession<'a> {
                     faults.extend(done.faults);
                     break;
                 }
-                _ => return Err(ungreeted(order.target, &GreetingError::Unexpected)),
+                _ => return Err(unexpected(order.target)),
             }
         }
         let offset = self.offset(&log);
@@ -245,7 +245,7 @@ impl<'a> OneWaySession<'a> {
                         sent.extend(at);
                     }
                     FromFarEnd::Done(done) => break done,
-                    _ => return Err(ungreeted(self.order.target, &GreetingError::Unexpected)),
+                    _ => return Err(unexpected(self.order.target)),
                 }
             }
         };
@@ -261,7 +261,7 @@ impl<'a> OneWaySession<'a> {
             faults.push(format!("{drops} packets reached this host, but the socket had no room for them"));
         }
         let Some(source) = done.source else {
-            return Err(ungreeted(self.order.target, &GreetingError::Unexpected));
+            return Err(unexpected(self.order.target));
         };
         let log = std::mem::take(&mut self.log);
         let offset = self.offset(&log);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant, Size};
 
-use super::control::{self, ControlConnection, FromFarEnd, FromProbe, GreetingError, ungreeted};
+use super::control::{self, ControlConnection, FromFarEnd, FromProbe, unexpected};
 use super::error::ProbeError;
 use super::flow::packet::FlowMethod;
 use super::flow::{FlowEvent, FlowSendOutcome, FlowSocket, ResponseKind};
@@ -162,10 +162,10 @@ fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> Result<ResponderConnecti
     let port = match read_frame(&mut control)? {
         Some(FromFarEnd::Ready { port }) => port,
         Some(FromFarEnd::Refused { why }) => return Err(ProbeError::Refused { target, why }),
-        _ => return Err(ungreeted(target, &GreetingError::Unexpected)),
+        _ => return Err(unexpected(target)),
     };
     let Some(FromFarEnd::Segments(far)) = read_frame(&mut control)? else {
-        return Err(ungreeted(target, &GreetingError::Unexpected));
+        return Err(unexpected(target));
     };
     let near = SegmentEnd::read(&control, target.is_ipv4()).map_err(ProbeError::kernel("TCP_INFO"))?;
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;

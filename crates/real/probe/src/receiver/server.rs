@@ -10,7 +10,7 @@ use netrig_core::Duration;
 use super::protocol::{ArrivalLog, ReceivedDatagram, ReceiverReply, ReceiverRequest};
 use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::ProbeError;
-use crate::control::LONGEST_WORD;
+use crate::greeting::LONGEST_WORD;
 use crate::socket::ProbeSocket;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::{
