@@ -94,21 +94,11 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends the ACK of a failed INVITE. Does nothing for other requests.
+    /// Handles a final response as a client transaction: sends the ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub fn acknowledge_failure(
-        &mut self,
-        agent: TestAgent,
-        request: &Request,
-        response: &Response,
-    ) -> Result<(), PurposeEnd> {
-        self.final_response(agent, request, response)
-    }
-
-    /// Handles a final response as a client transaction: the ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
-    pub(super) fn final_response(
+    pub fn final_response(
         &mut self,
         agent: TestAgent,
         request: &Request,

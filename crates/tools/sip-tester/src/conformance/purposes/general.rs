@@ -344,7 +344,7 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     // Before any ACK: after an ACK, an INVITE is absorbed (RFC 3261 section 17.2.1).
     case.send(&request)?;
     let again = final_response(case, &request)?;
-    case.acknowledge_failure(TestAgent::First, &request, &response)?;
+    case.final_response(TestAgent::First, &request, &response)?;
     let Some(again) = again else {
         return Err(PurposeEnd::Fail("a retransmitted request got no response".to_owned()));
     };
@@ -422,7 +422,7 @@ pub fn keeps_a_connection_with_empty_lines(
 fn acknowledged(case: &mut TestCase<'_>, request: &Request, response: Option<&Response>) -> PurposeOutcome {
     match response {
         Some(response) if response.status.is_final() => {
-            case.acknowledge_failure(TestAgent::First, request, response)
+            case.final_response(TestAgent::First, request, response)
         }
         _ => Ok(()),
     }

@@ -77,7 +77,7 @@ fn waits_for_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     let early = case.response(FIRST, &first.sent, SOON)?;
     case.answer(&second, 486)?;
     if let Some(early) = early.filter(|early| early.status.is_final()) {
-        case.acknowledge_failure(FIRST, &first.sent, &early)?;
+        case.final_response(FIRST, &first.sent, &early)?;
         return Err(PurposeEnd::Fail(format!("{} was received while another branch rang", line_of(&early))));
     }
     case.final_of(&first).map(drop)

@@ -155,8 +155,7 @@ fn invite_again(
     at: &[TestAgent],
     within: Duration,
 ) -> Result<ForwardOutcome, PurposeEnd> {
-    let aor = case.address_of_record(SECOND);
-    let request = case.invite_request(Uri::Sip(aor))?;
+    let request = case.invite_request(Uri::Sip(case.address_of_record(SECOND)))?;
     case.forward_to(FIRST, &request, at, within)
 }
 

@@ -107,7 +107,7 @@ fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&forwarded, 486)?;
     let first = comes_back(case, &forwarded, 486)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
-    case.acknowledge_failure(FIRST, &forwarded.sent, &first)?;
+    case.final_response(FIRST, &forwarded.sent, &first)?;
     ensure!(again.is_some(), "a 486 without an ACK was not retransmitted within 1.2 s");
     Ok(())
 }

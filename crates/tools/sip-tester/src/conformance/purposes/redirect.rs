@@ -114,8 +114,7 @@ fn says_moved(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(SECOND)?;
-    let uri = case.address_of_record(SECOND);
-    let request = case.request(Method::Options, Uri::Sip(uri))?;
+    let request = case.request(Method::Options, Uri::Sip(case.address_of_record(SECOND)))?;
     let response = case.ask(&request)?.response;
     ensure_status(&response, 300..700, "an OPTIONS for a registered user")
 }

@@ -70,7 +70,7 @@ pub(super) const SUBJECT: SubjectRequest =
     SubjectRequest { make: plain, takes: |response| response.status.is_success() };
 
 /// A REGISTER of the first user's own contact.
-fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+pub(super) fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     let contact = NameAddr::new(Uri::Sip(case.contact(FIRST)?)).to_string();
     let mut request = case.register_request(FIRST, &[contact])?;
     request.headers.set(Name::Expires, 600);

@@ -9,7 +9,7 @@ use super::super::messages::{ensure_code, ensure_status, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
-use super::registrar::{bindings, contact, has};
+use super::registrar::{bindings, contact, has, plain};
 
 const FIRST: TestAgent = TestAgent::First;
 
@@ -29,13 +29,6 @@ purposes! {
         "AUTH-11" Must "RFC 3261 section 22.2" "A user who does not exist is refused." => refuses_unknown_users, needs [RegistrationDigest];
         "AUTH-12" Must "RFC 7616 section 3.4" "Credentials whose fields break the grammar are refused." => refuses_garbled_credentials, needs [RegistrationDigest];
     }
-}
-
-fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
-    let contact = NameAddr::new(Uri::Sip(case.contact(FIRST)?)).to_string();
-    let mut request = case.register_request(FIRST, &[contact])?;
-    request.headers.set(Name::Expires, 600);
-    Ok(request)
 }
 
 /// A REGISTER without credentials, and its 401.

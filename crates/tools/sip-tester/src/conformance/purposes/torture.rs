@@ -204,7 +204,7 @@ fn finish(case: &mut TestCase<'_>, request: &mut Request, response: &Response) {
         }
     }
     // Other purposes test how the server handles the ACK and the BYE.
-    let _ = case.acknowledge_failure(FIRST, request, response);
+    let _ = case.final_response(FIRST, request, response);
     if request.method == Method::Invite
         && response.status.is_success()
         && let Ok(mut dialog) = TestDialog::of_caller(FIRST, request, response)
