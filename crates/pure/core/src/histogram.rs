@@ -34,21 +34,6 @@ impl<const PER_OCTAVE: u64> Histogram<PER_OCTAVE> {
         self.sum_ns += u128::from(nanos);
     }
 
-    /// Adds the counts of another histogram.
-    pub fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        if self.buckets.len() < other.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0);
-        }
-        self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, more)| *own += more);
-        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.count += other.count;
-        self.sum_ns += other.sum_ns;
-    }
-
     /// Number of counted spans.
     pub const fn count(&self) -> u64 {
         self.count
@@ -126,6 +111,22 @@ impl<const PER_OCTAVE: u64> Histogram<PER_OCTAVE> {
     }
 }
 
+impl<const PER_OCTAVE: u64> std::ops::AddAssign<&Self> for Histogram<PER_OCTAVE> {
+    fn add_assign(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.buckets.len() < other.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, more)| *own += more);
+        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -157,7 +158,7 @@ mod tests {
             let (left, right) = spans.split_at(cut.min(spans.len()));
             for (first, second) in [(left, right), (right, left)] {
                 let mut merged = of(first);
-                merged.merge(&of(second));
+                merged += &of(second);
                 prop_assert_eq!(&merged, &of(&spans));
             }
         }

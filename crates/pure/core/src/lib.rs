@@ -18,6 +18,7 @@
 
 pub mod capture;
 mod checksum;
+mod counts;
 mod data;
 mod distribution;
 mod dscp;

@@ -181,14 +181,14 @@ impl TcpEnd {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(mut conn) = self.connections.remove(place) else { return };
         self.fallbacks += u32::from(conn.fell_back());
-        self.gone += conn.counts();
+        self.gone += &conn.counts();
     }
 
     /// The counts of all connections, including those that are over.
     fn counts(&mut self) -> TcpCounts {
         let mut counts = self.gone;
         for conn in self.connections.members_mut() {
-            counts += conn.counts();
+            counts += &conn.counts();
         }
         counts
     }

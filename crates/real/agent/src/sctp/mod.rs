@@ -361,7 +361,7 @@ impl SctpEnd {
     fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(conn) = self.associations.remove(place) else { return };
-        self.gone += conn.association.counters();
+        self.gone += &conn.association.counters();
         if self.by_port.get(&conn.client_port) == Some(&place) {
             self.by_port.remove(&conn.client_port);
         }
@@ -370,7 +370,7 @@ impl SctpEnd {
     /// The counts of all associations, including those that are over.
     fn counters(&self) -> Counters {
         let mut counters = self.gone;
-        self.associations.members().for_each(|conn| counters += conn.association.counters());
+        self.associations.members().for_each(|conn| counters += &conn.association.counters());
         counters
     }
 }

@@ -136,7 +136,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, segment, headers };
     let path = order.bottleneck_bits_per_s.map(path);
     let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
-        all += info.counts;
+        all += &info.counts;
         all
     });
     let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
