@@ -9,7 +9,7 @@ use std::time::Duration as StdDuration;
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::greeting::{GreetedProtocol, GreetingError, ServerGreeting};
 use super::schedule::Gaps;
 use super::segments::SegmentEnd;
@@ -174,7 +174,7 @@ pub(crate) struct ControlConnection {
 /// Connects to a far end and authenticates both sides.
 ///
 /// If no far end listens at the address, or it refuses the probe.
-pub(crate) fn call(target: SocketAddr, key: Option<&HmacKey>) -> Result<ControlConnection, ProbeError> {
+pub(crate) fn call(target: SocketAddr, key: Option<&HmacKey>) -> ProbeResult<ControlConnection> {
     let absent = |source| ProbeError::Connect { target, source };
     let mut stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(absent)?;
     stream.set_nodelay(true).map_err(absent)?;

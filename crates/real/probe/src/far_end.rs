@@ -17,7 +17,7 @@ use rustix::net::{SocketType, ipproto};
 use super::control::{
     self, FromFarEnd, FromProbe, PROBE, RECORDS, StreamDirection, StreamRequest, StreamSummary,
 };
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::greeting::{GreetingError, LONGEST_WORD};
 use super::one_way::source_faults;
 use super::pacing::watching;
@@ -188,7 +188,7 @@ impl FarEnd {
     /// Opens the sockets.
     ///
     /// If an address can be reached from other hosts and there is no key, or if a port cannot be bound.
-    pub fn open(mut order: FarEndOrder) -> Result<Self, ProbeError> {
+    pub fn open(mut order: FarEndOrder) -> ProbeResult<Self> {
         let open = order.listen.iter().find(|address| !address.ip().is_loopback());
         if let (Some(address), None) = (open, &order.key) {
             return Err(ProbeError::Request(format!(
@@ -238,7 +238,7 @@ impl FarEnd {
     /// Serves until `cancel` is set.
     ///
     /// If a system call fails that normally succeeds.
-    pub fn serve(self, cancel: &AtomicBool) -> Result<FarEndTally, ProbeError> {
+    pub fn serve(self, cancel: &AtomicBool) -> ProbeResult<FarEndTally> {
         let Self { order, stamps, listeners, .. } = self;
         let (order, tally) = (&order, &Mutex::new(FarEndTally::default()));
         let served =
@@ -302,7 +302,7 @@ fn reflect(
     order: &FarEndOrder,
     tally: &Mutex<FarEndTally>,
     cancel: &AtomicBool,
-) -> Result<(), ProbeError> {
+) -> ProbeResult {
     let mut reflector = Reflector {
         key: order.key.clone().filter(|_| order.authenticated),
         allowed: order.allowed.clone(),
@@ -384,7 +384,7 @@ fn accept<'scope>(
     served: &'scope Served,
     tally: &'scope Mutex<FarEndTally>,
     cancel: &'scope AtomicBool,
-) -> Result<(), ProbeError> {
+) -> ProbeResult {
     let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     while !cancel.load(Ordering::Relaxed) {
         pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;

@@ -58,7 +58,7 @@ pub mod voice;
 pub mod web;
 
 pub use control::StreamDirection;
-pub use error::ProbeError;
+pub use error::{ProbeError, ProbeResult};
 pub use far_end::{FarEnd, FarEndOrder, FarEndSettings, FarEndTally, LONGEST_STREAM, MOST_PROBES};
 pub use keyring::{Keyring, KeyringError};
 pub use media_stream::{DelayBasis, MediaDatagram, MediaStreamReport};
