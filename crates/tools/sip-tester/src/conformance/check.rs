@@ -66,7 +66,7 @@ fn refuses_short_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// An INVITE for the second user as it arrives. It is answered with 486.
-fn forwards(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+fn forwards(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     case.register(TestAgent::Second)?;
     let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
     let forwarded = case.forward(&request, TestAgent::Second)?;
@@ -144,7 +144,7 @@ fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// The 2xx to a call to the server, which is ended.
-fn answers(case: &mut TestCase<'_>) -> Result<AnsweredRequest, PurposeEnd> {
+fn answers(case: &mut TestCase<'_>) -> PurposeOutcome<AnsweredRequest> {
     let (answered, mut dialog) = case.call_server()?;
     case.hang_up(&mut dialog)?;
     Ok(answered)

@@ -64,24 +64,24 @@ pub(super) const SUBJECT: SubjectRequest = SubjectRequest {
     takes: |response| [404, 410, 480, 604].contains(&response.status.code()),
 };
 
-fn for_unknown_user(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+fn for_unknown_user(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     let name = format!("unregistered{}", case.token());
     case.request(Method::Options, Uri::Sip(case.uri_of_user(&name)))
 }
 
 /// Registers the second user, and sends an INVITE of the first to the second. Returns it as it arrives.
-pub(super) fn invited(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+pub(super) fn invited(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     case.register(SECOND)?;
     let request = invite(case)?;
     case.forward(&request, SECOND)
 }
 
-pub(super) fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.invite_request(Uri::Sip(case.address_of_record(SECOND)))
 }
 
 /// The same for a request of this method.
-pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> Result<Forwarded, PurposeEnd> {
+pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Forwarded> {
     case.register(SECOND)?;
     let request = case.request(method, Uri::Sip(case.address_of_record(SECOND)))?;
     case.forward(&request, SECOND)
@@ -91,7 +91,7 @@ pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> Result<Forwarded
 pub(super) fn inspected(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut Request),
-) -> Result<Forwarded, PurposeEnd> {
+) -> PurposeOutcome<Forwarded> {
     case.register(SECOND)?;
     let mut request = invite(case)?;
     change(&mut request);
@@ -140,7 +140,7 @@ fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-pub(super) fn vias(request: &Request) -> Result<Vec<netrig_sip::header::Via>, PurposeEnd> {
+pub(super) fn vias(request: &Request) -> PurposeOutcome<Vec<netrig_sip::header::Via>> {
     let vias = request.headers.vias();
     vias.map_err(|error| PurposeEnd::Fail(format!("a forwarded Via breaks the grammar: {error}")))
 }
@@ -351,7 +351,7 @@ pub(super) fn comes_back(
     case: &mut TestCase<'_>,
     forwarded: &Forwarded,
     code: u16,
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let end = case.now() + case.target().patience;
     loop {
         let left = end.since(case.now());

@@ -4,7 +4,7 @@ use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_status, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::outcome::{PurposeOutcome, ensure};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::proxy::{SOON, has_not_arrived, inspected, invite, invited};
@@ -27,7 +27,7 @@ purposes! {
 }
 
 /// An INVITE without credentials, and its final response, which is acknowledged.
-fn unauthorized(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
+fn unauthorized(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> {
     case.register(SECOND)?;
     let request = invite(case)?;
     let response = case.ask_plainly(FIRST, &request)?.response;

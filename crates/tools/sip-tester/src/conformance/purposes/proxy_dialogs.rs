@@ -51,7 +51,7 @@ fn records_a_loose_route(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A call, and the BYE of the caller as it arrives.
-fn hung_up(case: &mut TestCase<'_>) -> Result<(Request, Request), PurposeEnd> {
+fn hung_up(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Request)> {
     case.register(SECOND)?;
     let mut call = case.call()?;
     case.is_over(&call.caller);
@@ -114,7 +114,7 @@ fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A call, and an OPTIONS within it with a Route to the third user agent below the proxy's, as it arrives there.
-fn routed(case: &mut TestCase<'_>, is_loose: bool) -> Result<(Request, Request, SipUri), PurposeEnd> {
+fn routed(case: &mut TestCase<'_>, is_loose: bool) -> PurposeOutcome<(Request, Request, SipUri)> {
     case.register(SECOND)?;
     let mut call = case.call()?;
     require!(!call.caller.routes.is_empty(), "the call has no route set");

@@ -63,11 +63,11 @@ purposes! {
 pub(super) const SUBJECT: SubjectRequest =
     SubjectRequest { make: options, takes: |response| response.status.is_success() };
 
-pub(super) fn options(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+pub(super) fn options(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.request(Method::Options, case.callee_uri())
 }
 
-pub(super) fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.invite_request(case.callee_uri())
 }
 
@@ -108,7 +108,7 @@ pub(super) fn end(case: &mut TestCase<'_>, dialog: &mut TestDialog) -> PurposeOu
 }
 
 /// The session description of a message.
-pub(super) fn description(body: &Bytes, what: &str) -> Result<SessionDescription, PurposeEnd> {
+pub(super) fn description(body: &Bytes, what: &str) -> PurposeOutcome<SessionDescription> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     ensure!(!text.is_empty(), "{what} has no session description");
     SessionDescription::parse(text).map_err(|error| {
@@ -214,7 +214,7 @@ fn refuses_a_second_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A request of a dialog that never existed.
-pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> Result<Response, PurposeEnd> {
+pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Response> {
     let uri = case.callee_uri();
     let mut request = case.request(method, uri.clone())?;
     let tag = case.token();
@@ -343,7 +343,7 @@ fn takes_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A ringing INVITE, with the provisional response.
-pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> Result<(Request, Response), PurposeEnd> {
+pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> PurposeOutcome<(Request, Response)> {
     let mut request = request;
     for _ in 0..3 {
         case.send(&request)?;
@@ -395,7 +395,7 @@ pub(super) struct Cancelled {
     pub(super) last: Option<Response>,
 }
 
-pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<Cancelled, PurposeEnd> {
+pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<Cancelled> {
     let request = invite(case)?;
     let (request, ringing) = ringing(case, request)?;
     let cancel = case.cancel_of(&request);
