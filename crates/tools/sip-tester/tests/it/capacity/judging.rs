@@ -3,7 +3,7 @@
 use netrig_sip::index::DelayStatistic;
 use netrig_sip_tester::capacity::{
     CallCounts, CapacitySearch, CapacityVerdict, DelaySeen, DriverOrder, LoadStep, SearchSettings,
-    ServerSeen, StallsSeen, StepObservation, StepOutcome, StepProgress, StepReason, TesterSeen, Threshold,
+    ServerReading, StallsSeen, StepObservation, StepOutcome, StepProgress, StepReason, TesterSeen, Threshold,
 };
 
 use super::{settings, with};
@@ -282,7 +282,7 @@ fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
     assert!(matches!(search.next(), DriverOrder::Finished(CapacityVerdict::Unanswered { .. })));
     // A server at work answers later.
     let (mut search, _) = at_1000();
-    let server = Some(ServerSeen { span_s: 3.5, busiest_s: 1.2, ..ServerSeen::default() });
+    let server = Some(ServerReading { span_s: 3.5, busiest_s: 1.2, ..ServerReading::default() });
     search.end(&StepObservation { server, ..nothing(0, 1000, None) });
     assert!(!matches!(search.next(), DriverOrder::Finished(_)));
     // Refusals are answers.
