@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decision::{StepDecision, StepOutcome, StepReason};
 use super::observation::{
-    CallCounts, JudgedThreshold, ServerReading, StallsSeen, StepObservation, TesterSeen,
+    CallCounts, JudgedThreshold, MachineStalls, ServerReading, StepObservation, TesterSeen,
 };
 use super::settings::{SearchSettings, SearchSettingsError};
 use super::step::{Criterion, LoadStep, StepPause, StepPurpose};
@@ -61,7 +61,7 @@ pub struct StepRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerReading>,
     /// Stalls of the whole machine.
-    pub stalls: StallsSeen,
+    pub stalls: MachineStalls,
     /// From the step's start until the result of its last call was known or no longer awaited, s.
     pub took_s: f64,
     /// The decision, with its reason.

@@ -1,6 +1,6 @@
 //! The observations of a step that a driver reports.
 
-pub use netrig_host::ServerReading;
+pub use netrig_host::{MachineStalls, ServerReading};
 use netrig_sip::index::DelayStatistic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct StepObservation {
     pub server: Option<ServerReading>,
     /// Stalls of the whole machine while calls were started.
     #[serde(default)]
-    pub stalls: StallsSeen,
+    pub stalls: MachineStalls,
     /// From the end of the previous step until the results of all calls were known or no longer awaited, s.
     #[serde(default)]
     pub took_s: f64,
@@ -117,20 +117,6 @@ pub struct JudgedThreshold {
     pub was_s: Option<f64>,
     /// Whether the threshold was met. It counts as met if no call had that delay.
     pub kept: bool,
-}
-
-/// Stalls of the whole machine, detected by the late wake-ups of a thread that only sleeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StallsSeen {
-    /// The number of stalls.
-    pub count: u64,
-    /// The longest, s.
-    pub longest_s: f64,
-    /// The sum of all, s.
-    pub total_s: f64,
-    /// The share of all processors' time that the hypervisor gave to other guests, 0 to 1.
-    pub steal: f64,
 }
 
 impl StepObservation {

@@ -38,11 +38,7 @@ impl StepWatch {
     /// A second of the step in which calls start is over.
     pub fn look(&mut self, seen: &mut StepObservation) {
         seen.server = Some(self.server.look());
-        let stalls = self.stalls.take();
-        seen.stalls.count += stalls.count;
-        seen.stalls.longest_s = seen.stalls.longest_s.max(stalls.longest.as_secs_f64());
-        seen.stalls.total_s += stalls.total.as_secs_f64();
-        seen.stalls.steal = seen.stalls.steal.max(stalls.steal);
+        seen.stalls += &self.stalls.take();
     }
 
     /// No new call starts.

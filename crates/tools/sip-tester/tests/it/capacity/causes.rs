@@ -1,7 +1,7 @@
 //! The cause that limited a server, from the kernel's counters.
 
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacityCause, CapacitySearch, CapacityVerdict, DriverOrder, ServerReading, StallsSeen,
+    CallCounts, CapacityCause, CapacitySearch, CapacityVerdict, DriverOrder, MachineStalls, ServerReading,
     StepObservation, StepPurpose, causes,
 };
 
@@ -123,8 +123,8 @@ fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
             ServerReading { span_s: 1.0, busiest_s, dropped, least_full, ..ServerReading::default() };
         // The stall is long enough to explain all failures.
         let stalls = match failed == 2 && is_bad {
-            true => StallsSeen { count: 1, longest_s: 0.31, total_s: 0.1 * step.at_most_s, steal: 0.0 },
-            false => StallsSeen::default(),
+            true => MachineStalls { count: 1, longest_s: 0.31, total_s: 0.1 * step.at_most_s, steal: 0.0 },
+            false => MachineStalls::default(),
         };
         search.end(&StepObservation {
             span_s: step.at_most_s,
