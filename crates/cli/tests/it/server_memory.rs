@@ -12,7 +12,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use netrig_host::frames::{read_frame, write_frame};
-use netrig_probe::control::{FromFarEnd, FromProbe, VERSION};
+use netrig_probe::control::{FromProbe, PROBE};
+use netrig_probe::greeting::{ClientGreeting, ServerGreeting};
 use netrig_probe::{MOST_PROBES, receiver};
 use netrig_sip::location::{Kind, Question};
 use netrig_sip_net::dns::message::query;
@@ -242,9 +243,10 @@ fn sessions_of_a_reflector_are_bounded() {
 fn let_in(far_end: &FarEnd) -> TcpStream {
     let mut stream = TcpStream::connect(&far_end.probes[0]).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    assert!(matches!(read_frame(&mut stream).unwrap(), Some(FromFarEnd::Hello { keyed: false, .. })));
-    write_frame(&mut stream, &FromProbe::Hello { version: VERSION, nonce: [7; 32], tag: None }).unwrap();
-    assert!(matches!(read_frame(&mut stream).unwrap(), Some(FromFarEnd::Welcome { .. })));
+    assert!(matches!(read_frame(&mut stream).unwrap(), Some(ServerGreeting::Hello { keyed: false, .. })));
+    write_frame(&mut stream, &ClientGreeting::Hello { version: PROBE.version, nonce: [7; 32], tag: None })
+        .unwrap();
+    assert!(matches!(read_frame(&mut stream).unwrap(), Some(ServerGreeting::Welcome { .. })));
     stream
 }
 

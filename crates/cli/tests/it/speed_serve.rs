@@ -179,7 +179,7 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     let output = ended(&[&arguments[..], &["--key", key.to_str().unwrap()]].concat());
     assert!(output.status.success(), "{output:?}");
     let output = ended(&arguments);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("it asks for a key"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it requires a key"), "{output:?}");
     let said = server.end();
     assert!(said.contains("sessions of netrig: 1;"), "{said}");
     for count in ["--sessions", "--per-address", "--per-key"] {

@@ -460,7 +460,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
 fn response(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<(String, StoredResponse)>> {
     let Some(name) = row.get(first)? else { return Ok(None) };
     let measured = match row.get(first + 2)? {
-        None => MeasuredValue::NotMeasured(row.get(first + 3)?),
+        None => MeasuredValue::not(row.get::<_, String>(first + 3)?),
         Some(value) => MeasuredValue::Value { value, warm_up: cut(row, first + 4)? },
     };
     Ok(Some((name, StoredResponse { unit: row.get(first + 1)?, measured })))

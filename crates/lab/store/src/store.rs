@@ -13,6 +13,9 @@ use crate::schema::{self, FORM, StoreFile};
 /// The greatest wait for a transaction of another process. Those of netrig last milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Cache of pages, KiB. The runs of a point lie on many pages, and the runs of the next point on the same.
+const CACHE: i64 = 32 << 10;
+
 /// An open store. Several processes may open the same store, and all may write.
 #[derive(Debug)]
 pub struct Store {
@@ -91,6 +94,7 @@ impl Store {
         store.connection.pragma_update(None, "synchronous", "NORMAL").map_err(|e| store.failed(e))?;
         store.connection.pragma_update(None, "foreign_keys", true).map_err(|e| store.failed(e))?;
         store.connection.set_prepared_statement_cache_capacity(64);
+        store.connection.pragma_update(None, "cache_size", -CACHE).map_err(|e| store.failed(e))?;
         // The plan of a query does not depend on its parameters: SQLite would plan each query of a point anew.
         store
             .connection

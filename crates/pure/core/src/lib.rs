@@ -18,12 +18,14 @@
 
 pub mod capture;
 mod checksum;
+mod counts;
 mod data;
 mod distribution;
 mod dscp;
 mod endpoint;
 mod flow_meter;
 mod frame;
+mod histogram;
 mod ip;
 mod link;
 pub mod number;
@@ -50,6 +52,7 @@ pub use dscp::{Colour, DscpError};
 pub use endpoint::{Endpoint, EndpointOutput, drain};
 pub use flow_meter::FlowMeter;
 pub use frame::{Frame, Heading};
+pub use histogram::Histogram;
 pub use ip::{IpHeader, is_of_a_link};
 pub use link::{
     Backlog, Delivery, Dequeue, Direction, DropReason, InFlight, Lane, Link, LinkEvent, LinkObserver,

@@ -38,7 +38,6 @@ pub mod conditioning;
 mod counters;
 mod direct;
 mod error;
-pub mod expedited;
 mod fifo_line;
 mod flight;
 mod framing;

@@ -371,7 +371,7 @@ impl FlowEnd {
             trace(now, plan.flow, plan.paths.len(), endpoint, context.sink);
         }
         if *closed && endpoint.may_be_forgotten() {
-            *gone += endpoint.counters();
+            *gone += &endpoint.counters();
             *slot = None;
         } else {
             appointment.keep(endpoint.poll_timeout(), Actor::Timer(*timer), &mut context.network.agenda);

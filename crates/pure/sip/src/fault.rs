@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
-use crate::{Message, Name, ParseError};
+use crate::{Message, Name};
 
 /// A table of the faults: variant, name, and a description of the defect.
 macro_rules! faults {
@@ -95,43 +95,6 @@ impl FromStr for Fault {
 }
 
 impl Fault {
-    /// The section with the rule that the fault breaks.
-    pub const fn rule(self) -> &'static str {
-        match self {
-            Self::MissingVia
-            | Self::MissingFrom
-            | Self::MissingTo
-            | Self::MissingCallId
-            | Self::MissingCSeq => "RFC 3261 section 8.1.1",
-            Self::MissingMaxForwards => "RFC 3261 section 8.1.1.6",
-            Self::MissingContact => "RFC 3261 section 8.1.1.8",
-            Self::MissingFromTag => "RFC 3261 section 8.1.1.3",
-            Self::RepeatedFrom
-            | Self::RepeatedTo
-            | Self::RepeatedCallId
-            | Self::RepeatedCSeq
-            | Self::RepeatedContentLength
-            | Self::ManyHeaders
-            | Self::MissingColon
-            | Self::GarbledName => "RFC 3261 section 7.3.1",
-            Self::GarbledVia => "RFC 3261 section 20.42",
-            Self::GarbledFrom => "RFC 3261 section 20.20",
-            Self::GarbledTo => "RFC 3261 section 20.39",
-            Self::GarbledCallId => "RFC 3261 section 20.8",
-            Self::GarbledCSeq | Self::LargeCSeq => "RFC 3261 section 20.16",
-            Self::GarbledContact => "RFC 3261 section 20.10",
-            Self::GarbledMaxForwards | Self::NegativeContentLength => "RFC 3261 section 20",
-            Self::ManyForwards => "RFC 3261 section 20.22",
-            Self::CSeqOfAnotherMethod => "RFC 3261 section 8.1.1.5",
-            Self::BranchWithoutCookie | Self::MissingBranch => "RFC 3261 section 8.1.1.7",
-            Self::LongContentLength => "RFC 3261 section 18.3",
-            Self::MissingContentType => "RFC 3261 section 7.4.1",
-            Self::OversizedHeader => "RFC 3261 section 18.1.1",
-            Self::AnotherVersion | Self::ShortStartLine | Self::GarbledStartLine => "RFC 3261 section 7.1",
-            Self::BareLineFeeds | Self::MissingEmptyLine | Self::BinaryGarbage => "RFC 3261 section 7",
-        }
-    }
-
     /// The message with this fault, as bytes. If the fault does not apply to the message, the message stays correct: a
     /// response has no `Max-Forwards` to remove.
     pub fn spoil(self, message: &Message) -> Bytes {
@@ -235,20 +198,4 @@ fn before<'a>(text: &'a str, mark: &str) -> &'a str {
 
 fn line_end(message: &[u8]) -> usize {
     message.iter().position(|byte| *byte == b'\n').map_or(message.len(), |at| at + 1)
-}
-
-/// All rules that a datagram breaks for a strict reader. If it cannot be parsed, that is one rule. Otherwise the size limit of
-/// UDP is checked too.
-pub fn broken_rules(datagram: &Bytes) -> Vec<&'static str> {
-    match Message::parse(datagram) {
-        Err(ParseError { rule, .. }) => vec![rule],
-        Ok(message) => {
-            // "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is
-            // unknown, the request MUST be sent using an RFC 2914 [43] congestion controlled transport protocol, such as
-            // TCP."
-            let is_large = message.as_request().is_some() && datagram.len() > 1300;
-            let own = message.violations().into_iter().map(|violation| violation.rule);
-            own.chain(is_large.then_some(Fault::OversizedHeader.rule())).collect()
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use netrig_core::{ConnectionEvent, Data, Duration, Endpoint, Instant, StreamId};
+use netrig_core::{ConnectionEvent, Data, Duration, Endpoint, Instant, StreamId, counts};
 use serde::{Deserialize, Serialize};
 
 use crate::Packet;
@@ -113,64 +113,44 @@ pub enum Control {
     InterfaceUp(PathId),
 }
 
-/// Counts of a connection since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets sent, of any kind.
-    pub packets_sent: u64,
-    /// Packets received, of any kind.
-    pub packets_received: u64,
-    /// Packets with user data sent, retransmissions included.
-    pub data_packets_sent: u64,
-    /// Packets with user data received, duplicates included.
-    pub data_packets_received: u64,
-    /// User bytes sent for the first time.
-    pub bytes_sent: u64,
-    /// User bytes retransmitted.
-    pub bytes_retransmitted: u64,
-    /// User bytes acknowledged by the peer.
-    pub bytes_acknowledged: u64,
-    /// User bytes delivered to the user in order.
-    pub bytes_delivered: u64,
-    /// User bytes received again.
-    pub bytes_duplicated: u64,
-    /// Segments or chunks retransmitted after a time-out.
-    pub timeout_retransmissions: u64,
-    /// Segments or chunks retransmitted in fast recovery.
-    pub fast_retransmissions: u64,
-    /// Expirations of the retransmission timer.
-    pub timeouts: u64,
-    /// Entries into fast recovery.
-    pub fast_recoveries: u64,
-    /// Time-outs found to be spurious.
-    pub spurious_timeouts: u64,
-    /// Tail loss probes sent (RFC 8985 section 7).
-    pub tail_loss_probes: u64,
-    /// Probes of a closed window sent for the first time (RFC 9293 section 3.8.6.1, RFC 9260 section 6.1 A).
-    pub window_probes: u64,
-    /// Window reductions caused by ECN.
-    pub ecn_reductions: u64,
-}
-
-impl std::ops::AddAssign for Counters {
-    fn add_assign(&mut self, other: Self) {
-        self.packets_sent += other.packets_sent;
-        self.packets_received += other.packets_received;
-        self.data_packets_sent += other.data_packets_sent;
-        self.data_packets_received += other.data_packets_received;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_retransmitted += other.bytes_retransmitted;
-        self.bytes_acknowledged += other.bytes_acknowledged;
-        self.bytes_delivered += other.bytes_delivered;
-        self.bytes_duplicated += other.bytes_duplicated;
-        self.timeout_retransmissions += other.timeout_retransmissions;
-        self.fast_retransmissions += other.fast_retransmissions;
-        self.timeouts += other.timeouts;
-        self.fast_recoveries += other.fast_recoveries;
-        self.spurious_timeouts += other.spurious_timeouts;
-        self.tail_loss_probes += other.tail_loss_probes;
-        self.window_probes += other.window_probes;
-        self.ecn_reductions += other.ecn_reductions;
+counts! {
+    /// Counts of a connection since its start.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Counters {
+        /// Packets sent, of any kind.
+        pub packets_sent: u64,
+        /// Packets received, of any kind.
+        pub packets_received: u64,
+        /// Packets with user data sent, retransmissions included.
+        pub data_packets_sent: u64,
+        /// Packets with user data received, duplicates included.
+        pub data_packets_received: u64,
+        /// User bytes sent for the first time.
+        pub bytes_sent: u64,
+        /// User bytes retransmitted.
+        pub bytes_retransmitted: u64,
+        /// User bytes acknowledged by the peer.
+        pub bytes_acknowledged: u64,
+        /// User bytes delivered to the user in order.
+        pub bytes_delivered: u64,
+        /// User bytes received again.
+        pub bytes_duplicated: u64,
+        /// Segments or chunks retransmitted after a time-out.
+        pub timeout_retransmissions: u64,
+        /// Segments or chunks retransmitted in fast recovery.
+        pub fast_retransmissions: u64,
+        /// Expirations of the retransmission timer.
+        pub timeouts: u64,
+        /// Entries into fast recovery.
+        pub fast_recoveries: u64,
+        /// Time-outs found to be spurious.
+        pub spurious_timeouts: u64,
+        /// Tail loss probes sent (RFC 8985 section 7).
+        pub tail_loss_probes: u64,
+        /// Probes of a closed window sent for the first time (RFC 9293 section 3.8.6.1, RFC 9260 section 6.1 A).
+        pub window_probes: u64,
+        /// Window reductions caused by ECN.
+        pub ecn_reductions: u64,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::control::{
     ControlError, ControlReply, ControlRequest, Epoch, PendingEnds, VERSION, note_frames, sample_frames,
 };
 use crate::event_loop::Progress;
-use crate::{AgentError, EndReport, PreparedRun};
+use crate::{AgentResult, EndReport, PreparedRun};
 use netrig_host::frames::{FrameError, read_frame, write_frame};
 use netrig_host::{Clock, RealtimeOffset, RunSignals, monotonic_nanos};
 use netrig_sip_net::FlowTester;
@@ -32,7 +32,7 @@ enum Input {
     /// The controller closed the stream, sent [`ControlRequest::Bye`], or sent a frame that cannot be parsed.
     Ended(Option<FrameError>),
     Progress(Progress),
-    Done(Result<Vec<EndReport>, AgentError>),
+    Done(AgentResult<Vec<EndReport>>),
 }
 
 /// The agent's state.

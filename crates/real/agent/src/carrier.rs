@@ -4,7 +4,7 @@ use netrig_core::{ConnectionEvent, FlowMeter, Instant, Note, Quantity, Sample, S
 use netrig_host::{Clock, Pacer, RealtimeOffset};
 use netrig_traffic::{AppAction, AppEvent, Application, ConnId, react};
 
-use crate::AgentError;
+use crate::AgentResult;
 use crate::order::EndOrder;
 use crate::report::EndReport;
 
@@ -45,21 +45,16 @@ pub(crate) struct EndState {
 /// The sockets of an end. After each call that passes events to the application, all its actions are carried out.
 pub(crate) trait FlowCarrier: Send {
     /// Registers the sockets that exist from the start with the poller.
-    fn watch(&self, end: &EndState, pacer: &Pacer) -> Result<(), AgentError>;
+    fn watch(&self, end: &EndState, pacer: &Pacer) -> AgentResult;
 
     /// The time of the next action of its own; [`Instant::ZERO`] if at once.
     fn next(&self) -> Option<Instant>;
 
     /// Handles an event of the poller for the socket with this number.
-    fn ready(&mut self, socket: u32, end: &EndState, around: &EndContext) -> Result<(), AgentError>;
+    fn ready(&mut self, socket: u32, end: &EndState, around: &EndContext) -> AgentResult;
 
     /// Takes a limited part of what has arrived or is due at `now`, and passes it to the application.
-    fn advance(
-        &mut self,
-        now: Instant,
-        end: &mut EndState,
-        around: &mut EndContext,
-    ) -> Result<(), AgentError>;
+    fn advance(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult;
 
     /// Carries out an action of the application about a datagram or a connection, requested at `at`.
     fn carry(
@@ -68,14 +63,13 @@ pub(crate) trait FlowCarrier: Send {
         action: AppAction,
         end: &mut EndState,
         around: &EndContext,
-    ) -> Result<(), AgentError>;
+    ) -> AgentResult;
 
     /// Reports the counts since the last tick, and the current levels.
-    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> Result<(), AgentError>;
+    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> AgentResult;
 
     /// Adds its part to the report after the run.
-    fn report(&mut self, report: &mut EndReport, end: &EndState, out: &mut Samples)
-    -> Result<(), AgentError>;
+    fn report(&mut self, report: &mut EndReport, end: &EndState, out: &mut Samples) -> AgentResult;
 
     /// Whether there have been connections, and all have closed.
     fn is_over(&self) -> bool {
@@ -93,17 +87,12 @@ pub(crate) trait FlowCarrier: Send {
     }
 
     /// Sends the queued datagrams.
-    fn flush(&mut self, _end: &mut EndState, _around: &EndContext) -> Result<(), AgentError> {
+    fn flush(&mut self, _end: &mut EndState, _around: &EndContext) -> AgentResult {
         Ok(())
     }
 
     /// Takes all datagrams that have arrived.
-    fn take_late(
-        &mut self,
-        _now: Instant,
-        _end: &mut EndState,
-        _around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    fn take_late(&mut self, _now: Instant, _end: &mut EndState, _around: &mut EndContext) -> AgentResult {
         Ok(())
     }
 
@@ -114,7 +103,7 @@ pub(crate) trait FlowCarrier: Send {
         event: AppEvent,
         end: &mut EndState,
         around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    ) -> AgentResult {
         end.latest_event = end.latest_event.max(at);
         let mut actions = std::mem::take(&mut end.actions);
         end.deadline = react(&mut *end.application, end.latest_event, event, |action| actions.push(action));

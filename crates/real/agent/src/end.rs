@@ -4,7 +4,6 @@ use netrig_core::{FlowMeter, Instant};
 use netrig_host::{Interruptions, Lateness, Pacer};
 use netrig_traffic::{AppEvent, FlowSide, Reads};
 
-use crate::AgentError;
 use crate::carrier::{EndContext, EndState, FlowCarrier, Samples};
 use crate::faults;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
@@ -12,6 +11,7 @@ use crate::report::EndReport;
 use crate::sctp::SctpEnd;
 use crate::tcp::TcpEnd;
 use crate::udp::UdpEnd;
+use crate::{AgentError, AgentResult};
 
 /// One end of a flow.
 pub(crate) struct FlowEnd {
@@ -27,7 +27,7 @@ pub(crate) struct FlowEnd {
 
 impl FlowEnd {
     /// Opens the sockets of an end. The keys under which they are polled begin with `place`.
-    pub fn open(order: EndOrder, place: u32, run: &RunOrder) -> Result<Self, AgentError> {
+    pub fn open(order: EndOrder, place: u32, run: &RunOrder) -> AgentResult<Self> {
         order.application.check().map_err(|error| order.wrong(error))?;
         order.reads.iter().try_for_each(Reads::check).map_err(|error| order.wrong(error))?;
         if order.dscp > 63 {
@@ -63,7 +63,7 @@ impl FlowEnd {
     }
 
     /// Registers its sockets with the poller.
-    pub fn watch(&self, pacer: &Pacer) -> Result<(), AgentError> {
+    pub fn watch(&self, pacer: &Pacer) -> AgentResult {
         self.carrier.watch(&self.state, pacer)
     }
 
@@ -81,17 +81,17 @@ impl FlowEnd {
     }
 
     /// Handles an event of the poller for a socket of this end.
-    pub fn ready(&mut self, socket: u32, around: &EndContext) -> Result<(), AgentError> {
+    pub fn ready(&mut self, socket: u32, around: &EndContext) -> AgentResult {
         self.carrier.ready(socket, &self.state, around)
     }
 
-    fn notify(&mut self, at: Instant, event: AppEvent, around: &mut EndContext) -> Result<(), AgentError> {
+    fn notify(&mut self, at: Instant, event: AppEvent, around: &mut EndContext) -> AgentResult {
         self.carrier.notify(at, event, &mut self.state, around)
     }
 
     /// Does everything that is due at `now`: takes arrivals, then passes the deadlines that have come to the application, each
     /// with the time that it was due, and carries out the resulting actions.
-    pub fn advance(&mut self, now: Instant, around: &mut EndContext) -> Result<(), AgentError> {
+    pub fn advance(&mut self, now: Instant, around: &mut EndContext) -> AgentResult {
         if !self.started && self.state.order.start() <= now {
             self.started = true;
             self.notify(self.state.order.start(), AppEvent::Started, around)?;
@@ -146,7 +146,7 @@ impl FlowEnd {
     }
 
     /// Takes all datagrams that have arrived.
-    pub fn take_late(&mut self, now: Instant, around: &mut EndContext) -> Result<(), AgentError> {
+    pub fn take_late(&mut self, now: Instant, around: &mut EndContext) -> AgentResult {
         self.carrier.take_late(now, &mut self.state, around)
     }
 
@@ -156,7 +156,7 @@ impl FlowEnd {
     }
 
     /// Reports the counts since the last tick, and the current levels.
-    pub fn tick(&mut self, at: Instant, out: &mut Samples) -> Result<(), AgentError> {
+    pub fn tick(&mut self, at: Instant, out: &mut Samples) -> AgentResult {
         let counts = self.state.meter.take_counts();
         self.state.report_counts(at, counts, out);
         self.carrier.tick(at, &self.state, out)
@@ -168,7 +168,7 @@ impl FlowEnd {
         now: Instant,
         interruptions: Interruptions,
         around: &mut EndContext,
-    ) -> Result<EndReport, AgentError> {
+    ) -> AgentResult<EndReport> {
         self.advance(now, around)?;
         self.take_late(now, around)?;
         self.tick(now, &mut around.samples)?;
@@ -188,7 +188,7 @@ impl FlowEnd {
 }
 
 /// Opens the sockets that the carrier and the application of an end need.
-fn open_carrier(order: &EndOrder, seed: u64, until: Instant) -> Result<Box<dyn FlowCarrier>, AgentError> {
+fn open_carrier(order: &EndOrder, seed: u64, until: Instant) -> AgentResult<Box<dyn FlowCarrier>> {
     let carrier: Result<Box<dyn FlowCarrier>, _> = match (&order.carrier, order.application.sends_datagrams())
     {
         (CarrierOptions::Udp(options), true) => {

@@ -6,6 +6,9 @@ use netrig_host::sysctl::SysctlError;
 /// Most files of a run that an agent transfers by FTP: each needs a thread of its own, and a process for its server.
 pub const MOST_TRANSFERS: usize = 256;
 
+/// The result of what an agent does.
+pub type AgentResult<T = ()> = Result<T, AgentError>;
+
 /// Why an agent could not carry out its order.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {

@@ -7,11 +7,11 @@ use netrig_host::{Clock, CpuLatencyLimit, Pacer, RunSignals};
 use netrig_host::{InterruptionCounts, Interruptions, Precedence, RealtimeOffset, SPIN};
 use netrig_traffic::FlowSide;
 
-use crate::AgentError;
 use crate::carrier::{EndContext, Samples};
 use crate::end::FlowEnd;
 use crate::order::{EndOrder, RunOrder};
 use crate::report::EndReport;
+use crate::{AgentError, AgentResult};
 
 /// Some ends of a run, driven by one thread.
 pub(crate) struct EventLoop {
@@ -83,7 +83,7 @@ impl EventLoop {
     ///
     /// # Errors
     /// If a socket cannot be opened with its options.
-    pub fn open(run: &RunOrder, orders: Vec<EndOrder>) -> Result<Self, AgentError> {
+    pub fn open(run: &RunOrder, orders: Vec<EndOrder>) -> AgentResult<Self> {
         let precise = orders.iter().any(EndOrder::is_precise);
         let has_datagrams = orders.iter().any(|order| order.application.sends_datagrams());
         let pace: f64 = orders.iter().filter_map(EndOrder::pace).sum();
@@ -115,7 +115,7 @@ impl EventLoop {
         clock: Clock,
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
-    ) -> Result<Vec<EndReport>, AgentError> {
+    ) -> AgentResult<Vec<EndReport>> {
         // A thread that waits for an answer or a window wakes up as often as one that waits for its deadline.
         let awake = CpuLatencyLimit::keep();
         let tail = if self.precise && !self.constrained { SPIN } else { Duration::ZERO };
@@ -172,7 +172,7 @@ impl EventLoop {
         now: Instant,
         around: &mut EndContext,
         progress: &SyncSender<Progress>,
-    ) -> Result<(), AgentError> {
+    ) -> AgentResult {
         for end in &mut self.ends {
             end.advance(now, around)?;
             if let Some(idle) = end.becomes_idle() {
@@ -184,7 +184,7 @@ impl EventLoop {
     }
 
     /// Receives datagrams that were in flight at the end of the run, until a signal or the grace period ends.
-    fn linger(&mut self, around: &mut EndContext, signals: &RunSignals) -> Result<(), AgentError> {
+    fn linger(&mut self, around: &mut EndContext, signals: &RunSignals) -> AgentResult {
         let until = self.until + self.grace;
         while self.ends.iter().any(FlowEnd::receives_datagrams)
             && !signals.has_ended()
@@ -202,7 +202,7 @@ impl EventLoop {
         mut self,
         interruptions: Interruptions,
         around: &mut EndContext,
-    ) -> Result<Vec<EndReport>, AgentError> {
+    ) -> AgentResult<Vec<EndReport>> {
         let now = around.clock.now().min(self.until);
         let mut reports = Vec::with_capacity(self.ends.len());
         for end in &mut self.ends {

@@ -67,7 +67,7 @@ pub(crate) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
 
 /// A sentence if an application of connections got its deadlines too late.
 fn of_deadlines(deadlines: &Lateness) -> Option<String> {
-    let late = deadlines.quantile(0.99);
+    let late = deadlines.quantile_at_most(0.99);
     (deadlines.count() >= FEWEST && late > TOO_LATE).then(|| {
         format!("its application got 1 in 100 deadlines more than {late} late; {TOO_LATE} is the most")
     })
@@ -77,7 +77,7 @@ impl SctpReport {
     /// The faults: each is the rest of a sentence that begins with the flow.
     pub(crate) fn faults(&self) -> impl Iterator<Item = String> {
         let Self { socket_dropped, no_room, .. } = *self;
-        let late = self.lateness.quantile(0.99);
+        let late = self.lateness.quantile_at_most(0.99);
         [
             (socket_dropped > 0).then(|| {
                 format!("the sockets had no room for {socket_dropped} packets that had reached their host")

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 use netrig_core::{Duration, Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_traffic::{FlowSide, Ftp, Settings};
 
-use crate::AgentError;
+use crate::AgentResult;
 use crate::carrier::Samples;
 use crate::event_loop::Progress;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
@@ -37,7 +37,7 @@ impl FileTransfer {
     }
 
     /// Makes the client. It opens no socket before the flow starts.
-    pub fn prepare(run: &RunOrder, order: EndOrder) -> Result<Self, AgentError> {
+    pub fn prepare(run: &RunOrder, order: EndOrder) -> AgentResult<Self> {
         let Settings::Ftp(ftp) = order.application.clone() else {
             return Err(order.wrong("its application is not FTP"));
         };
@@ -59,7 +59,7 @@ impl FileTransfer {
         clock: Clock,
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
-    ) -> Result<Vec<EndReport>, AgentError> {
+    ) -> AgentResult<Vec<EndReport>> {
         let before = InterruptionCounts::read();
         let is_over = || signals.has_ended() || clock.now() >= self.until;
         wait(clock, self.order.start(), &is_over);
@@ -79,7 +79,7 @@ impl FileTransfer {
         clock: Clock,
         is_over: &(dyn Fn() -> bool + Sync),
         progress: &SyncSender<Progress>,
-    ) -> Result<Option<(TcpCounts, Vec<String>)>, AgentError> {
+    ) -> AgentResult<Option<(TcpCounts, Vec<String>)>> {
         let begun = clock.now();
         match session(&self.ftp_order(clock), is_over) {
             Ok(report) => {

@@ -42,7 +42,7 @@ mod udp;
 
 pub use agent::Agent;
 pub use carrier::Samples;
-pub use error::{AgentError, MOST_TRANSFERS};
+pub use error::{AgentError, AgentResult, MOST_TRANSFERS};
 pub use event_loop::Progress;
 pub use file_transfer::SERVED_FILE;
 pub use order::{CarrierOptions, EndOrder, NamesOrder, RunOrder};

@@ -6,7 +6,7 @@ use crate::event_loop::{DELIVERIES, EventLoop, Progress};
 use crate::file_transfer::FileTransfer;
 use crate::order::{EndOrder, RunOrder};
 use crate::sip_flow::SipEnd;
-use crate::{AgentError, EndReport, MOST_TRANSFERS};
+use crate::{AgentError, AgentResult, EndReport, MOST_TRANSFERS};
 use netrig_host::{Clock, RunSignals, sysctl};
 use netrig_sip_net::FlowTester;
 
@@ -21,14 +21,14 @@ pub struct PreparedRun {
 /// The work of one thread of a run: it gets the clock, the signals and the queue of progress, and returns the reports of its
 /// ends.
 type RunThread =
-    Box<dyn FnOnce(Clock, &RunSignals, &SyncSender<Progress>) -> Result<Vec<EndReport>, AgentError> + Send>;
+    Box<dyn FnOnce(Clock, &RunSignals, &SyncSender<Progress>) -> AgentResult<Vec<EndReport>> + Send>;
 
 impl PreparedRun {
     /// Sets the sysctls and opens all sockets. Every setting is read back.
     ///
     /// # Errors
     /// If a setting did not take effect, or an agent cannot carry out the order.
-    pub fn prepare(order: RunOrder) -> Result<Self, AgentError> {
+    pub fn prepare(order: RunOrder) -> AgentResult<Self> {
         Self::prepare_with(order, None)
     }
 
@@ -36,10 +36,7 @@ impl PreparedRun {
     ///
     /// # Errors
     /// The errors of [`PreparedRun::prepare`].
-    pub fn prepare_with(
-        order: RunOrder,
-        tester: Option<&'static dyn FlowTester>,
-    ) -> Result<Self, AgentError> {
+    pub fn prepare_with(order: RunOrder, tester: Option<&'static dyn FlowTester>) -> AgentResult<Self> {
         if order.sample_every_ns == 0 {
             return Err(AgentError::NoInterval);
         }
@@ -80,7 +77,7 @@ impl PreparedRun {
         clock: Clock,
         signals: &RunSignals,
         deliver: impl FnMut(Progress),
-    ) -> Result<Vec<EndReport>, AgentError> {
+    ) -> AgentResult<Vec<EndReport>> {
         let (progress, received) = mpsc::sync_channel(DELIVERIES);
         std::thread::scope(|scope| {
             let start = |work: RunThread| {

@@ -11,7 +11,7 @@ use netrig_sip::location::Zone;
 use netrig_sip::server::Server;
 use netrig_sip::settings::{LoadSettings, ServerSettings};
 
-use crate::AgentError;
+use crate::AgentResult;
 use crate::event_loop::Progress;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
 use crate::report::{EndRemark, EndReport};
@@ -42,7 +42,7 @@ pub struct SipEnd {
 }
 
 /// What an end does in a run until the flag is set: users that make calls, a server, or the DNS server of the users.
-type SipEndRole = Box<dyn FnOnce(&RunningFlow<'_>, &AtomicBool) -> Result<EndFindings, AgentError> + Send>;
+type SipEndRole = Box<dyn FnOnce(&RunningFlow<'_>, &AtomicBool) -> AgentResult<EndFindings> + Send>;
 
 /// The findings of an end of a SIP flow.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl SipEnd {
         run: &RunOrder,
         order: EndOrder,
         tester: Option<&'static dyn FlowTester>,
-    ) -> Result<Self, AgentError> {
+    ) -> AgentResult<Self> {
         let Some(settings) = order.application.sip() else {
             return Err(order.wrong("its application is not SIP"));
         };
@@ -130,7 +130,7 @@ impl SipEnd {
         clock: Clock,
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
-    ) -> Result<Vec<EndReport>, AgentError> {
+    ) -> AgentResult<Vec<EndReport>> {
         let Self { order, until, role, keeper } = self;
         let before = InterruptionCounts::read();
         let taps = keeper.as_deref().map(|keeper| keeper as &dyn MessageTaps);
@@ -207,7 +207,7 @@ impl RunningFlow<'_> {
         load: OpenLoad,
         tester: Option<&'static dyn FlowTester>,
         stop: &AtomicBool,
-    ) -> Result<EndFindings, AgentError> {
+    ) -> AgentResult<EndFindings> {
         let tested = tester.map(|tester| self.rules(tester, load.order())).transpose()?;
         let remarks = tested.into_iter().flatten().collect();
         self.send_notes(load.readiness().warnings.iter().map(String::as_str));
@@ -231,7 +231,7 @@ impl RunningFlow<'_> {
     }
 
     /// Tests the server before the flow starts. Returns the remark to be shown with the flow's figures.
-    fn rules(&self, tester: &dyn FlowTester, load: &LoadOrder) -> Result<Option<EndRemark>, AgentError> {
+    fn rules(&self, tester: &dyn FlowTester, load: &LoadOrder) -> AgentResult<Option<EndRemark>> {
         let start = self.order.start();
         let tested = self.stopped_at(start, |stop| tester.test_rules(load, stop, self.taps));
         if self.signals.has_ended() {
@@ -257,7 +257,7 @@ impl RunningFlow<'_> {
     }
 
     /// Runs the calls of the flow's own scenario.
-    fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
+    fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> AgentResult<EndFindings> {
         let (start, until) = (self.order.start(), self.until);
         let clock = Clock::starting_at(self.clock.epoch_nanos() + start.as_nanos());
         let by_run = |sample: Sample| Sample { at: start + sample.at.since(Instant::ZERO), ..sample };
@@ -280,7 +280,7 @@ impl RunningFlow<'_> {
         sockets: Sockets,
         server: &mut dyn Server,
         stop: &AtomicBool,
-    ) -> Result<EndFindings, AgentError> {
+    ) -> AgentResult<EndFindings> {
         let tally = sockets.serve(server, None, stop).map_err(|error| self.order.wrong(error))?;
         if tally.socket_drops > 0 {
             let drops = tally.socket_drops;
@@ -290,7 +290,7 @@ impl RunningFlow<'_> {
     }
 
     /// Runs the DNS server until the end of the run. It has no faults of its own.
-    fn serve_names(&self, server: NameServer, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
+    fn serve_names(&self, server: NameServer, stop: &AtomicBool) -> AgentResult<EndFindings> {
         let tally = server.serve(None, stop).map_err(|error| self.order.wrong(error))?;
         self.send_note(format!(
             "the DNS server received {} queries over UDP and {} over TCP; it sent {} responses and dropped {} by configuration",

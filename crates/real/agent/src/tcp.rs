@@ -12,11 +12,11 @@ use netrig_traffic::{AppAction, AppEvent, ConnId, FlowSide, ReadSchedule, Reads}
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use crate::AgentError;
 use crate::carrier::{EndContext, EndState, FIRST_SOCKET, FlowCarrier, Samples, TURNS};
 use crate::order::EndOrder;
 use crate::report::EndReport;
 use crate::roster::{Named, Roster};
+use crate::{AgentError, AgentResult};
 
 /// Backlog of a listening socket; the kernel limits it to net.core.somaxconn.
 const CALLS: i32 = 4096;
@@ -122,12 +122,7 @@ impl TcpEnd {
     }
 
     /// Registers a new connection with the poller.
-    fn watch_connection(
-        &mut self,
-        place: u32,
-        end: &EndState,
-        around: &EndContext,
-    ) -> Result<(), AgentError> {
+    fn watch_connection(&mut self, place: u32, end: &EndState, around: &EndContext) -> AgentResult {
         let Some(conn) = self.connections.get_mut(place) else { return Ok(()) };
         if let Some(reads) = self.schedule {
             conn.read_by(ReadSchedule::new(reads, around.clock.now()));
@@ -155,7 +150,7 @@ impl TcpEnd {
         place: u32,
         end: &mut EndState,
         around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    ) -> AgentResult {
         let Some(conn) = self.connections.get_mut(place) else { return Ok(()) };
         let (id, mut events) = (conn.id, std::mem::take(&mut self.events));
         if conn.take_turn(&mut self.buffer, &mut events) == TurnOutcome::GoesOn {
@@ -181,14 +176,14 @@ impl TcpEnd {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(mut conn) = self.connections.remove(place) else { return };
         self.fallbacks += u32::from(conn.fell_back());
-        self.gone += conn.counts();
+        self.gone += &conn.counts();
     }
 
     /// The counts of all connections, including those that are over.
     fn counts(&mut self) -> TcpCounts {
         let mut counts = self.gone;
         for conn in self.connections.members_mut() {
-            counts += conn.counts();
+            counts += &conn.counts();
         }
         counts
     }
@@ -227,7 +222,7 @@ impl TcpEnd {
 }
 
 impl FlowCarrier for TcpEnd {
-    fn watch(&self, end: &EndState, pacer: &Pacer) -> Result<(), AgentError> {
+    fn watch(&self, end: &EndState, pacer: &Pacer) -> AgentResult {
         let Some(listener) = &self.listener else { return Ok(()) };
         pacer.watch(listener, end.key(FIRST_SOCKET), Watch::Both).map_err(AgentError::kernel("epoll_ctl"))
     }
@@ -239,7 +234,7 @@ impl FlowCarrier for TcpEnd {
         self.schedule.and_then(|_| self.connections.members().filter_map(TcpConnection::reads_at).min())
     }
 
-    fn ready(&mut self, socket: u32, end: &EndState, around: &EndContext) -> Result<(), AgentError> {
+    fn ready(&mut self, socket: u32, end: &EndState, around: &EndContext) -> AgentResult {
         if socket == FIRST_SOCKET {
             while let Some(place) = self.accept().map_err(AgentError::kernel("accept"))? {
                 self.watch_connection(place, end, around)?;
@@ -251,12 +246,7 @@ impl FlowCarrier for TcpEnd {
         Ok(())
     }
 
-    fn advance(
-        &mut self,
-        now: Instant,
-        end: &mut EndState,
-        around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    fn advance(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult {
         if self.schedule.is_some() {
             self.take_steps(now);
         }
@@ -273,7 +263,7 @@ impl FlowCarrier for TcpEnd {
         action: AppAction,
         end: &mut EndState,
         around: &EndContext,
-    ) -> Result<(), AgentError> {
+    ) -> AgentResult {
         let (id, data) = match action {
             AppAction::Open { conn, to } => {
                 let place = self
@@ -300,7 +290,7 @@ impl FlowCarrier for TcpEnd {
         Ok(())
     }
 
-    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> Result<(), AgentError> {
+    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> AgentResult {
         let now = self.counts();
         let before = std::mem::replace(&mut self.reported, now);
         let sends = end.order.sends_data();
@@ -316,7 +306,7 @@ impl FlowCarrier for TcpEnd {
         Ok(())
     }
 
-    fn report(&mut self, report: &mut EndReport, _: &EndState, _: &mut Samples) -> Result<(), AgentError> {
+    fn report(&mut self, report: &mut EndReport, _: &EndState, _: &mut Samples) -> AgentResult {
         let falling = self.connections.members().filter(|conn| conn.fell_back()).count() as u32;
         (report.connections, report.failed) = (self.connections.made(), self.failed);
         (report.fallbacks, report.subflows) = (self.fallbacks + falling, self.subflows);

@@ -13,11 +13,11 @@ use netrig_host::{DatagramStamp, PayloadKind, STAMP_LEN, answered};
 use netrig_traffic::{AppAction, AppEvent, FlowSide};
 use rustix::net::{SocketType, ipproto};
 
-use crate::AgentError;
 use crate::carrier::{EndContext, EndState, FIRST_SOCKET, FlowCarrier, Samples};
 use crate::order::EndOrder;
 use crate::report::{EndReport, SocketPassage, UdpReport};
 use crate::rtp::RtpStream;
+use crate::{AgentError, AgentResult};
 
 /// Traffic that a receive buffer holds, so that the receiver may read at intervals.
 const ROOM: Duration = Duration::from_millis(100);
@@ -200,12 +200,7 @@ impl UdpEnd {
     }
 
     /// Takes a batch of datagrams if there may be one.
-    fn take_datagrams(
-        &mut self,
-        now: Instant,
-        end: &mut EndState,
-        around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    fn take_datagrams(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult {
         let looks = self.next_look.is_some_and(|at| at <= now);
         if !std::mem::take(&mut self.more) && !looks {
             return Ok(());
@@ -244,14 +239,14 @@ impl UdpEnd {
     }
 
     /// Datagrams that the kernel dropped because the socket had no room.
-    fn dropped(&self) -> Result<u32, AgentError> {
+    fn dropped(&self) -> AgentResult<u32> {
         drops(&self.socket).map_err(AgentError::kernel("SO_MEMINFO"))
     }
 }
 
 impl FlowCarrier for UdpEnd {
     /// A source without answers is not polled.
-    fn watch(&self, end: &EndState, pacer: &Pacer) -> Result<(), AgentError> {
+    fn watch(&self, end: &EndState, pacer: &Pacer) -> AgentResult {
         let what = match end.order.side {
             _ if !end.order.application.is_one_way() => Watch::Reading,
             FlowSide::Server => Watch::ReadingOnce,
@@ -265,27 +260,16 @@ impl FlowCarrier for UdpEnd {
         [more, self.outbox.retry(), self.next_look].into_iter().flatten().min()
     }
 
-    fn ready(&mut self, _: u32, _: &EndState, _: &EndContext) -> Result<(), AgentError> {
+    fn ready(&mut self, _: u32, _: &EndState, _: &EndContext) -> AgentResult {
         self.more = true;
         Ok(())
     }
 
-    fn advance(
-        &mut self,
-        now: Instant,
-        end: &mut EndState,
-        around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    fn advance(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult {
         self.take_datagrams(now, end, around)
     }
 
-    fn carry(
-        &mut self,
-        at: Instant,
-        action: AppAction,
-        end: &mut EndState,
-        _: &EndContext,
-    ) -> Result<(), AgentError> {
+    fn carry(&mut self, at: Instant, action: AppAction, end: &mut EndState, _: &EndContext) -> AgentResult {
         let (to, answers, data) = match action {
             AppAction::Datagram { to, data } => (to, None, data),
             AppAction::Answer { to, datagram, data } => (to, Some(datagram), data),
@@ -295,7 +279,7 @@ impl FlowCarrier for UdpEnd {
         self.outbox.push(at, to, answers, data).map_err(|why| end.order.wrong(why))
     }
 
-    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> Result<(), AgentError> {
+    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> AgentResult {
         let (now, in_all, all_sent) = (self.log.counts(), self.dropped()?, self.outbox.sent());
         let before = std::mem::replace(&mut self.reported, now);
         let dropped = in_all.wrapping_sub(std::mem::replace(&mut self.reported_drops, in_all));
@@ -311,12 +295,7 @@ impl FlowCarrier for UdpEnd {
         Ok(())
     }
 
-    fn report(
-        &mut self,
-        report: &mut EndReport,
-        end: &EndState,
-        out: &mut Samples,
-    ) -> Result<(), AgentError> {
+    fn report(&mut self, report: &mut EndReport, end: &EndState, out: &mut Samples) -> AgentResult {
         if self.in_flight > 0 {
             end.meter.mark(end.until, &quantity::DATAGRAMS_SENT, -(self.in_flight as f64), out);
         }
@@ -347,7 +326,7 @@ impl FlowCarrier for UdpEnd {
         self.outbox.grace()
     }
 
-    fn flush(&mut self, end: &mut EndState, around: &EndContext) -> Result<(), AgentError> {
+    fn flush(&mut self, end: &mut EndState, around: &EndContext) -> AgentResult {
         let before = self.outbox.sent();
         self.outbox.flush(&self.socket, &around.clock).map_err(AgentError::kernel("sendmmsg"))?;
         // Answers do not count as data of the flow.
@@ -362,12 +341,7 @@ impl FlowCarrier for UdpEnd {
         Ok(())
     }
 
-    fn take_late(
-        &mut self,
-        now: Instant,
-        end: &mut EndState,
-        around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    fn take_late(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult {
         self.more = true;
         while self.more {
             self.take_datagrams(now, end, around)?;

@@ -3,6 +3,7 @@
 use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
+use netrig_host::proc::ThreadTimes;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How long a thread ran, and how long it was runnable without a processor.
@@ -21,8 +22,10 @@ impl Effort {
         let ran = clock_gettime(ClockId::ThreadCPUTime);
         let ran =
             StdDuration::try_from(ran).map_or(0, |ran| u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX));
-        let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        Self { ran: Duration::from_nanos(ran), waited: waited(&schedstat) }
+        Self {
+            ran: Duration::from_nanos(ran),
+            waited: Duration::from_nanos(ThreadTimes::of_this_thread().waited),
+        }
     }
 
     /// The difference to an `earlier` reading.
@@ -31,21 +34,9 @@ impl Effort {
     }
 }
 
-/// Parses the second number of `schedstat`, the waiting time in ns. The first is the running time in ns, the third a count.
-fn waited(schedstat: &str) -> Duration {
-    let nanos = schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok());
-    Duration::from_nanos(nanos.unwrap_or(0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_second_number_is_the_wait() {
-        assert_eq!(waited("1500000000 250000000 77\n"), Duration::from_millis(250));
-        assert_eq!(waited(""), Duration::ZERO);
-    }
 
     #[test]
     fn who_reckons_has_run() {

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use netrig_host::proc::{self, TICK_S};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// The unit of `/proc/stat`, s (`USER_HZ`, which is 100 on every Linux).
-const TICK_S: f64 = 0.01;
 
 /// Kernel counters of the host since boot. A counter that the kernel lacks is absent or zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostCounters {
     processors: Vec<Ticks>,
     /// By the kernel's name, with the name of the table before it.
-    counts: BTreeMap<String, u64>,
+    counts: BTreeMap<&'static str, u64>,
 }
 
 /// Time of one processor by use, ticks (proc(5)).
@@ -69,20 +67,16 @@ const LOSSES: [&str; 14] = [
 impl HostCounters {
     /// Reads the counters of this host and of the calling thread's network namespace.
     pub fn read() -> Self {
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let mut counters = Self { processors: processors(&text("/proc/stat")), counts: BTreeMap::new() };
-        for path in ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"] {
-            counters.counts.extend(tables(&text(path)));
-        }
-        counters.counts.extend(words(&text("/proc/thread-self/net/snmp6")));
-        counters.counts.extend(softnet(&text("/proc/thread-self/net/softnet_stat")));
-        counters
+        let net = |table| proc::text(format!("/proc/thread-self/net/{table}"));
+        let mut counts = counts([net("snmp"), net("netstat"), net("snmp6")]);
+        counts.extend(softnet(&net("softnet_stat")));
+        Self { processors: processors(&proc::text("/proc/stat")), counts }
     }
 
     /// The changes from `earlier` to this reading.
     pub fn since(&self, earlier: &Self) -> HostReport {
         let pairs = self.processors.iter().zip(&earlier.processors);
-        let losses = LOSSES.iter().copied().chain(SOFTNET).filter_map(|name| {
+        let losses = LOSSES.into_iter().chain(SOFTNET).filter_map(|name| {
             let count = self.counts.get(name)?.saturating_sub(*earlier.counts.get(name)?);
             (count > 0).then(|| (name.to_owned(), count))
         });
@@ -107,54 +101,24 @@ impl Ticks {
     }
 }
 
-/// Parses the lines of single processors in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. Guest time is
-/// already part of user and nice.
+/// The single processors in `/proc/stat`.
 fn processors(stat: &str) -> Vec<Ticks> {
-    let single = |line: &str| {
-        let (name, numbers) = line.split_once(' ')?;
-        name.strip_prefix("cpu")?.parse::<u32>().ok()?;
-        let mut numbers = numbers.split_whitespace().map(|word| word.parse().unwrap_or(0));
-        let mut next = || -> u64 { numbers.next().unwrap_or(0) };
-        let [user, nice, system, idle, waiting, irq, softirq, steal] = std::array::from_fn(|_| next());
+    let single = |(processor, ticks): (Option<u32>, [u64; 8])| {
+        let [user, nice, system, idle, waiting, irq, softirq, steal] = processor.map(|_| ticks)?;
         let busy = user + nice + system + irq + softirq;
         Some(Ticks { busy, softirq, steal, idle: idle + waiting })
     };
-    stat.lines().filter_map(single).collect()
+    proc::processor_ticks(stat).filter_map(single).collect()
 }
 
-/// Parses tables of two lines, the names of the columns and the numbers. Both begin with the table's name (`/proc/net/snmp`,
-/// `/proc/net/netstat`).
-fn tables(text: &str) -> BTreeMap<String, u64> {
-    let lines: Vec<_> = text.lines().collect();
-    let mut counts = BTreeMap::new();
-    for pair in lines.chunks_exact(2) {
-        let [names, numbers] = pair else { continue };
-        let (Some((table, names)), Some((same, numbers))) = (names.split_once(':'), numbers.split_once(':'))
-        else {
-            continue;
-        };
-        if table != same {
-            continue;
-        }
-        for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
-            // Some are signed; -1 means absent.
-            if let Ok(number) = number.parse() {
-                counts.insert(format!("{table}.{name}"), number);
-            }
-        }
-    }
-    counts
-}
-
-/// Parses lines of a name and a number (`/proc/net/snmp6`). Each name begins with its table's name.
-fn words(text: &str) -> BTreeMap<String, u64> {
-    let line = |line: &str| {
-        let mut words = line.split_whitespace();
-        let (name, number) = (words.next()?, words.next()?.parse().ok()?);
-        let name = name.strip_prefix("Udp6").map(|name| format!("Udp6.{name}"))?;
-        Some((name, number))
+/// The counters of [`LOSSES`] in `/proc/net/snmp`, `/proc/net/netstat` and `/proc/net/snmp6`.
+fn counts([v4, more, v6]: [String; 3]) -> BTreeMap<&'static str, u64> {
+    let count = |name: &'static str| {
+        let (table, column) = name.split_once('.')?;
+        let found = [&v4, &more].into_iter().find_map(|text| proc::counter(text, table, column));
+        Some((name, found.or_else(|| proc::number(&v6, &format!("{table}{column}")))?))
     };
-    text.lines().filter_map(line).collect()
+    LOSSES.into_iter().filter_map(count).collect()
 }
 
 /// Counters of the processors' receive queues: dropped packets, and turns that ended with work left
@@ -163,14 +127,14 @@ const SOFTNET: [&str; 2] = ["softnet.dropped", "softnet.time_squeeze"];
 
 /// Parses `/proc/net/softnet_stat`, a line of hexadecimal numbers for each processor. The second number counts drops, the third
 /// turns that were cut short (`softnet_seq_show` in Linux's net/core/net-procfs.c).
-fn softnet(text: &str) -> BTreeMap<String, u64> {
+fn softnet(text: &str) -> BTreeMap<&'static str, u64> {
     let column = |at: usize| -> Option<u64> {
         let numbers = text.lines().filter_map(|line| line.split_whitespace().nth(at));
         let numbers: Vec<_> = numbers.map(|word| u64::from_str_radix(word, 16).unwrap_or(0)).collect();
         (!numbers.is_empty()).then(|| numbers.iter().sum())
     };
     let named = SOFTNET.into_iter().zip(1..);
-    named.filter_map(|(name, at)| Some((name.to_owned(), column(at)?))).collect()
+    named.filter_map(|(name, at)| Some((name, column(at)?))).collect()
 }
 
 #[cfg(test)]
@@ -198,8 +162,11 @@ mod tests {
                 "Udp: InDatagrams RcvbufErrors\nUdp: 900 {dropped}\nTcpExt: X RcvPruned\nTcpExt: -1 {pruned}\n"
             )
         };
-        let counters = |text: &str| HostCounters { processors: Vec::new(), counts: tables(text) };
-        let report = counters(&text(12, 5)).since(&counters(&text(7, 5)));
+        let counters = |text| HostCounters {
+            processors: Vec::new(),
+            counts: counts([text, String::new(), String::new()]),
+        };
+        let report = counters(text(12, 5)).since(&counters(text(7, 5)));
         assert_eq!(report.losses, BTreeMap::from([("Udp.RcvbufErrors".to_owned(), 5)]));
     }
 

@@ -1,5 +1,6 @@
 //! The loss pattern of a flow: which sequence numbers were lost, and their distances.
 
+use netrig_core::counts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,27 +8,19 @@ use serde::{Deserialize, Serialize};
 /// 1 ms. A power of two.
 const WINDOW: u64 = 1 << 14;
 
-/// Losses and loss periods: consecutive lost numbers are one period (RFC 3357 section 4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LossPeriods {
-    /// Lost numbers.
-    pub lost: u64,
-    /// Loss periods.
-    pub periods: u64,
-    /// Losses in the longest period.
-    pub longest: u64,
-    /// Losses at most [`NOTICEABLE`] after the previous loss (RFC 3357 section 5.1, "noticeable").
-    pub noticeable: u64,
-}
-
-impl LossPeriods {
-    /// Adds the losses of another flow.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.lost += other.lost;
-        self.periods += other.periods;
-        self.longest = self.longest.max(other.longest);
-        self.noticeable += other.noticeable;
+counts! {
+    /// Losses and loss periods: consecutive lost numbers are one period (RFC 3357 section 4).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct LossPeriods {
+        /// Lost numbers.
+        pub lost: u64,
+        /// Loss periods.
+        pub periods: u64,
+        /// Losses in the longest period.
+        pub longest: u64 as max,
+        /// Losses at most [`NOTICEABLE`] after the previous loss (RFC 3357 section 5.1, "noticeable").
+        pub noticeable: u64,
     }
 }
 

@@ -75,7 +75,7 @@ impl Datagrams {
         *self.duplicated.get_or_insert_default() += taken.arrivals.duplicated;
         *self.reordered.get_or_insert_default() += taken.arrivals.reordered;
         *self.dropped.get_or_insert_default() += taken.dropped;
-        self.loss_periods.get_or_insert_default().add(&taken.losses);
+        *self.loss_periods.get_or_insert_default() += &taken.losses;
         self.jitter_s = taken.known_jitter().or(self.jitter_s);
         let step = taken.clock_set.map(Duration::as_secs_f64);
         self.clock_set_s = self.clock_set_s.into_iter().chain(step).reduce(f64::max);

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
+use netrig_host::proc::{self, TICK_S};
 use netrig_host::{Clock, DatagramFormat, monotonic_nanos};
 
 use super::streams::buffers;
@@ -415,11 +416,9 @@ impl TransferPart {
 
 /// Processor time of the calling thread in user and in kernel mode, s (proc(5): utime and stime, in hundredths).
 fn ran_s() -> [f64; 2] {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
-    // The name may contain any character and is in parentheses. The third field follows it.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0.0));
-    [(); 2].map(|()| ticks.next().unwrap_or(0.0) * 0.01)
+    let stat = proc::text("/proc/thread-self/stat");
+    let mut ticks = proc::stat_fields(&stat).skip(11).map(|field| field.parse().unwrap_or(0.0));
+    [(); 2].map(|()| ticks.next().unwrap_or(0.0) * TICK_S)
 }
 
 #[cfg(test)]

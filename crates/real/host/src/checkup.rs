@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::Serialize;
 
-use crate::wall_clock_is_synchronised;
+use crate::settings::disciplines;
+use crate::{proc, sysctl, wall_clock_is_synchronised};
 
 /// The congestion controls that experiments use most.
 const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
@@ -117,11 +118,9 @@ fn clock() -> HostFinding {
 }
 
 fn memory() -> HostFinding {
-    let available = file("/proc/meminfo").and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
-    });
-    let Some(kib) = available else { return HostFinding::fine("memory", "not known on this system") };
+    let Some(kib) = proc::number(&proc::text("/proc/meminfo"), "MemAvailable") else {
+        return HostFinding::fine("memory", "not known on this system");
+    };
     let is = format!("{:.1} GiB available", kib as f64 / 1048576.0);
     if kib < 500_000 {
         let mend = "less than 500 MB are free: large sweeps may be killed";
@@ -144,28 +143,25 @@ fn folder() -> HostFinding {
 }
 
 fn sctp() -> HostFinding {
-    let protocols = file("/proc/net/protocols").unwrap_or_default();
-    let has = protocols.lines().any(|line| line.starts_with("SCTP"));
+    let has = proc::text("/proc/net/protocols").lines().any(|line| line.starts_with("SCTP"));
     HostFinding::fine("kernel SCTP", if has { "yes" } else { "no; sim has its own" })
 }
 
 fn netem() -> HostFinding {
-    let release = file("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let lists = ["builtin", "dep"].map(|list| format!("/lib/modules/{release}/modules.{list}"));
-    let is_listed = |list: &String| file(list).is_some_and(|text| text.contains("sch_netem"));
-    let has = Path::new("/sys/module/sch_netem").exists() || lists.iter().any(is_listed);
+    let is_listed = || disciplines().is_some_and(|names| names.iter().any(|name| name == "netem"));
+    let has = Path::new("/sys/module/sch_netem").exists() || is_listed();
     HostFinding::fine("kernel netem", if has { "yes" } else { "no; sim has its own impairments" })
 }
 
 fn mptcp() -> HostFinding {
-    match file("/proc/sys/net/mptcp/enabled").as_deref() {
-        Some("1") => HostFinding::fine("kernel MPTCP", "yes; transports of the kind `mptcp` on netns"),
-        Some(_) => HostFinding::lacking(
+    match sysctl::get("net.mptcp.enabled").as_deref() {
+        Ok("1") => HostFinding::fine("kernel MPTCP", "yes; transports of the kind `mptcp` on netns"),
+        Ok(_) => HostFinding::lacking(
             "kernel MPTCP",
             "switched off; transports of the kind `mptcp` on netns need it",
             "sysctl -w net.mptcp.enabled=1",
         ),
-        None => HostFinding::lacking(
+        Err(_) => HostFinding::lacking(
             "kernel MPTCP",
             "no; transports of the kind `mptcp` on netns need it",
             "another kernel: apt-get install linux-image-amd64",
@@ -174,7 +170,7 @@ fn mptcp() -> HostFinding {
 }
 
 fn congestion() -> HostFinding {
-    let Some(there) = file("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
+    let Ok(there) = sysctl::get("net.ipv4.tcp_available_congestion_control") else {
         return HostFinding::fine("congestion", "not known on this system; sim has its own");
     };
     let is = format!("{there}; for TCP on netns, sim has its own");

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::proc::number;
+
 /// A hierarchy of control groups of version 1 or 2, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy<'a> {
@@ -39,22 +41,11 @@ impl<'a> Hierarchy<'a> {
     }
 }
 
-/// The number of `name` in a file with a name and a number in each line.
-pub fn counter(file: &Path, name: &str) -> Option<u64> {
-    counted(&std::fs::read_to_string(file).ok()?, name)
-}
-
-/// Like [`counter`], from the file's text.
-fn counted(text: &str, name: &str) -> Option<u64> {
-    let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-    number.trim().parse().ok()
-}
-
 /// How long a control group of either version has throttled its processes because they had used up their quota, ns. `None` if the
 /// group has no such counter.
 pub fn throttled_in(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join("cpu.stat")).ok()?;
-    counted(&text, "throttled_time").or_else(|| Some(counted(&text, "throttled_usec")? * 1000))
+    number(&text, "throttled_time").or_else(|| Some(number(&text, "throttled_usec")? * 1000))
 }
 
 #[cfg(test)]
@@ -74,14 +65,6 @@ mod tests {
         assert_eq!(unified.folder, Path::new("/sys/fs/cgroup/unified"));
         assert!(!cpu.is_unified() && cpu.has("cpuacct") && cpu.has("cpu") && !cpu.has("cpus"));
         assert_eq!(cpu.folder, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
-    }
-
-    #[test]
-    fn counters_are_read_by_their_whole_names() {
-        let text = "nr_periods 10\nnr_throttled 4\nthrottled_usec 1234\n";
-        assert_eq!(counted(text, "nr_throttled"), Some(4));
-        assert_eq!(counted(text, "nr"), None);
-        assert_eq!(counter(Path::new("/no/such/file"), "nr_throttled"), None);
     }
 
     #[test]

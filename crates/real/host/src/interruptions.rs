@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::proc::{self, TICK_S, ThreadTimes};
 use crate::{Precedence, monotonic_nanos};
 
 /// If the hypervisor takes a larger share of the processors' time, the run is not valid.
@@ -9,9 +10,6 @@ const STOLEN: f64 = 0.01;
 
 /// Less time than this is ignored, s: the kernel counts hundredths of a second.
 const UNNOTICED: f64 = 0.1;
-
-/// The unit of /proc/stat, s (`USER_HZ`, which is 100 on every Linux).
-const TICK: f64 = 0.01;
 
 /// Interruptions of a thread during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,31 +73,21 @@ pub struct InterruptionCounts {
 impl InterruptionCounts {
     /// Reads the counters of this machine and of the calling thread.
     pub fn read() -> Self {
-        let file = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let schedstat = file("/proc/thread-self/schedstat");
-        Self {
-            at: monotonic_nanos(),
-            ..Self::parse(&file("/proc/stat"), &file("/proc/thread-self/status"), &schedstat)
-        }
+        let own = |file: &str| proc::text(format!("/proc/thread-self/{file}"));
+        let stat = proc::text("/proc/stat");
+        Self { at: monotonic_nanos(), ..Self::parse(&stat, &own("status"), &own("schedstat")) }
     }
 
     /// Parses the texts of /proc/stat, /proc/thread-self/status (proc(5)) and /proc/thread-self/schedstat
     /// (Documentation/scheduler/sched-stats).
     fn parse(stat: &str, status: &str, schedstat: &str) -> Self {
-        let total = stat.lines().next().and_then(|line| line.strip_prefix("cpu "));
-        // user, nice, system, idle, iowait, irq, softirq, steal; guest time is also part of user and nice.
-        let times: Vec<u64> = total
-            .unwrap_or_default()
-            .split_whitespace()
-            .take(8)
-            .map_while(|word| word.parse().ok())
-            .collect();
-        let switches = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+        let ticks = proc::processor_ticks(stat).find(|(processor, _)| processor.is_none());
+        let ticks = ticks.map_or([0; 8], |(_, ticks)| ticks);
         Self {
-            stolen: times.get(7).copied().unwrap_or(0),
-            time: times.iter().sum(),
-            switches: switches.and_then(|count| count.trim().parse().ok()).unwrap_or(0),
-            waited: schedstat.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or(0),
+            stolen: ticks[7],
+            time: ticks.iter().sum(),
+            switches: proc::number(status, "nonvoluntary_ctxt_switches").unwrap_or(0),
+            waited: ThreadTimes::read(schedstat).unwrap_or_default().waited,
             at: 0,
         }
     }
@@ -111,7 +99,7 @@ impl InterruptionCounts {
         let span = self.at.saturating_sub(earlier.at);
         Interruptions {
             steal: if time > 0 { stolen as f64 / time as f64 } else { 0.0 },
-            stolen: stolen as f64 * TICK,
+            stolen: stolen as f64 * TICK_S,
             waited: if span > 0 {
                 self.waited.saturating_sub(earlier.waited) as f64 / span as f64
             } else {

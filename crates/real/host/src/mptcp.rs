@@ -127,7 +127,7 @@ impl SubflowCounts {
             }
         }
         let mut sum = TcpCounts::default();
-        self.0.iter().for_each(|(_, _, counts)| sum += *counts);
+        self.0.iter().for_each(|(_, _, counts)| sum += counts);
         sum
     }
 }

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use netrig_core::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::monotonic_nanos;
 use crate::netlink::{BoundSocket, SocketList};
 use crate::usage::{ProcessFamily, ProcessorGroups, owners_of, processors_of};
+use crate::{monotonic_nanos, proc};
 
 /// Intervals between the readings of the sockets, used in turn. They are not multiples of each other, so that a server that reads
 /// periodically is observed in all phases.
@@ -27,45 +29,40 @@ pub struct ServerWatch {
     /// When the counting started, ns.
     started: u64,
     throttled: u64,
-    reading: ServerReading,
 }
 
-/// Counts since [`ServerWatch::start`].
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The kernel's counters of the server's processes and sockets on this host while calls were started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename = "ServerSeen")]
 pub struct ServerReading {
-    /// Why the other fields, or all except the sockets' counts, are unknown: a sentence for users.
+    /// Why the other values, or all but the socket counters, are not available, in words; those values are zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<String>,
-    /// Processes that have one of the server's sockets.
+    /// Processes that hold a socket of the server.
     pub processes: u32,
-    /// Processors on which the first process may run.
+    /// Processors on which these processes may run.
     pub processors: u32,
-    /// Time for which threads were counted, s.
+    /// How long threads were observed, s.
     pub span_s: f64,
-    /// Running time of the busiest thread, s.
+    /// Run time of the busiest thread, s.
     pub busiest_s: f64,
-    /// Time for which that thread waited for a processor, s.
+    /// How long the busiest thread waited for a processor, s.
     pub busiest_waited_s: f64,
-    /// Running time of all threads, s.
+    /// Run time of all threads together, s.
     pub ran_s: f64,
-    /// Time for which its control groups throttled it, s.
+    /// How long control groups throttled the server, s (`cpu.stat`).
     pub throttled_s: f64,
-    /// Readings of its sockets.
-    pub sockets: SocketReading,
-}
-
-/// Readings of a server's sockets since [`ServerWatch::start`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SocketReading {
-    /// Datagrams that were dropped because a receive buffer was full.
+    /// Datagrams that were dropped because a receive buffer was full, up to the step's end.
     pub dropped: u64,
     /// The size of the largest receive buffer, bytes; 0 if unknown.
     pub receive_buffer: u64,
-    /// Maximum of the bytes that waited in them together.
+    /// The largest fill of the receive queues of its sockets, bytes.
     pub most_waiting: u64,
-    /// The least share of their receive buffers that was in use after the first drop, 0 to 1; `None` if nothing was dropped. It
-    /// is small if the server empties its sockets now and then, and large if it is always behind.
+    /// The smallest share of the receive buffers in use after the first drop, 0 to 1; `None` if nothing was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_full: Option<f64>,
-    /// Connections that arrived at a full queue of a listening socket, for all servers in the network namespace.
+    /// Connections that were dropped because the queue of a listening socket was full, for all servers in the network
+    /// namespace.
     pub overflows: u64,
 }
 
@@ -80,7 +77,8 @@ struct SocketWatch {
     overflows: u64,
     /// Whether the load is running. Only then do waiting bytes show how the server keeps up.
     is_loaded: bool,
-    reading: SocketReading,
+    /// Counts since [`ServerWatch::start`].
+    reading: ServerReading,
 }
 
 impl ServerWatch {
@@ -97,7 +95,7 @@ impl ServerWatch {
             dropped: 0,
             overflows: 0,
             is_loaded: false,
-            reading: SocketReading::default(),
+            reading: ServerReading::default(),
         };
         let (sockets, is_over) = (Arc::new(Mutex::new(sockets)), Arc::new(AtomicBool::new(false)));
         let (own, until) = (Arc::clone(&sockets), Arc::clone(&is_over));
@@ -122,7 +120,6 @@ impl ServerWatch {
             groups: ProcessorGroups::default(),
             started: 0,
             throttled: 0,
-            reading: ServerReading::default(),
         })
     }
 
@@ -131,7 +128,7 @@ impl ServerWatch {
         let mut sockets = locked(&self.sockets);
         let inodes: Vec<_> = sockets.its_own().iter().map(|socket| socket.inode).collect();
         let processes = owners_of(&inodes);
-        self.reading = ServerReading {
+        sockets.reading = ServerReading {
             hidden: sockets.why_hidden(inodes.is_empty(), processes.is_empty()),
             processes: u32::try_from(processes.len()).unwrap_or(u32::MAX),
             processors: processes.first().map_or(0, |pid| processors_of(*pid)),
@@ -146,23 +143,22 @@ impl ServerWatch {
         self.threads.look();
         self.throttled = self.groups.throttled();
         self.started = monotonic_nanos();
-        let ServerReading { processes, processors, hidden, .. } = std::mem::take(&mut self.reading);
-        self.reading = ServerReading { processes, processors, hidden, ..ServerReading::default() };
         locked(&self.sockets).start();
     }
 
     /// Updates all counts while the load is running.
-    pub fn look(&mut self) -> &ServerReading {
+    pub fn look(&mut self) -> ServerReading {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let usage = self.threads.look();
-        let own = &mut self.reading;
+        let mut sockets = locked(&self.sockets);
+        sockets.look();
+        let own = &mut sockets.reading;
         own.span_s = seconds(monotonic_nanos().saturating_sub(self.started));
         own.ran_s += seconds(usage.ran);
         own.busiest_s += seconds(usage.busiest.ran);
         own.busiest_waited_s += seconds(usage.busiest.waited);
         own.throttled_s = seconds(self.groups.throttled().saturating_sub(self.throttled));
-        own.sockets = locked(&self.sockets).look();
-        own
+        own.clone()
     }
 
     /// Marks the end of the load. From now on, waiting bytes do not show how the server keeps up.
@@ -171,10 +167,11 @@ impl ServerWatch {
     }
 
     /// Reads the sockets a last time after the load, because waiting data may have been dropped.
-    pub fn end(&mut self) -> &ServerReading {
+    pub fn end(&mut self) -> ServerReading {
         self.unload();
-        self.reading.sockets = locked(&self.sockets).look();
-        &self.reading
+        let mut sockets = locked(&self.sockets);
+        sockets.look();
+        sockets.reading.clone()
     }
 }
 
@@ -196,11 +193,12 @@ impl SocketWatch {
     fn start(&mut self) {
         self.dropped = dropped(&self.its_own());
         self.overflows = self.all_overflows();
-        self.reading = SocketReading::default();
+        let ServerReading { processes, processors, hidden, .. } = std::mem::take(&mut self.reading);
+        self.reading = ServerReading { processes, processors, hidden, ..ServerReading::default() };
         self.is_loaded = true;
     }
 
-    fn look(&mut self) -> SocketReading {
+    fn look(&mut self) {
         let sockets = self.its_own();
         let sum =
             |of: fn(&BoundSocket) -> u32| sockets.iter().map(|socket| u64::from(of(socket))).sum::<u64>();
@@ -218,7 +216,6 @@ impl SocketWatch {
         let largest = sockets.iter().map(|socket| u64::from(socket.receive_buffer)).max();
         own.receive_buffer = largest.unwrap_or(own.receive_buffer);
         (own.dropped, own.overflows) = (dropped, overflows);
-        *own
     }
 
     /// The sockets bound to the target's address, and those bound to all addresses if the target is on this host.
@@ -239,11 +236,8 @@ impl SocketWatch {
         if !self.tcp {
             return 0;
         }
-        let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
-        let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-        let place = names.split(' ').position(|name| name == "ListenOverflows");
-        place.and_then(|place| values.split(' ').nth(place)?.parse().ok()).unwrap_or(0)
+        let text = proc::text("/proc/thread-self/net/netstat");
+        proc::counter(&text, "TcpExt", "ListenOverflows").unwrap_or(0)
     }
 
     fn why_hidden(&self, has_no_socket: bool, has_no_process: bool) -> Option<String> {
@@ -291,35 +285,30 @@ mod tests {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         // The server, which is this process, does not read until its buffer is full. The kernel
         // accounts a running thread's time at its ticks, so it works until one has come.
-        while watch.look().sockets.dropped < 3 || watch.look().busiest_s == 0.0 {
+        while watch.look().dropped < 3 || watch.look().busiest_s == 0.0 {
             client.send_to(&[0; 60_000], target).unwrap();
         }
-        let reading = watch.look().clone();
+        let reading = watch.look();
         assert_eq!(reading.hidden, None);
-        let sockets = reading.sockets;
-        assert!(sockets.most_waiting >= 60_000 && sockets.least_full.unwrap() > 0.5, "{reading:?}");
+        assert!(reading.most_waiting >= 60_000 && reading.least_full.unwrap() > 0.5, "{reading:?}");
         assert!(reading.processes >= 1 && reading.processors >= 1, "{reading:?}");
         assert!(reading.busiest_s > 0.0 && reading.ran_s >= reading.busiest_s, "{reading:?}");
         // The server empties the buffer, so it is not always behind.
         server.set_nonblocking(true).unwrap();
         while server.recv(&mut [0; 65_536]).is_ok() {}
         watch.unload();
-        assert!(
-            watch.look().sockets.least_full.unwrap() > 0.5,
-            "after the load every server empties its sockets"
-        );
+        assert!(watch.look().least_full.unwrap() > 0.5, "after the load every server empties its sockets");
         watch.start();
-        while watch.look().sockets.dropped < 3 {
+        while watch.look().dropped < 3 {
             client.send_to(&[0; 60_000], target).unwrap();
         }
         while server.recv(&mut [0; 65_536]).is_ok() {}
-        assert!(watch.look().sockets.least_full.unwrap() < 0.5);
-        assert!(watch.end().sockets.dropped >= 3);
+        assert!(watch.look().least_full.unwrap() < 0.5);
+        assert!(watch.end().dropped >= 3);
         watch.start();
-        assert_eq!(
-            watch.end().sockets,
-            SocketReading { receive_buffer: sockets.receive_buffer, ..SocketReading::default() }
-        );
+        let ServerReading { processes, processors, receive_buffer, .. } = reading;
+        let none = ServerReading { processes, processors, receive_buffer, ..ServerReading::default() };
+        assert_eq!(watch.end(), none);
     }
 
     #[test]
@@ -328,7 +317,7 @@ mod tests {
             let mut watch = ServerWatch::open(target, tcp).unwrap();
             watch.find();
             watch.start();
-            watch.look().hidden.clone().unwrap()
+            watch.look().hidden.unwrap()
         };
         let elsewhere = hidden("192.0.2.7:5060".parse().unwrap(), false);
         assert!(elsewhere.contains("on another host") && elsewhere.contains("its processor"), "{elsewhere}");

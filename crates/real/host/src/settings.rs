@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::netlink::{Ethtool, Interface, Links, RingSizes, Route};
 use crate::sys::option_int;
+use crate::sysctl;
 
 /// Settings of this host and of the network namespace of this process. Absent settings could not be read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +52,7 @@ impl HostSettings {
     pub fn read(names: &[&str], target: Option<IpAddr>) -> Self {
         let mut settings = Self::default();
         for name in names {
-            match read(&format!("/proc/sys/{}", name.replace('.', "/"))) {
+            match sysctl::get(name) {
                 Ok(text) => {
                     settings.sysctls.insert((*name).to_owned(), text);
                 }
@@ -119,8 +120,8 @@ fn path_mtu(target: IpAddr) -> io::Result<u32> {
 }
 
 /// The queue disciplines of the running kernel, from the lists of its modules (depmod(8)), which need no privileges.
-fn disciplines() -> Option<Vec<String>> {
-    let folder = format!("/lib/modules/{}", read("/proc/sys/kernel/osrelease").ok()?);
+pub(crate) fn disciplines() -> Option<Vec<String>> {
+    let folder = format!("/lib/modules/{}", sysctl::get("kernel.osrelease").ok()?);
     let lists = ["builtin", "dep"].map(|list| read(&format!("{folder}/modules.{list}")).ok());
     let [built_in, loadable] = lists;
     Some(disciplines_of(&[built_in?, loadable?].join("\n")))

@@ -1,12 +1,13 @@
 //! Statistics of a source's intended and actual send times, in bounded memory.
 
-use netrig_core::Instant;
+use netrig_core::{Histogram, Instant};
 use netrig_stats::fit::{
     AndersonDarling, DistanceFrom, RunningMoments, WindowCounts, anderson_darling_exponential,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::Lateness;
+/// How late something was: a histogram that is known to 1/16 of each value.
+pub type Lateness = Histogram<16>;
 
 /// The requested gaps of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,9 +134,9 @@ impl SourceMeter {
                 .map(|test: AndersonDarling| test.modified()),
             lag1_correlation: self.moments.lag1_correlation(),
             dispersion_index: self.windows.dispersion(),
-            late_p50: self.lateness.quantile(0.5).as_secs_f64(),
-            late_p99: self.lateness.quantile(0.99).as_secs_f64(),
-            late_max: self.lateness.max().as_secs_f64(),
+            late_p50: self.lateness.quantile_at_most(0.5).as_secs_f64(),
+            late_p99: self.lateness.quantile_at_most(0.99).as_secs_f64(),
+            late_max: self.lateness.max().unwrap_or_default().as_secs_f64(),
             lateness: self.lateness.clone(),
         }
     }

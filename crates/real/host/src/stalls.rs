@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, counts};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::interruptions::InterruptionCounts;
 use crate::usage::ProcessorGroups;
@@ -19,17 +21,20 @@ const STALL: Duration = Duration::from_millis(50);
 /// Number of sleeps after which the thread records how long its own control group has been throttled.
 const SLEEPS: u32 = 20;
 
-/// Stalls that were seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct MachineStalls {
-    /// How many.
-    pub count: u64,
-    /// The longest.
-    pub longest: Duration,
-    /// The sum of all.
-    pub total: Duration,
-    /// The share of all processors' time that the hypervisor gave to others, 0 to 1.
-    pub steal: f64,
+counts! {
+    /// Stalls of the whole machine, detected by the late wake-ups of a thread that only sleeps.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, rename = "StallsSeen")]
+    pub struct MachineStalls {
+        /// The number of stalls.
+        pub count: u64,
+        /// The longest, s.
+        pub longest_s: f64 as max,
+        /// The sum of all, s.
+        pub total_s: f64,
+        /// The share of all processors' time that the hypervisor gave to other guests, 0 to 1.
+        pub steal: f64 as max,
+    }
 }
 
 /// A thread that sleeps in short steps and notes how late it wakes, until this is dropped.
@@ -98,8 +103,8 @@ fn watch(seen: &Mutex<MachineStalls>, is_over: &AtomicBool) {
 impl MachineStalls {
     fn record(&mut self, late: Duration) {
         self.count += 1;
-        self.longest = self.longest.max(late);
-        self.total += late;
+        self.longest_s = self.longest_s.max(late.as_secs_f64());
+        self.total_s += late.as_secs_f64();
     }
 }
 
@@ -111,10 +116,7 @@ mod tests {
     fn stalls_are_counted_and_summed() {
         let mut stalls = MachineStalls::default();
         [60, 300].into_iter().for_each(|ms| stalls.record(Duration::from_millis(ms)));
-        assert_eq!(
-            (stalls.count, stalls.longest, stalls.total),
-            (2, Duration::from_millis(300), Duration::from_millis(360))
-        );
+        assert_eq!((stalls.count, stalls.longest_s, stalls.total_s), (2, 0.3, 0.36));
     }
 
     #[test]
@@ -123,8 +125,8 @@ mod tests {
         watch.take();
         watch.seen.lock().unwrap().record(Duration::from_millis(70));
         let seen = watch.take();
-        assert!(seen.count >= 1 && seen.longest >= Duration::from_millis(70), "{seen:?}");
+        assert!(seen.count >= 1 && seen.longest_s >= 0.07, "{seen:?}");
         assert!((0.0..=1.0).contains(&seen.steal), "{seen:?}");
-        assert!(!watch.take().longest.eq(&Duration::from_millis(70)));
+        assert!(watch.take().longest_s != 0.07);
     }
 }

@@ -31,6 +31,15 @@ pub enum SysctlError {
     },
 }
 
+/// The value of `name` (`kernel.osrelease`), without white space around it.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn get(name: &str) -> io::Result<String> {
+    let text = std::fs::read_to_string(Path::new("/proc/sys").join(name.replace('.', "/")))?;
+    Ok(text.trim().to_owned())
+}
+
 /// Sets `name` (`net.ipv4.tcp_sack`) to `value` and reads it back. Accepts only settings under `net.`, which belong to the
 /// network namespace.
 ///

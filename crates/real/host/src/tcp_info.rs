@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, counts};
 
 use crate::sys::option_bytes;
 
@@ -64,43 +64,30 @@ pub struct TcpInfo {
     pub counts: TcpCounts,
 }
 
-/// Counters of a TCP connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpCounts {
-    /// Segments sent, of any kind.
-    pub segments_sent: u64,
-    /// Segments received, of any kind.
-    pub segments_received: u64,
-    /// Segments with data sent, retransmissions included.
-    pub data_segments_sent: u64,
-    /// Segments with data received, duplicates included.
-    pub data_segments_received: u64,
-    /// Bytes acknowledged; SYN and FIN count as one byte each.
-    pub bytes_acknowledged: u64,
-    /// User bytes retransmitted.
-    pub bytes_retransmitted: u64,
-    /// Segments retransmitted.
-    pub segments_retransmitted: u64,
-    /// User bytes sent, retransmissions included.
-    pub bytes_sent: u64,
-    /// User bytes received, without duplicates.
-    pub bytes_received: u64,
-    /// Retransmission time-outs.
-    pub timeouts: u64,
-}
-
-impl std::ops::AddAssign for TcpCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.segments_sent += other.segments_sent;
-        self.segments_received += other.segments_received;
-        self.data_segments_sent += other.data_segments_sent;
-        self.data_segments_received += other.data_segments_received;
-        self.bytes_acknowledged += other.bytes_acknowledged;
-        self.bytes_retransmitted += other.bytes_retransmitted;
-        self.segments_retransmitted += other.segments_retransmitted;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.timeouts += other.timeouts;
+counts! {
+    /// Counters of a TCP connection.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct TcpCounts {
+        /// Segments sent, of any kind.
+        pub segments_sent: u64,
+        /// Segments received, of any kind.
+        pub segments_received: u64,
+        /// Segments with data sent, retransmissions included.
+        pub data_segments_sent: u64,
+        /// Segments with data received, duplicates included.
+        pub data_segments_received: u64,
+        /// Bytes acknowledged; SYN and FIN count as one byte each.
+        pub bytes_acknowledged: u64,
+        /// User bytes retransmitted.
+        pub bytes_retransmitted: u64,
+        /// Segments retransmitted.
+        pub segments_retransmitted: u64,
+        /// User bytes sent, retransmissions included.
+        pub bytes_sent: u64,
+        /// User bytes received, without duplicates.
+        pub bytes_received: u64,
+        /// Retransmission time-outs.
+        pub timeouts: u64,
     }
 }
 

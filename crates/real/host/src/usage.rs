@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::control_group::{Hierarchy, throttled_in};
+use crate::proc::{self, SocketLine, ThreadTimes};
 
 /// Processes that are watched together: a program with all its descendants, or a list of processes.
 #[derive(Debug)]
@@ -13,22 +14,6 @@ pub struct ProcessFamily {
     has_children: bool,
     /// Times of each thread at the last reading.
     had: BTreeMap<i32, ThreadTimes>,
-}
-
-/// How long a thread has run and waited for a processor, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ThreadTimes {
-    ran: u64,
-    waited: u64,
-}
-
-impl ThreadTimes {
-    /// Parses `/proc/PID/task/TID/schedstat`: the time that it ran, that it waited to run, and how often it ran
-    /// (sched-stats.rst).
-    fn read(words: &str) -> Option<Self> {
-        let mut words = words.split_ascii_whitespace().map_while(|word| word.parse().ok());
-        Some(Self { ran: words.next()?, waited: words.next()? })
-    }
 }
 
 /// Resource usage of a family since the last reading.
@@ -41,18 +26,9 @@ pub struct Usage {
     /// How long its threads have waited for a processor since the last reading, ns.
     pub waited: u64,
     /// The thread that has run the longest since the last reading.
-    pub busiest: ThreadUsage,
+    pub busiest: ThreadTimes,
     /// Private memory of all processes, and once the largest shared memory of a process, bytes.
     pub memory: u64,
-}
-
-/// Resource usage of a thread since the last reading.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ThreadUsage {
-    /// How long it has run since the last reading, ns.
-    pub ran: u64,
-    /// How long it has waited for a processor since the last reading, ns.
-    pub waited: u64,
 }
 
 impl Usage {
@@ -92,7 +68,7 @@ impl ProcessFamily {
                 // If the running time has decreased, another thread has the same identifier.
                 let before = self.had.get(&thread).filter(|before| before.ran <= now.ran);
                 let before = before.copied().unwrap_or_default();
-                let own = ThreadUsage {
+                let own = ThreadTimes {
                     ran: now.ran - before.ran,
                     waited: now.waited.saturating_sub(before.waited),
                 };
@@ -101,8 +77,8 @@ impl ProcessFamily {
                 usage.busiest = usage.busiest.max(own);
                 had.insert(thread, now);
             }
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            let held = |name| bytes(&status, name).unwrap_or(0);
+            let status = proc::text(format!("/proc/{pid}/status"));
+            let held = |name| proc::number(&status, name).unwrap_or(0) * 1024;
             usage.memory += held("RssAnon");
             shared = shared.max(held("RssFile") + held("RssShmem"));
             usage.processes.push(pid);
@@ -120,38 +96,13 @@ pub struct ProgramSockets {
     known: BTreeMap<u64, Option<u64>>,
 }
 
-/// A line of `/proc/net/udp`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct UdpSocketLine {
-    /// Bytes in the receive buffer.
-    waiting: u64,
-    inode: u64,
-    /// Datagrams dropped since the socket was opened.
-    dropped: u64,
-}
-
-impl UdpSocketLine {
-    /// Number, local address, remote address, state, queues, timer, retransmissions, user, time-out, inode, references,
-    /// pointer, drops (proc_net_tcp.rst; udp4_format_sock of Linux's `udp.c`).
-    fn read(line: &str) -> Option<Self> {
-        let mut words = line.split_ascii_whitespace().skip(4);
-        let waiting = u64::from_str_radix(words.next()?.split_once(':')?.1, 16).ok()?;
-        let inode = words.nth(4)?.parse().ok()?;
-        Some(Self { waiting, inode, dropped: words.nth(2)?.parse().ok()? })
-    }
-}
-
 impl ProgramSockets {
     /// Bytes in the receive buffers of the sockets of `processes`, and the datagrams that they dropped since the last call. The
     /// first process must be in the namespace.
     pub fn look(&mut self, processes: &[i32]) -> (u64, u64) {
         let Some(first) = processes.first() else { return (0, 0) };
-        let list = ["udp", "udp6"].map(|list| std::fs::read_to_string(format!("/proc/{first}/net/{list}")));
-        let lines: Vec<_> = list
-            .iter()
-            .flatten()
-            .flat_map(|list| list.lines().skip(1).filter_map(UdpSocketLine::read))
-            .collect();
+        let lists = ["udp", "udp6"].map(|list| proc::text(format!("/proc/{first}/net/{list}")));
+        let lines: Vec<_> = lists.iter().flat_map(|list| SocketLine::all(list)).collect();
         // The owner of a socket does not change, so it is looked up only if there is a new socket.
         if lines.iter().any(|line| !self.known.contains_key(&line.inode)) {
             let theirs = sockets_of(processes);
@@ -188,8 +139,8 @@ pub fn owners_of(inodes: &[u32]) -> Vec<i32> {
 
 /// How many processors a process may run on; 0 if that cannot be read.
 pub fn processors_of(pid: i32) -> u32 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:")).unwrap_or_default();
+    let status = proc::text(format!("/proc/{pid}/status"));
+    let mask = proc::field(&status, "Cpus_allowed").unwrap_or_default();
     mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum()
 }
 
@@ -200,9 +151,7 @@ pub struct ProcessorGroups(Vec<PathBuf>);
 impl ProcessorGroups {
     /// The control groups of a process; empty if they cannot be read.
     pub fn of(pid: i32) -> Self {
-        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        Self::find(&groups, &mounts)
+        Self::find(&proc::text(format!("/proc/{pid}/cgroup")), &proc::text("/proc/self/mountinfo"))
     }
 
     /// Finds the groups in the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
@@ -242,12 +191,6 @@ fn sockets_of(processes: &[i32]) -> Vec<u64> {
     open.collect()
 }
 
-/// An amount of memory in `/proc/PID/status` (proc_pid_status(5)), converted from KiB to bytes.
-fn bytes(status: &str, name: &str) -> Option<u64> {
-    let amount = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    Some(amount.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
-}
-
 fn numbers(list: &str) -> Vec<i32> {
     list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
@@ -264,17 +207,6 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-
-    /// A line of a socket bound to port 5060, with 768 waiting bytes and 17 dropped datagrams.
-    #[test]
-    fn lines_of_the_kernels_list_are_read() {
-        let line = "  123: 0200000A:13C4 00000000:0000 07 00000000:00000300 00:00000000 00000000     0        0 4711 2 0000000000000000 17";
-        assert_eq!(
-            UdpSocketLine::read(line),
-            Some(UdpSocketLine { waiting: 0x300, inode: 4711, dropped: 17 })
-        );
-        assert_eq!(UdpSocketLine::read("sl local"), None);
-    }
 
     #[test]
     fn the_control_groups_of_a_process_are_found_in_both_versions() {

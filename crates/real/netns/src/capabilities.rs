@@ -3,6 +3,8 @@
 use std::fmt;
 use std::os::fd::AsFd;
 
+use netrig_host::proc;
+
 use crate::error::MissingRequirement;
 use crate::namespace::NetworkNamespace;
 use crate::netlink::Ethtool;
@@ -18,8 +20,7 @@ const NEEDED: [(u32, &str, &str); 3] = [
 /// The requirements that are missing, as far as they can be checked without changes: capabilities of the
 /// calling thread, and write access to `/run`.
 pub fn missing_requirements() -> Vec<MissingRequirement> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let mut missing_requirements = missing_capabilities(&status);
+    let mut missing_requirements = missing_capabilities(&proc::text("/proc/thread-self/status"));
     if let Err(error) = rustix::fs::access("/run", rustix::fs::Access::WRITE_OK) {
         missing_requirements.push(MissingRequirement {
             what: "/run is not writable".into(),
@@ -73,8 +74,8 @@ pub fn try_requirements() -> Vec<MissingRequirement> {
 }
 
 fn missing_capabilities(status: &str) -> Vec<MissingRequirement> {
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let effective = proc::field(status, "CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let effective = effective.unwrap_or_default();
     let missing = NEEDED.iter().filter(|(bit, ..)| effective & 1 << bit == 0);
     let lack = |what: &str, why: &str| MissingRequirement {
         what: format!("no {what}"),

@@ -462,12 +462,12 @@ fn outcome(
     faults.extend(others);
     let sources = ends.iter().filter_map(|end| end.source.as_ref());
     let late = sources.map(|source| netrig_core::Duration::from_secs_f64(source.late_max));
-    let late = late.chain([interfaces.lateness.max()]);
+    let late = late.chain([interfaces.lateness.max().unwrap_or_default()]);
     RunOutcome {
         balance: router.balance,
         events: router.forwarded,
         lasted: None,
-        lateness: late.fold(router.lateness.max(), netrig_core::Duration::max),
+        lateness: late.fold(router.lateness.max().unwrap_or_default(), netrig_core::Duration::max),
         invalid: joined(&faults),
         moved: joined(&router.faults_of_times()),
         remarks: ends

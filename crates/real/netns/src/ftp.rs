@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_agent::{MOST_TRANSFERS, SERVED_FILE};
 use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported, server_port};
+use netrig_host::sysctl;
 use netrig_traffic::{Ftp, FtpDirection, Settings};
 
 use crate::error::unsupported;
@@ -137,7 +138,7 @@ pub(crate) fn server_sysctls(
 
 /// The words of a sysctl of the host's kernel.
 fn words(name: &str) -> SysctlWords {
-    SysctlWords(std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default())
+    SysctlWords(sysctl::get(&format!("net.ipv4.{name}")).unwrap_or_default())
 }
 
 struct SysctlWords(String);

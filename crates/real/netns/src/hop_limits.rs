@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Seek as _};
 
 use netrig_core::{Instant, Sample, Sink, Subject, quantity};
 use netrig_experiment::RunError;
+use netrig_host::proc::{counter, number};
 
 use crate::testbed::Testbed;
 
@@ -64,7 +65,7 @@ impl HopLimitWatch {
         // The testbed's router passes no packet with a malformed header to a node. The counters of header errors
         // (RFC 4293, ipSystemStatsInHdrErrors) therefore count only expired hop limits.
         let of_v4 = counter(&v4, "Ip", "InHdrErrors").unwrap_or(0);
-        let of_v6 = v6.as_deref().and_then(|table| counter_v6(table, "Ip6InHdrErrors")).unwrap_or(0);
+        let of_v6 = v6.as_deref().and_then(|table| number(table, "Ip6InHdrErrors")).unwrap_or(0);
         Ok(of_v4 + of_v6)
     }
 }
@@ -79,37 +80,4 @@ fn text(file: &mut File) -> io::Result<String> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     Ok(text)
-}
-
-/// A counter of `/proc/net/snmp`. A line of names precedes a line of values, both with the protocol's name as
-/// prefix.
-pub(crate) fn counter(table: &str, protocol: &str, name: &str) -> Option<u64> {
-    let mut lines = table.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let place = names.split_whitespace().position(|own| own == name)?;
-    values.split_whitespace().nth(place)?.parse().ok()
-}
-
-/// A counter of `/proc/net/snmp6`, which has a line per counter.
-fn counter_v6(table: &str, name: &str) -> Option<u64> {
-    table.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_of_the_kernel_are_found_by_their_names() {
-        let table = "Ip: Forwarding DefaultTTL InReceives InHdrErrors\nIp: 1 64 1000 17\n\
-                     Tcp: RtoAlgorithm RetransSegs\nTcp: 1 5\n";
-        assert_eq!(counter(table, "Ip", "InHdrErrors"), Some(17));
-        assert_eq!(counter(table, "Tcp", "RetransSegs"), Some(5));
-        assert_eq!(counter(table, "Ip", "OutRequests"), None);
-        let table = "Ip6InReceives                   \t12\nIp6InHdrErrors                  \t3\n";
-        assert_eq!(counter_v6(table, "Ip6InHdrErrors"), Some(3));
-        assert_eq!(counter_v6(table, "Ip6OutRequests"), None);
-        let own = std::fs::read_to_string("/proc/self/net/snmp").unwrap();
-        assert!(counter(&own, "Ip", "InHdrErrors").is_some(), "{own}");
-    }
 }

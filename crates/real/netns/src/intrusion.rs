@@ -5,15 +5,13 @@ use std::path::PathBuf;
 
 use netrig_experiment::Scenario;
 use netrig_host::control_group::Hierarchy;
+use netrig_host::proc::{self, TICK_S};
 
 /// The allowed share of foreign use: the kernel's own work, and errors of counting.
 const ALLOWED: f64 = 0.05;
 
 /// Foreign use below this is ignored, s. It may be counted in steps of 0.01 s.
 const UNNOTICED: f64 = 0.1;
-
-/// The unit of /proc/stat, s (`USER_HZ`, which is 100 on every Linux).
-const TICK: f64 = 0.01;
 
 /// The processors of a node with programs. No other node has them.
 #[derive(Debug)]
@@ -95,7 +93,7 @@ enum CpuTimeSource {
 impl CpuTimeSource {
     /// The most precise source of this machine.
     fn find(cpus: &[u32]) -> Self {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = proc::text("/proc/self/mountinfo");
         // Only the root group has all processes, and only the root group has a `release_agent`.
         let is_of_all = |file: &PathBuf| file.exists() && file.with_file_name("release_agent").exists();
         match usage(&mounts).filter(is_of_all) {
@@ -108,17 +106,16 @@ impl CpuTimeSource {
 
     /// How long these processors were busy, s.
     fn ran(&self, cpus: &[u32]) -> f64 {
-        let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         match self {
             Self::Group { usage, servants } => {
                 let ran = |text: &str, place| number(text, place).unwrap_or(0) as f64 / 1e9;
-                let all = text(usage);
+                let all = proc::text(usage);
                 let all: f64 = cpus.iter().map(|cpu| ran(&all, *cpu as usize)).sum();
-                all - servants.iter().map(|file| ran(&text(file), 0)).sum::<f64>()
+                all - servants.iter().map(|file| ran(&proc::text(file), 0)).sum::<f64>()
             }
             Self::Ticks => {
-                let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-                cpus.iter().map(|cpu| ticks(&stat, *cpu)).sum::<u64>() as f64 * TICK
+                let stat = proc::text("/proc/stat");
+                cpus.iter().map(|cpu| ticks(&stat, *cpu)).sum::<u64>() as f64 * TICK_S
             }
         }
     }
@@ -147,14 +144,8 @@ fn number(text: &str, place: usize) -> Option<u64> {
 
 /// Ticks of programs and the kernel on a processor, without interrupts.
 fn ticks(stat: &str, cpu: u32) -> u64 {
-    let name = format!("cpu{cpu} ");
-    let line = stat.lines().find_map(|line| line.strip_prefix(&name));
-    // user, nice, system.
-    line.unwrap_or_default()
-        .split_ascii_whitespace()
-        .take(3)
-        .filter_map(|word| word.parse::<u64>().ok())
-        .sum()
+    let own = proc::processor_ticks(stat).find(|(processor, _)| *processor == Some(cpu));
+    own.map_or(0, |(_, [user, nice, system, ..])| user + nice + system)
 }
 
 #[cfg(test)]

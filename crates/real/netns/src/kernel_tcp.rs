@@ -3,6 +3,7 @@
 use netrig_core::Size;
 use netrig_experiment::Unsupported;
 use netrig_host::socket::{Buffers, TcpOptions};
+use netrig_host::sysctl;
 use netrig_transport::Profile;
 use netrig_transport::tcp::{Config, EcnMode, IdleRestart, Limit, Nagle, Recovery};
 use serde_json::Value;
@@ -102,7 +103,7 @@ fn word(value: &impl serde::Serialize) -> String {
 
 /// The congestion controls that the kernel has loaded.
 fn available() -> Vec<String> {
-    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let list = sysctl::get("net.ipv4.tcp_available_congestion_control");
     list.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use netrig_host::proc::stat_fields;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use rustix::thread::CpuSet;
@@ -28,8 +29,7 @@ impl ProcessId {
     /// The process with this number, unless it is a zombie.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The second field, the name, may contain any character, also parentheses (proc_pid_stat(5)).
-        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let mut fields = stat_fields(&stat);
         let state = fields.next()?;
         // Field 22 overall: 19 fields after the state, which is field 3.
         let start = fields.nth(18)?.parse().ok()?;

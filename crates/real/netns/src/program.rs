@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Ready, RunError, Scenario, Unsupported};
-use netrig_host::Clock;
 use netrig_host::usage::ProcessFamily;
+use netrig_host::{Clock, proc};
 use netrig_sip_net as sip;
 use netrig_sip_net::Transport;
 
@@ -26,7 +26,7 @@ pub(crate) use self::planned::PlannedProgram;
 use self::planned::find;
 use crate::counters::{CounterCommand, CounterWatch};
 use crate::ftp;
-use crate::hop_limits::{HopLimitWatch, counter};
+use crate::hop_limits::HopLimitWatch;
 use crate::host::ControlGroupReader;
 use crate::process::Process;
 use crate::ready::{ReadinessProbe, is_so_for};
@@ -392,8 +392,7 @@ impl ReadinessProbe for ProgramProbe<'_> {
 /// Segments that TCP has retransmitted in the namespace of a process since the start of the run (RFC 4022,
 /// tcpRetransSegs).
 fn sent_again(pid: u32) -> Option<u64> {
-    let table = std::fs::read_to_string(format!("/proc/{pid}/net/snmp")).ok()?;
-    counter(&table, "Tcp", "RetransSegs")
+    proc::counter(&proc::text(format!("/proc/{pid}/net/snmp")), "Tcp", "RetransSegs")
 }
 
 #[cfg(test)]

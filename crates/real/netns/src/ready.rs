@@ -3,6 +3,7 @@
 use std::io;
 
 use netrig_experiment::Ready;
+use netrig_host::proc::SocketLine;
 
 /// What can be learned about a program.
 pub(crate) trait ReadinessProbe {
@@ -20,16 +21,18 @@ pub(crate) trait ReadinessProbe {
 /// or it has written a line with the text.
 pub(crate) fn is_so_for(ready: &Ready, program: &impl ReadinessProbe) -> io::Result<bool> {
     let pid = program.pid();
-    let (transport, socket) = match ready {
+    let (transport, port, state) = match ready {
         Ready::Says(text) => return Ok(program.has_written(text)),
         Ready::Sip { port, over_tcp } => return program.answers_sip(*port, *over_tcp),
         // TCP_LISTEN, and TCP_CLOSE, which is the state of an unconnected UDP socket.
-        Ready::Tcp(port) => ("tcp", ListedSocket { port: *port, state: "0A" }),
-        Ready::Udp(port) => ("udp", ListedSocket { port: *port, state: "07" }),
+        Ready::Tcp(port) => ("tcp", *port, 10),
+        Ready::Udp(port) => ("udp", *port, 7),
     };
     for version in ["", "6"] {
         match std::fs::read_to_string(format!("/proc/{pid}/net/{transport}{version}")) {
-            Ok(sockets) if socket.is_among(&sockets) => return Ok(true),
+            Ok(list) if SocketLine::all(&list).any(|socket| (socket.port, socket.state) == (port, state)) => {
+                return Ok(true);
+            }
             // The list is missing if the process has ended, or without IPv6.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -40,43 +43,11 @@ pub(crate) fn is_so_for(ready: &Ready, program: &impl ReadinessProbe) -> io::Res
     Ok(false)
 }
 
-/// A socket in the kernel's lists.
-#[derive(Clone, Copy)]
-struct ListedSocket {
-    port: u16,
-    state: &'static str,
-}
-
-impl ListedSocket {
-    /// Whether it is in a list like `/proc/net/tcp` (proc_net_tcp(5)). A line has a number, local address and
-    /// port, remote address and port, and the state, in hexadecimal digits.
-    fn is_among(self, sockets: &str) -> bool {
-        let port = format!("{:04X}", self.port);
-        sockets.lines().skip(1).any(|line| {
-            let mut words = line.split_ascii_whitespace().skip(1);
-            let local = words.next().and_then(|local| local.rsplit_once(':'));
-            local.is_some_and(|(_, found)| found == port) && words.nth(1) == Some(self.state)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, UdpSocket};
 
     use super::*;
-
-    /// From the example in Linux's Documentation/networking/proc_net_tcp.rst: ssh listens on port 22.
-    #[test]
-    fn listening_sockets_are_found_and_others_are_not() {
-        let tcp = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n\
-             0: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000\n\
-             1: 0500000A:0050 0600000A:9C40 01 00000000:00000000 00:00000000 00000000\n";
-        let is_among = |port, state| ListedSocket { port, state }.is_among(tcp);
-        assert!(is_among(22, "0A"));
-        assert!(!is_among(80, "0A"), "a connection is not a listener");
-        assert!(!is_among(22, "07"));
-    }
 
     /// A process that wrote one line, and answers on one port.
     struct FakeProcess {

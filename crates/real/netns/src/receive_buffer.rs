@@ -1,6 +1,7 @@
 //! The receive buffer of a socket for a given window.
 
 use netrig_core::Size;
+use netrig_host::sysctl;
 use netrig_transport::tcp::Config;
 
 /// Bytes of time stamps in a segment (RFC 7323 appendix A), and of the headers of IPv4, TCP and Ethernet.
@@ -31,7 +32,7 @@ pub(crate) enum ReceiveBuffer {
 impl ReceiveBuffer {
     /// The method of the kernel of this machine.
     pub fn of_this_kernel() -> Self {
-        Self::of(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
+        Self::of(&sysctl::get("kernel.osrelease").unwrap_or_default())
     }
 
     fn of(release: &str) -> Self {

@@ -1,37 +1,35 @@
 //! The control protocol of a probe and its far end, over TCP: the messages before the first packet and after the last.
 //!
-//! Frames are those of the agent's control protocol: a length and JSON. The far end greets with a nonce. The probe
-//! answers with its own nonce and, if the far end has a key, with an HMAC over both. The far end then proves that it
-//! has the key too. It does nothing else before that.
+//! Frames are those of the agent's control protocol: a length and JSON. The first are a [greeting](super::greeting).
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
+use super::greeting::{GreetedProtocol, GreetingError, ServerGreeting};
 use super::schedule::Gaps;
 use super::segments::SegmentEnd;
 use super::stamp::HmacKey;
 use super::two_way::ProbePlan;
 use netrig_host::SourceReport;
-use netrig_host::frames::{FrameError, read_frame, read_frame_within, write_frame};
-use netrig_host::{SlotRefusal, random, shown_up_to};
 
-/// Version of the protocol. Both sides must have the same.
-pub const VERSION: u32 = 3;
+/// The protocol.
+pub static PROBE: GreetedProtocol = GreetedProtocol {
+    name: "probe",
+    version: 3,
+    prefixes: [b"netrig probe", b"netrig far end"],
+    refusal: ServerGreeting::Refused,
+};
 
 /// The default port of a far end.
 pub const PORT: u16 = 8620;
 
 /// How long a far end may take to answer, in addition to the time of a stream or a transfer.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
-
-/// The longest frame that a probe may send to a far end, bytes. It limits the memory that a connected peer can occupy.
-pub(crate) const LONGEST_WORD: usize = 4096;
 
 /// Packets in one frame of records.
 pub(crate) const RECORDS: usize = 1 << 15;
@@ -40,22 +38,6 @@ pub(crate) const RECORDS: usize = 1 << 15;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromFarEnd {
-    /// The greeting.
-    Hello {
-        /// Its [`VERSION`].
-        version: u32,
-        /// A random nonce.
-        nonce: [u8; 32],
-        /// The far end has a key and requires a proof that the probe has it too.
-        keyed: bool,
-    },
-    /// The probe is accepted.
-    Welcome {
-        /// Proof of the key. Absent if the far end has none.
-        tag: Option<[u8; 32]>,
-        /// Identity of this boot of this machine. Ends with the same identity read the same clock.
-        boot: String,
-    },
     /// Packets are expected at this UDP port.
     Ready {
         /// The port.
@@ -104,15 +86,6 @@ pub struct StreamSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromProbe {
-    /// The answer to [`FromFarEnd::Hello`].
-    Hello {
-        /// Its [`VERSION`].
-        version: u32,
-        /// A random nonce.
-        nonce: [u8; 32],
-        /// Proof that the probe has the key of the far end.
-        tag: Option<[u8; 32]>,
-    },
     /// Requests the measurement of a stream.
     Stream(StreamRequest),
     /// Requests answers to the datagrams of a path MTU search.
@@ -191,35 +164,6 @@ impl StreamRequest {
     }
 }
 
-/// Why a greeting failed.
-#[derive(Debug, thiserror::Error)]
-pub enum GreetingError {
-    /// The connection failed, or a frame is malformed.
-    #[error(transparent)]
-    Control(#[from] FrameError),
-    /// The peer has another version.
-    #[error("it uses version {0} of the probe protocol, and this netrig uses version {VERSION}")]
-    Version(u32),
-    /// The far end has a key and the probe none.
-    #[error("it requires a key")]
-    KeyMissing,
-    /// The probe has a key and the far end none.
-    #[error("it has no key and cannot authenticate itself")]
-    KeyUnknown,
-    /// The keys differ.
-    #[error("its key is different")]
-    KeyWrong,
-    /// The far end is at its limit.
-    #[error("it is busy: {0}")]
-    Busy(String),
-    /// The far end refused the probe.
-    #[error("it refuses: {0}")]
-    Refused(String),
-    /// The peer sent another message than expected.
-    #[error("it does not use the probe protocol")]
-    Unexpected,
-}
-
 /// An accepted control connection to a far end.
 pub(crate) struct ControlConnection {
     pub stream: TcpStream,
@@ -230,23 +174,28 @@ pub(crate) struct ControlConnection {
 /// Connects to a far end and authenticates both sides.
 ///
 /// If no far end listens at the address, or it refuses the probe.
-pub(crate) fn call(target: SocketAddr, key: Option<&HmacKey>) -> Result<ControlConnection, ProbeError> {
+pub(crate) fn call(target: SocketAddr, key: Option<&HmacKey>) -> ProbeResult<ControlConnection> {
     let absent = |source| ProbeError::Connect { target, source };
     let mut stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(absent)?;
     stream.set_nodelay(true).map_err(absent)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(absent)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(absent)?;
-    let theirs = greet_far_end(&mut stream, key).map_err(|error| ungreeted(target, &error))?;
-    Ok(ControlConnection { stream, one_clock: boot().is_some_and(|ours| ours == theirs) })
+    let theirs = PROBE.greet_server(&mut stream, key, &[]).map_err(|error| ungreeted(target, &error))?;
+    Ok(ControlConnection { stream, one_clock: theirs.is_some() && boot() == theirs })
 }
 
-/// The error for a failed greeting or an unexpected message, with advice.
-pub(crate) fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError {
+/// The error for an unexpected message, with advice.
+pub(crate) fn unexpected(target: SocketAddr) -> ProbeError {
+    ungreeted(target, &PROBE.unexpected())
+}
+
+/// The error for a failed greeting, with advice.
+fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError {
     let advice = match error {
         GreetingError::KeyMissing => "give the same --key FILE as there",
         GreetingError::KeyWrong => "give both ends the same --key FILE",
         GreetingError::KeyUnknown => "start it with --key FILE, or omit --key here",
-        GreetingError::Version(_) => "use the same version of netrig at both ends",
+        GreetingError::Version { .. } => "use the same version of netrig at both ends",
         GreetingError::Busy(_) => "try again when other probes have finished",
         _ => "is `netrig probe reflect` listening there?",
     };
@@ -259,156 +208,12 @@ pub fn boot() -> Option<String> {
     Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }
 
-/// The far end's side of the greeting, over a stream with time-outs. After the proof of the key, the probe is accepted
-/// if `admit` succeeds.
-pub(crate) fn greet_probe(
-    stream: &mut (impl Read + Write),
-    key: Option<&HmacKey>,
-    boot: String,
-    admit: impl FnOnce() -> Result<(), SlotRefusal>,
-) -> Result<(), GreetingError> {
-    let nonce: [u8; 32] = random().map_err(FrameError::from)?;
-    write_frame(stream, &FromFarEnd::Hello { version: VERSION, nonce, keyed: key.is_some() })?;
-    let hello = read_frame_within(stream, LONGEST_WORD)?;
-    let Some(FromProbe::Hello { version, nonce: theirs, tag }) = hello else {
-        return Err(GreetingError::Unexpected);
-    };
-    if version != VERSION {
-        return Err(GreetingError::Version(version));
-    }
-    if let Some(key) = key {
-        let genuine = tag.is_some_and(|tag| key.verify(&[PROBE, &nonce, &theirs], &tag));
-        if !genuine {
-            write_frame(stream, &FromFarEnd::Refused { why: "the key is missing or wrong".into() })?;
-            return Err(GreetingError::KeyWrong);
-        }
-    }
-    if let Err(busy) = admit() {
-        let why = busy.to_string();
-        write_frame(stream, &FromFarEnd::Busy { why: why.clone() })?;
-        return Err(GreetingError::Busy(why));
-    }
-    let tag = key.map(|key| key.digest(&[FAR_END, &nonce, &theirs]));
-    Ok(write_frame(stream, &FromFarEnd::Welcome { tag, boot })?)
-}
-
-/// The probe's side of the greeting. Returns the boot identity of the far end.
-pub(crate) fn greet_far_end(
-    stream: &mut (impl Read + Write),
-    key: Option<&HmacKey>,
-) -> Result<String, GreetingError> {
-    let (version, theirs, keyed) = match read_frame(stream)? {
-        Some(FromFarEnd::Hello { version, nonce, keyed }) => (version, nonce, keyed),
-        Some(FromFarEnd::Busy { why }) => return Err(GreetingError::Busy(shown_up_to(LONGEST_WHY, &why))),
-        _ => return Err(GreetingError::Unexpected),
-    };
-    if version != VERSION {
-        return Err(GreetingError::Version(version));
-    }
-    match (keyed, key) {
-        (true, None) => return Err(GreetingError::KeyMissing),
-        (false, Some(_)) => return Err(GreetingError::KeyUnknown),
-        _ => {}
-    }
-    let nonce: [u8; 32] = random().map_err(FrameError::from)?;
-    let tag = key.map(|key| key.digest(&[PROBE, &theirs, &nonce]));
-    write_frame(stream, &FromProbe::Hello { version: VERSION, nonce, tag })?;
-    match read_frame(stream)? {
-        Some(FromFarEnd::Welcome { tag, boot }) => {
-            let proof = |key: &HmacKey| tag.is_some_and(|tag| key.verify(&[FAR_END, &theirs, &nonce], &tag));
-            if key.is_none_or(proof) { Ok(boot) } else { Err(GreetingError::KeyWrong) }
-        }
-        Some(FromFarEnd::Busy { why }) => Err(GreetingError::Busy(shown_up_to(LONGEST_WHY, &why))),
-        Some(FromFarEnd::Refused { .. }) if keyed => Err(GreetingError::KeyWrong),
-        Some(FromFarEnd::Refused { why }) => Err(GreetingError::Refused(why)),
-        _ => Err(GreetingError::Unexpected),
-    }
-}
-
-/// Prefixes of the proofs. They differ so that neither proof can be sent back as the other.
-const PROBE: &[u8] = b"netrig probe";
-const FAR_END: &[u8] = b"netrig far end";
-
-/// Letters of a far end's reason that are shown.
-const LONGEST_WHY: usize = 240;
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
-
+    use netrig_host::frames::{read_frame, write_frame};
     use proptest::prelude::*;
 
     use super::*;
-
-    type Greetings = (Result<(), GreetingError>, Result<String, GreetingError>);
-
-    fn greet(far_end: Option<&[u8]>, probe: Option<&[u8]>) -> Greetings {
-        let key = |octets: Option<&[u8]>| octets.map(|octets| HmacKey::new(octets).unwrap());
-        let (far_key, probe_key) = (key(far_end), key(probe));
-        let (mut near, mut far) = UnixStream::pair().unwrap();
-        std::thread::scope(|scope| {
-            let far_end =
-                scope.spawn(move || greet_probe(&mut far, far_key.as_ref(), "boot".into(), || Ok(())));
-            let probe = greet_far_end(&mut near, probe_key.as_ref());
-            drop(near);
-            (far_end.join().unwrap(), probe)
-        })
-    }
-
-    const RIGHT: &[u8] = b"0123456789abcdef";
-    const WRONG: &[u8] = b"0123456789abcdeF";
-
-    #[test]
-    fn who_has_the_key_is_welcome() {
-        for key in [None, Some(RIGHT)] {
-            let (far_end, probe) = greet(key, key);
-            assert!(far_end.is_ok());
-            assert_eq!(probe.unwrap(), "boot");
-        }
-    }
-
-    #[test]
-    fn who_has_another_key_or_none_is_refused() {
-        let (far_end, probe) = greet(Some(RIGHT), Some(WRONG));
-        assert!(matches!(far_end, Err(GreetingError::KeyWrong)));
-        assert!(matches!(probe, Err(GreetingError::KeyWrong)));
-        let (far_end, probe) = greet(Some(RIGHT), None);
-        assert!(far_end.is_err());
-        assert!(matches!(probe, Err(GreetingError::KeyMissing)));
-        let (_, probe) = greet(None, Some(RIGHT));
-        assert!(matches!(probe, Err(GreetingError::KeyUnknown)));
-    }
-
-    #[test]
-    fn a_far_end_that_does_not_know_the_key_cannot_pretend() {
-        let (mut near, mut far) = UnixStream::pair().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                write_frame(&mut far, &FromFarEnd::Hello { version: VERSION, nonce: [1; 32], keyed: true })
-                    .unwrap();
-                let Some(FromProbe::Hello { tag, .. }) = read_frame(&mut far).unwrap() else { panic!() };
-                // It can only echo what it received.
-                write_frame(&mut far, &FromFarEnd::Welcome { tag, boot: String::new() }).unwrap();
-            });
-            let probe = greet_far_end(&mut near, HmacKey::new(RIGHT).as_ref());
-            assert!(matches!(probe, Err(GreetingError::KeyWrong)), "{probe:?}");
-        });
-    }
-
-    #[test]
-    fn who_finds_no_room_is_told_so_and_not_that_the_key_is_wrong() {
-        let (mut near, mut far) = UnixStream::pair().unwrap();
-        let key = || HmacKey::new(RIGHT).unwrap();
-        std::thread::scope(|scope| {
-            scope
-                .spawn(move || greet_probe(&mut far, Some(&key()), "boot".into(), || Err(SlotRefusal::Full)));
-            let probe = greet_far_end(&mut near, Some(&key()));
-            assert!(
-                matches!(&probe, Err(GreetingError::Busy(why)) if why.contains("try again later")),
-                "{probe:?}"
-            );
-        });
-    }
 
     proptest! {
         #[test]

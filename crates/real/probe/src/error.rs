@@ -8,6 +8,9 @@ use netrig_traffic::ClipError;
 use netrig_host::frames::FrameError;
 use netrig_host::socket::SocketError;
 
+/// The result of what a probe does.
+pub type ProbeResult<T = ()> = Result<T, ProbeError>;
+
 /// Why a probe could not measure.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {

@@ -15,10 +15,10 @@ use netrig_core::{Dscp, Duration, Instant, Prefix, Rate, settings};
 use rustix::net::{SocketType, ipproto};
 
 use super::control::{
-    self, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, StreamDirection, StreamRequest,
-    StreamSummary,
+    self, FromFarEnd, FromProbe, PROBE, RECORDS, StreamDirection, StreamRequest, StreamSummary,
 };
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
+use super::greeting::{GreetingError, LONGEST_WORD};
 use super::one_way::source_faults;
 use super::pacing::watching;
 use super::path_mtu;
@@ -188,7 +188,7 @@ impl FarEnd {
     /// Opens the sockets.
     ///
     /// If an address can be reached from other hosts and there is no key, or if a port cannot be bound.
-    pub fn open(mut order: FarEndOrder) -> Result<Self, ProbeError> {
+    pub fn open(mut order: FarEndOrder) -> ProbeResult<Self> {
         let open = order.listen.iter().find(|address| !address.ip().is_loopback());
         if let (Some(address), None) = (open, &order.key) {
             return Err(ProbeError::Request(format!(
@@ -238,7 +238,7 @@ impl FarEnd {
     /// Serves until `cancel` is set.
     ///
     /// If a system call fails that normally succeeds.
-    pub fn serve(self, cancel: &AtomicBool) -> Result<FarEndTally, ProbeError> {
+    pub fn serve(self, cancel: &AtomicBool) -> ProbeResult<FarEndTally> {
         let Self { order, stamps, listeners, .. } = self;
         let (order, tally) = (&order, &Mutex::new(FarEndTally::default()));
         let served =
@@ -302,7 +302,7 @@ fn reflect(
     order: &FarEndOrder,
     tally: &Mutex<FarEndTally>,
     cancel: &AtomicBool,
-) -> Result<(), ProbeError> {
+) -> ProbeResult {
     let mut reflector = Reflector {
         key: order.key.clone().filter(|_| order.authenticated),
         allowed: order.allowed.clone(),
@@ -384,7 +384,7 @@ fn accept<'scope>(
     served: &'scope Served,
     tally: &'scope Mutex<FarEndTally>,
     cancel: &'scope AtomicBool,
-) -> Result<(), ProbeError> {
+) -> ProbeResult {
     let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     while !cancel.load(Ordering::Relaxed) {
         pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
@@ -455,8 +455,9 @@ fn serve(
     let mut wire = InterruptibleStream::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
     // Until it has proved the key, a peer holds a slot for no longer than this.
     wire.until = Some(StdInstant::now() + PATIENCE);
-    let boot = control::boot().unwrap_or_default();
-    control::greet_probe(&mut wire, order.key.as_ref(), boot, || slot.prove())?;
+    let keys = order.key.clone().into();
+    PROBE
+        .greet_client(&mut wire, (&keys, &[]), Some(control::boot().unwrap_or_default()), || slot.prove())?;
     wire.until = None;
     let stream = match read_frame_within(&mut wire, LONGEST_WORD)? {
         Some(FromProbe::Stream(stream)) => stream,
@@ -468,7 +469,7 @@ fn serve(
         }
         // The peer only checked the key.
         None => return Ok(0),
-        _ => return Err(GreetingError::Unexpected.into()),
+        _ => return Err(PROBE.unexpected().into()),
     };
     blocking(&control).map_err(FrameError::from)?;
     let room = check(&stream, order)
@@ -582,7 +583,7 @@ fn carry_out(
                 return Ok(());
             }
             Some(FromProbe::Finish) | None => return Ok(()),
-            Some(_) => return Err(GreetingError::Unexpected.into()),
+            Some(_) => return Err(PROBE.unexpected().into()),
         }
     }
 }

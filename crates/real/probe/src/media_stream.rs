@@ -7,11 +7,11 @@ use netrig_core::number::{counted, time};
 use netrig_core::{Duration, Instant};
 use serde_json::{Value, json};
 
-use super::ProbeError;
 use super::icmp_error::IcmpErrors;
 use super::pacing::{self, PacketReceiver, PacketSender};
 use super::receiver::{ReceivedDatagram, ReceivedDatagrams, Remote, generous};
 use super::socket::{ProbeSocket, is_refusal};
+use super::{ProbeError, ProbeResult};
 use netrig_host::{Clock, HostAddress, RequestedGaps};
 
 /// Bytes of a datagram that the receiver records: all bytes of one that fits into an Ethernet frame.
@@ -118,7 +118,7 @@ pub(super) fn send(
     schedule: &[ScheduledDatagram],
     number_of: impl FnMut(&[u8]) -> Option<u64>,
     cancel: &AtomicBool,
-) -> Result<MediaStreamReport, ProbeError> {
+) -> ProbeResult<MediaStreamReport> {
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
     let to = remote.receive(generous(lasts), KEEP)?;
     let local = HostAddress::from(remote.local()?).at(0);
@@ -143,7 +143,7 @@ pub(super) fn send(
     let MediaSender { sent, no_room, icmp_errors, .. } = sending;
     let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
     let (arrivals, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
-    let latest = meter.lateness().max();
+    let latest = meter.lateness().max().unwrap_or_default();
     Ok(MediaStreamReport {
         sent: sent.len() as u64,
         no_room,
@@ -173,7 +173,7 @@ impl PacketReceiver for MediaSender<'_> {
     }
 
     /// There are no answers, and the time of sending is that of the system call.
-    fn take(&mut self) -> Result<bool, ProbeError> {
+    fn take(&mut self) -> ProbeResult<bool> {
         let taken = self.socket.stamps_and_errors(|_| {}, &mut self.icmp_errors, |_| true);
         taken.map_err(ProbeError::kernel("the error queue"))?;
         Ok(false)
@@ -181,7 +181,7 @@ impl PacketReceiver for MediaSender<'_> {
 }
 
 impl PacketSender for MediaSender<'_> {
-    fn send(&mut self, clock: &Clock) -> Result<(), ProbeError> {
+    fn send(&mut self, clock: &Clock) -> ProbeResult {
         let Some(datagram) = self.schedule.get(self.sent.len()) else { return Ok(()) };
         self.sent.push(clock.now().as_nanos());
         let had_room = match self.socket.offer(self.to, &datagram.bytes) {

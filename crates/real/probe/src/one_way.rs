@@ -8,9 +8,9 @@ use netrig_core::{Duration, Size, settings};
 use netrig_stats::path::Delays;
 
 use super::control::{
-    self, ControlConnection, FromFarEnd, FromProbe, GreetingError, StreamDirection, StreamRequest, ungreeted,
+    self, ControlConnection, FromFarEnd, FromProbe, StreamDirection, StreamRequest, unexpected,
 };
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, ProbeReport, Punctuality, Section, Stamps};
 use super::schedule::{Gaps, source_fault};
@@ -89,7 +89,7 @@ pub struct OneWayOrder {
 }
 
 impl OneWayOrder {
-    fn check(&self) -> Result<(), ProbeError> {
+    fn check(&self) -> ProbeResult {
         self.plan.check()?;
         if (LEAST..=LONGEST_DATAGRAM).contains(&self.size) {
             return Ok(());
@@ -115,7 +115,7 @@ struct StreamOutcome {
 /// Measures one direction of a path.
 ///
 /// If the order is invalid, or the far end cannot be reached or fails.
-pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
+pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     order.check()?;
     let mut session = OneWaySession::open(order, cancel)?;
     let wall = RealtimeOffset::measure();
@@ -141,7 +141,7 @@ struct OneWaySession<'a> {
 }
 
 impl<'a> OneWaySession<'a> {
-    fn open(order: &'a OneWayOrder, cancel: &'a AtomicBool) -> Result<Self, ProbeError> {
+    fn open(order: &'a OneWayOrder, cancel: &'a AtomicBool) -> ProbeResult<Self> {
         let target = order.target;
         let ControlConnection { stream: mut control, one_clock } = control::call(target, order.key.as_ref())?;
         let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
@@ -168,7 +168,7 @@ impl<'a> OneWaySession<'a> {
             Some(FromFarEnd::Refused { why }) => {
                 return Err(ProbeError::Request(format!("{target} refuses: {why}")));
             }
-            _ => return Err(ungreeted(target, &GreetingError::Unexpected)),
+            _ => return Err(unexpected(target)),
         };
         let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
         let local = HostAddress::from(local).at(0);
@@ -180,7 +180,7 @@ impl<'a> OneWaySession<'a> {
     }
 
     /// Measures the far end's clock offset. The far end also learns the port of this end.
-    fn ask(&mut self) -> Result<(), ProbeError> {
+    fn ask(&mut self) -> ProbeResult {
         let cancel = self.cancel;
         if self.end.ask(&mut self.log, || cancel.load(Ordering::Relaxed))? || cancel.load(Ordering::Relaxed) {
             return Ok(());
@@ -195,7 +195,7 @@ impl<'a> OneWaySession<'a> {
     }
 
     /// Sends the stream and reads the arrivals from the far end.
-    fn there(mut self) -> Result<StreamOutcome, ProbeError> {
+    fn there(mut self) -> ProbeResult<StreamOutcome> {
         let Self { order, cancel, .. } = self;
         let stop = || cancel.load(Ordering::Relaxed);
         let sent = self.end.stream(order.plan, order.size, &mut self.log, stop)?;
@@ -219,7 +219,7 @@ impl<'a> OneWaySession<'a> {
                     faults.extend(done.faults);
                     break;
                 }
-                _ => return Err(ungreeted(order.target, &GreetingError::Unexpected)),
+                _ => return Err(unexpected(order.target)),
             }
         }
         let offset = self.offset(&log);
@@ -228,7 +228,7 @@ impl<'a> OneWaySession<'a> {
     }
 
     /// Asks the far end to send, records the arrivals and reads the sending times.
-    fn back(mut self) -> Result<StreamOutcome, ProbeError> {
+    fn back(mut self) -> ProbeResult<StreamOutcome> {
         write_frame(&mut self.control, &FromProbe::Begin)?;
         let (plan, cancel) = (self.order.plan, self.cancel);
         let (mut sent, mut interrupted) = (Vec::new(), false);
@@ -245,7 +245,7 @@ impl<'a> OneWaySession<'a> {
                         sent.extend(at);
                     }
                     FromFarEnd::Done(done) => break done,
-                    _ => return Err(ungreeted(self.order.target, &GreetingError::Unexpected)),
+                    _ => return Err(unexpected(self.order.target)),
                 }
             }
         };
@@ -261,7 +261,7 @@ impl<'a> OneWaySession<'a> {
             faults.push(format!("{drops} packets reached this host, but the socket had no room for them"));
         }
         let Some(source) = done.source else {
-            return Err(ungreeted(self.order.target, &GreetingError::Unexpected));
+            return Err(unexpected(self.order.target));
         };
         let log = std::mem::take(&mut self.log);
         let offset = self.offset(&log);
@@ -280,7 +280,7 @@ impl<'a> OneWaySession<'a> {
         if self.one_clock { ClockOffset::Same } else { ClockOffset::of(&log.exchanges) }
     }
 
-    fn read_message(&mut self) -> Result<FromFarEnd, ProbeError> {
+    fn read_message(&mut self) -> ProbeResult<FromFarEnd> {
         match read_frame(&mut self.control)? {
             Some(FromFarEnd::Refused { why }) => Err(ProbeError::FarEnd {
                 target: self.order.target,
@@ -336,7 +336,7 @@ impl StreamOutcome {
     }
 
     /// Sections of the report.
-    fn sections(&self, order: &OneWayOrder) -> Result<Vec<Section>, ProbeError> {
+    fn sections(&self, order: &OneWayOrder) -> ProbeResult<Vec<Section>> {
         let (delays, order_of_arrival) = self.delays(order);
         let mut section = Section::new(match order.direction {
             StreamDirection::There => "there",
@@ -355,7 +355,7 @@ impl StreamOutcome {
     }
 }
 
-fn report(order: &OneWayOrder, passed: StreamOutcome) -> Result<ProbeReport, ProbeError> {
+fn report(order: &OneWayOrder, passed: StreamOutcome) -> ProbeResult<ProbeReport> {
     let mut report = ProbeReport {
         probe: match order.metric {
             OneWayMetric::Delay => "owd",

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use netrig_core::{Duration, Instant};
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::socket::ProbeSocket;
 use netrig_host::{Clock, Pacer, SPIN, Watch};
 use netrig_host::{RequestedGaps, SourceMeter};
@@ -20,17 +20,17 @@ pub(super) trait PacketReceiver {
     fn socket(&self) -> &ProbeSocket;
 
     /// Receives some of the pending packets. Returns whether there may be more.
-    fn take(&mut self) -> Result<bool, ProbeError>;
+    fn take(&mut self) -> ProbeResult<bool>;
 }
 
 /// Also sends packets.
 pub(super) trait PacketSender: PacketReceiver {
     /// Sends the next packet. `clock` gives the current time of the schedule.
-    fn send(&mut self, clock: &Clock) -> Result<(), ProbeError>;
+    fn send(&mut self, clock: &Clock) -> ProbeResult;
 }
 
 /// A pacer that watches a socket under number 0.
-pub(super) fn watching(socket: impl AsFd, clock: Clock, tail: Duration) -> Result<Pacer, ProbeError> {
+pub(super) fn watching(socket: impl AsFd, clock: Clock, tail: Duration) -> ProbeResult<Pacer> {
     let pacer = Pacer::new(clock, tail).map_err(ProbeError::kernel("epoll_create"))?;
     pacer.watch(socket, 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
     Ok(pacer)
@@ -43,7 +43,7 @@ pub(super) fn keep(
     schedule: impl IntoIterator<Item = Instant>,
     asked: RequestedGaps,
     stop: impl Fn() -> bool,
-) -> Result<(Clock, SourceMeter), ProbeError> {
+) -> ProbeResult<(Clock, SourceMeter)> {
     let clock = Clock::starting_in(HEAD_START);
     let mut pacer = watching(speaker.socket().fd(), clock, SPIN)?;
     let mut meter = SourceMeter::new(asked);
@@ -75,7 +75,7 @@ pub(super) fn linger<L: PacketReceiver>(
     listener: &mut L,
     tail: Duration,
     mut end: impl FnMut(&L, Instant) -> Instant,
-) -> Result<(), ProbeError> {
+) -> ProbeResult {
     let clock = Clock::starting_in(Duration::ZERO);
     let mut pacer = watching(listener.socket().fd(), clock, tail)?;
     let mut more = false;

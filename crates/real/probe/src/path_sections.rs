@@ -2,7 +2,7 @@
 
 use netrig_stats::path::{Delays, Duplication, LossPattern, Reordering, Variation};
 
-use super::error::ProbeError;
+use super::error::ProbeResult;
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Measure, Section};
 use super::two_way::ProbeCourse;
@@ -19,7 +19,7 @@ const TCP_THRESHOLD: u64 = 3;
 
 /// The section on the round-trip time, in which a lost packet counts as infinitely late, and the section on loss and
 /// order.
-pub(super) fn round_trip(course: &ProbeCourse, delays: &[Option<f64>]) -> Result<[Section; 2], ProbeError> {
+pub(super) fn round_trip(course: &ProbeCourse, delays: &[Option<f64>]) -> ProbeResult<[Section; 2]> {
     let mut delay = Section::new("round_trip");
     delay_and_loss(&mut delay, &Delays::new(delays.iter().copied())?)?;
     variation(&mut delay, delays)?;
@@ -30,7 +30,7 @@ pub(super) fn round_trip(course: &ProbeCourse, delays: &[Option<f64>]) -> Result
 }
 
 /// Adds the number of packets and of losses.
-pub(super) fn loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
+pub(super) fn loss(section: &mut Section, delays: &Delays) -> ProbeResult {
     let n = delays.sent();
     section.push(Measure::exact("packets", "packets", Some(n as f64), n));
     if n > 0 {
@@ -41,13 +41,13 @@ pub(super) fn loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeEr
 }
 
 /// Adds the loss ratio, and quantiles of delay in which a lost packet counts as infinitely late.
-pub(super) fn delay_and_loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
+pub(super) fn delay_and_loss(section: &mut Section, delays: &Delays) -> ProbeResult {
     loss(section, delays)?;
     delay(section, delays)
 }
 
 /// Adds quantiles of delay in which a lost packet counts as infinitely late.
-fn delay(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
+fn delay(section: &mut Section, delays: &Delays) -> ProbeResult {
     let n = delays.sent();
     if n == 0 {
         section.push(Measure::undefined("delay_p50", "s", "no packet was available for the measurement"));
@@ -71,7 +71,7 @@ pub(super) fn one_way_delay(
     raw: &[Option<f64>],
     offset: &ClockOffset,
     sign: f64,
-) -> Result<(), ProbeError> {
+) -> ProbeResult {
     let (ahead, bound) = match offset.correction() {
         Ok(correction) => correction,
         Err(why) => {
@@ -96,7 +96,7 @@ pub(super) fn one_way_delay(
 }
 
 /// Adds the delay variation, which does not depend on the clocks' offset.
-pub(super) fn variation(section: &mut Section, raw: &[Option<f64>]) -> Result<(), ProbeError> {
+pub(super) fn variation(section: &mut Section, raw: &[Option<f64>]) -> ProbeResult {
     let variation = Variation::new(raw)?;
     let pairs = variation.inter_packet().len();
     section.push(Measure::exact("jitter", "s", variation.jitter(), pairs));

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::{Seeds, Size, settings};
 use rustix::net::{Protocol, SocketType, ipproto};
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::icmp::{HEADER, IcmpEcho, IcmpVersion, MARK};
 use super::rate_limit::LimitedRate;
 use super::report::ProbeReport;
@@ -53,7 +53,7 @@ pub struct PingOrder {
 /// Measures the round-trip time and the two-way loss.
 ///
 /// If the order is invalid. A missing answer is a measurement, not an error.
-pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
+pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     let (course, delays) = exchange(order, cancel)?;
     let mut report = report("ping", order, &course);
     report.sections = path_sections::round_trip(&course, &delays)?.into();
@@ -64,7 +64,7 @@ pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<ProbeReport, Probe
 pub(super) fn exchange(
     order: &PingOrder,
     cancel: &AtomicBool,
-) -> Result<(ProbeCourse, Vec<Option<f64>>), ProbeError> {
+) -> ProbeResult<(ProbeCourse, Vec<Option<f64>>)> {
     order.plan.check()?;
     if !(MARK..=LONGEST_DATAGRAM - HEADER).contains(&order.size) {
         return Err(ProbeError::Request(format!(
@@ -126,7 +126,7 @@ pub(super) fn open(
     target: SocketAddr,
     dscp: u8,
     open: fn(SocketType, Protocol, SocketAddr, u8) -> Result<ProbeSocket, SocketError>,
-) -> Result<ProbeSocket, ProbeError> {
+) -> ProbeResult<ProbeSocket> {
     let any = HostAddress::unspecified_for(target).at(0);
     let protocol = if target.is_ipv4() { ipproto::ICMP } else { ipproto::ICMPV6 };
     match open(SocketType::DGRAM, protocol, any, dscp) {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::{Dscp, Seeds, Size, settings};
 use netrig_stats::path::Delays;
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Measure, ProbeReport, Section};
 use super::socket::ProbeSocket;
@@ -88,7 +88,7 @@ impl StampOrder {
         base(self.key.as_ref()) + class + tag
     }
 
-    fn check(&self) -> Result<(), ProbeError> {
+    fn check(&self) -> ProbeResult {
         self.plan.check()?;
         let least = self.unpadded();
         let padded = self.size.unwrap_or(least);
@@ -105,7 +105,7 @@ impl StampOrder {
 /// Measures the round trip and both directions.
 ///
 /// If the order is invalid. A missing answer is a measurement, not an error.
-pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
+pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     order.check()?;
     let socket = ProbeSocket::asking(HostAddress::unspecified_for(order.target).at(0), order.dscp)?;
     socket.connect(order.target).map_err(|error| ProbeError::send(order.target, error))?;
@@ -236,7 +236,7 @@ fn is_possible(sent: u64, [received, answered]: [u64; 2], back: u64) -> bool {
     (-ROUNDING_S..=seconds_between(sent, back) + ROUNDING_S).contains(&held)
 }
 
-fn report(order: &StampOrder, local: SocketAddr, course: &ProbeCourse) -> Result<ProbeReport, ProbeError> {
+fn report(order: &StampOrder, local: SocketAddr, course: &ProbeCourse) -> ProbeResult<ProbeReport> {
     let wait = order.plan.wait;
     let in_time =
         |packet: &SentProbe| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
@@ -329,12 +329,7 @@ fn note_foreign_packets(report: &mut ProbeReport, course: &ProbeCourse, with_key
 
 /// Delay in one direction and its variation, which needs no clock. Loss belongs to both directions: a packet without an
 /// answer does not count as delayed in either.
-fn one_way(
-    name: &'static str,
-    raw: &[Option<f64>],
-    offset: &ClockOffset,
-    sign: f64,
-) -> Result<Section, ProbeError> {
+fn one_way(name: &'static str, raw: &[Option<f64>], offset: &ClockOffset, sign: f64) -> ProbeResult<Section> {
     let answered: Vec<_> = raw.iter().copied().filter(Option::is_some).collect();
     let mut section = Section::new(name);
     path_sections::one_way_delay(&mut section, &answered, offset, sign)?;
@@ -343,7 +338,7 @@ fn one_way(
 }
 
 /// Loss in each direction, by the numbers of a stateful reflector.
-fn by_direction(course: &ProbeCourse) -> Result<Section, ProbeError> {
+fn by_direction(course: &ProbeCourse) -> ProbeResult<Section> {
     let mut section = Section::new("by_direction");
     if course.interrupted {
         section.push(Measure::undefined(

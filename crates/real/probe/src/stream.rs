@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::icmp_error::IcmpErrors;
 use super::pacing::{self, PacketReceiver, PacketSender};
 use super::schedule::Schedule;
@@ -80,13 +80,13 @@ impl StreamEnd {
     }
 
     /// Datagrams that reached this host but were dropped by the socket.
-    pub fn drops(&self) -> Result<u32, ProbeError> {
+    pub fn drops(&self) -> ProbeResult<u32> {
         self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
     }
 
     /// Receives at most one batch, answers clock questions, and reads time stamps and errors. Returns whether there may
     /// be more packets.
-    fn take(&mut self, log: &mut StreamLog, left: impl FnMut(TransmitStamp)) -> Result<bool, ProbeError> {
+    fn take(&mut self, log: &mut StreamLog, left: impl FnMut(TransmitStamp)) -> ProbeResult<bool> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
         let open = &mut self.open;
         let mut questions = Vec::new();
@@ -133,7 +133,7 @@ impl StreamEnd {
     }
 
     /// Sends one datagram. Returns whether there was room for it.
-    fn send(&mut self, bytes: &[u8]) -> Result<bool, ProbeError> {
+    fn send(&mut self, bytes: &[u8]) -> ProbeResult<bool> {
         match self.socket.offer(self.peer, bytes) {
             Ok(had_room) => {
                 self.datagrams = self.datagrams.wrapping_add(u32::from(had_room));
@@ -152,7 +152,7 @@ impl StreamEnd {
         size: usize,
         log: &mut StreamLog,
         stop: impl Fn() -> bool,
-    ) -> Result<SentStream, ProbeError> {
+    ) -> ProbeResult<SentStream> {
         let nothing = SourceMeter::new(plan.gaps.asked()).report();
         let sent = SentStream { at: Vec::new(), stamped: 0, source: nothing, no_room: 0 };
         let mut sending = StreamSender { end: self, log, size, sent, datagrams: Vec::new() };
@@ -163,18 +163,13 @@ impl StreamEnd {
     }
 
     /// Receives packets for this time, or until `stop` returns true.
-    pub fn linger(
-        &mut self,
-        span: Duration,
-        log: &mut StreamLog,
-        stop: impl Fn() -> bool,
-    ) -> Result<(), ProbeError> {
+    pub fn linger(&mut self, span: Duration, log: &mut StreamLog, stop: impl Fn() -> bool) -> ProbeResult {
         let mut hearing = StreamListener { end: self, log };
         pacing::linger(&mut hearing, Duration::ZERO, |_, now| if stop() { now } else { Instant::ZERO + span })
     }
 
     /// Asks several times for the peer's clock. Returns whether there was an answer.
-    pub fn ask(&mut self, log: &mut StreamLog, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
+    pub fn ask(&mut self, log: &mut StreamLog, stop: impl Fn() -> bool) -> ProbeResult<bool> {
         let before = log.exchanges.len();
         for number in 0..EXCHANGES {
             let sent = realtime_nanos();
@@ -202,7 +197,7 @@ impl PacketReceiver for StreamListener<'_> {
         &self.end.socket
     }
 
-    fn take(&mut self) -> Result<bool, ProbeError> {
+    fn take(&mut self) -> ProbeResult<bool> {
         self.end.take(self.log, |_| {})
     }
 }
@@ -223,7 +218,7 @@ impl PacketReceiver for StreamSender<'_> {
     }
 
     /// Receives packets and reads the transmit time stamps.
-    fn take(&mut self) -> Result<bool, ProbeError> {
+    fn take(&mut self) -> ProbeResult<bool> {
         let (SentStream { at, stamped, .. }, datagrams) = (&mut self.sent, &self.datagrams);
         self.end.take(self.log, |stamp| {
             let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
@@ -238,7 +233,7 @@ impl PacketReceiver for StreamSender<'_> {
 }
 
 impl PacketSender for StreamSender<'_> {
-    fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
+    fn send(&mut self, _: &Clock) -> ProbeResult {
         let number = self.sent.at.len() as u32;
         let packet = StreamPacket { token: self.end.token, number, content: Content::Data };
         let bytes = packet.encode(self.size);

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::{Dscp, Duration, Size, setting_texts, settings};
 use netrig_stats::fit::line;
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::path_sections;
 use super::ping::{self, PingOrder};
 use super::report::{CONFIDENCE, Measure, ProbeReport, Punctuality, Section};
@@ -78,11 +78,7 @@ const BOTH_WAYS: f64 = 16.0;
 /// Sends trains and fits a line to their round-trip times.
 ///
 /// If a setting is invalid. A missing answer is a measurement, not an error.
-pub fn train(
-    target: SocketAddr,
-    settings: &TrainSettings,
-    cancel: &AtomicBool,
-) -> Result<ProbeReport, ProbeError> {
+pub fn train(target: SocketAddr, settings: &TrainSettings, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     if settings.trains.is_empty() || settings.trains.len() > MOST_TRAINS {
         let trains = settings.trains.len();
         return Err(ProbeError::Request(format!("{trains} trains: expected 1 to {MOST_TRAINS}")));
@@ -146,7 +142,7 @@ fn joined(mut before: ProbeReport, after: ProbeReport) -> ProbeReport {
 }
 
 /// The round-trip time per octet: over all packets, and over the fastest of each size, which waited least.
-fn slope(sizes: &[f64], trips: &[f64]) -> Result<Section, ProbeError> {
+fn slope(sizes: &[f64], trips: &[f64]) -> ProbeResult<Section> {
     let mut section = Section::new("slope");
     let mut least = BTreeMap::<u64, f64>::new();
     for (size, trip) in sizes.iter().zip(trips) {

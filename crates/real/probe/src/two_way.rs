@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Dscp, Duration, Instant, settings};
 
-use super::error::ProbeError;
+use super::error::{ProbeError, ProbeResult};
 use super::icmp_error::IcmpErrors;
 use super::pacing::{self, PacketReceiver, PacketSender};
 use super::schedule::{Gaps, GapsKind, Schedule, source_fault};
@@ -78,7 +78,7 @@ impl ProbePlan {
     /// Checks the plan.
     ///
     /// The first invalid value.
-    pub fn check(&self) -> Result<(), ProbeError> {
+    pub fn check(&self) -> ProbeResult {
         let wrong = |why: String| Err(ProbeError::Request(why));
         if self.count == 0 || self.count > MOST_PACKETS {
             return wrong(format!("{} packets: expected 1 to {MOST_PACKETS}", self.count));
@@ -237,7 +237,7 @@ pub(crate) struct TwoWay<'a, E> {
 
 impl<E: Exchange> TwoWay<'_, E> {
     /// Sends all packets and waits for the last answer and its copies.
-    pub fn run(self, plan: ProbePlan) -> Result<ProbeCourse, ProbeError> {
+    pub fn run(self, plan: ProbePlan) -> ProbeResult<ProbeCourse> {
         let Self { socket, target, exchange, cancel } = self;
         let offset = RealtimeOffset::measure();
         let is_over = || cancel.load(Ordering::Relaxed);
@@ -271,7 +271,7 @@ struct TwoWayRun<E> {
 }
 
 impl<E: Exchange> PacketSender for TwoWayRun<E> {
-    fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
+    fn send(&mut self, _: &Clock) -> ProbeResult {
         let course = &mut self.course;
         let now = realtime_nanos();
         let bytes = self.exchange.packet(course.sent.len() as u32, now);
@@ -289,7 +289,7 @@ impl<E: Exchange> PacketReceiver for TwoWayRun<E> {
     }
 
     /// Receives some batches of answers and reads the transmit time stamps.
-    fn take(&mut self) -> Result<bool, ProbeError> {
+    fn take(&mut self) -> ProbeResult<bool> {
         let mut more = true;
         for _ in 0..LOOK {
             more = self.answers()?;
@@ -324,7 +324,7 @@ impl<E: Exchange> TwoWayRun<E> {
     }
 
     /// Receives a batch of answers. Returns whether there may be more.
-    fn answers(&mut self) -> Result<bool, ProbeError> {
+    fn answers(&mut self) -> ProbeResult<bool> {
         let Self { socket, exchange, course, longest, .. } = self;
         let most = 2 * course.plan.count as usize;
         let ProbeCourse { sent, arrivals, numbered, uncounted, answered, foreign, .. } = course;
@@ -360,7 +360,7 @@ impl<E: Exchange> TwoWayRun<E> {
     }
 
     /// Records the reasons why this host was the limit.
-    fn judge(&mut self, offset: &RealtimeOffset) -> Result<(), ProbeError> {
+    fn judge(&mut self, offset: &RealtimeOffset) -> ProbeResult {
         let Self { socket, course, .. } = self;
         if course.no_room > 0 {
             let packets = course.no_room;

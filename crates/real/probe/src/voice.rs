@@ -6,9 +6,9 @@ use netrig_core::{Data, Dscp, Duration, Instant, Seeds, settings};
 use netrig_traffic::rtp::{Packet, SequenceExtender};
 use netrig_traffic::{AppAction, AppEvent, FlowContext, Playout, Settings, Talk, Voice, VoiceCodec, react};
 
-use super::ProbeError;
 use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
+use super::{ProbeError, ProbeResult};
 
 /// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
 const TICKS_PER_S: u64 = 8_000;
@@ -42,7 +42,7 @@ impl VoiceSettings {
     ///
     /// # Errors
     /// The first invalid setting.
-    pub fn order(&self) -> Result<VoiceOrder, ProbeError> {
+    pub fn order(&self) -> ProbeResult<VoiceOrder> {
         let talk = if self.spurts { Talk::Spurts } else { Talk::Continuous };
         let voice = Voice { codec: self.codec, packet: self.packet, talk, playout: self.playout };
         if !(self.packet..=LONGEST_CALL).contains(&self.duration) {
@@ -71,11 +71,7 @@ pub struct VoiceOrder {
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
-pub fn call(
-    remote: &mut Remote,
-    order: &VoiceOrder,
-    cancel: &AtomicBool,
-) -> Result<MediaStreamReport, ProbeError> {
+pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> ProbeResult<MediaStreamReport> {
     let mut extender = SequenceExtender::default();
     let number_of = |head: &[u8]| {
         let packet = Packet::parse(head).ok()?;

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::protocol::greeting::{Binding, EXPORTER};
+use crate::protocol::EXPORTER;
 
 /// Time limit of the handshake and of an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,7 +82,7 @@ impl ControlConnection {
     ///
     /// # Errors
     /// If the connection is older than TLS 1.3.
-    pub fn binding(&self) -> io::Result<Binding> {
+    pub fn binding(&self) -> io::Result<[u8; 32]> {
         self.tls.export_keying_material([0; 32], EXPORTER, Some(&[])).map_err(io::Error::other)
     }
 
@@ -237,8 +237,8 @@ mod tests {
     use netrig_host::tls::{self, Identity, Trust};
 
     use super::*;
-    use crate::protocol::greeting::LONGEST_WORD;
     use crate::protocol::{Carrier, DataDirection, DatagramLoad, FromClient, FromServer, MeasurementPhase};
+    use netrig_probe::greeting::{ClientGreeting, LONGEST_WORD};
 
     fn talks() -> [ControlConnection; 2] {
         let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
@@ -286,7 +286,6 @@ mod tests {
         let (way, load) =
             (DataDirection::Both, DatagramLoad::Poisson { bits_per_s: u64::MAX, seed: u64::MAX });
         for longest in [
-            FromClient::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) },
             FromClient::Ask { bits_per_s: Some(u64::MAX) },
             phase(Carrier::Tcp { way, streams: u16::MAX, congestion: Some("x".repeat(15)) }),
             phase(Carrier::Udp { way, size: u16::MAX, load }),
@@ -296,6 +295,8 @@ mod tests {
         ] {
             assert!(serde_json::to_vec(&longest).unwrap().len() < LONGEST_WORD / 8, "{longest:?}");
         }
+        let hello = ClientGreeting::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) };
+        assert!(serde_json::to_vec(&hello).unwrap().len() < LONGEST_WORD / 8, "{hello:?}");
         let [mut near, mut far] = talks();
         near.say(&FromServer::Failed { why: "x".repeat(LONGEST_WORD) }).unwrap();
         let error = far.hear::<FromClient>(PATIENCE).unwrap_err();

@@ -115,32 +115,12 @@ enum Cell {
 }
 
 /// The columns, in the order of [`Listing::cells`].
-const COLUMNS: [&str; 20] = [
-    "time_s",
-    "link",
-    "direction",
-    "packet",
-    "event",
-    "src",
-    "src_port",
-    "dst",
-    "dst_port",
-    "protocol",
-    "bytes",
-    "dscp",
-    "ecn",
-    "rule",
-    "colour",
-    "class",
-    "queue_packets",
-    "queue_bytes",
-    "waited_s",
-    "reason",
-];
+const COLUMNS: &str = "time_s,link,direction,packet,event,src,src_port,dst,dst_port,protocol,\
+                       bytes,dscp,ecn,rule,colour,class,queue_packets,queue_bytes,waited_s,reason";
 
 impl Listing<'_> {
     fn head(&mut self) -> Result<(), Failure> {
-        if self.as_json { Ok(()) } else { self.file.write(format!("{}\n", COLUMNS.join(",")).as_bytes()) }
+        if self.as_json { Ok(()) } else { self.file.write(format!("{COLUMNS}\n").as_bytes()) }
     }
 
     fn write(&mut self, event: &PacketEvent) -> Result<(), Failure> {
@@ -148,7 +128,7 @@ impl Listing<'_> {
         if event.at < self.window.0 {
             return Ok(());
         }
-        let cells = COLUMNS.into_iter().zip(self.cells(event, findings));
+        let cells = COLUMNS.split(',').zip(self.cells(event, findings));
         let mut line = if self.as_json { json(cells) } else { csv(cells) };
         line.push('\n');
         self.lines += 1;
@@ -172,7 +152,7 @@ impl Listing<'_> {
         findings
     }
 
-    fn cells(&self, event: &PacketEvent, findings: Findings) -> [Option<Cell>; COLUMNS.len()] {
+    fn cells(&self, event: &PacketEvent, findings: Findings) -> [Option<Cell>; 20] {
         let link = &self.scenario.links[event.link as usize];
         let way = link.towards(event.direction);
         let rule =

@@ -14,4 +14,6 @@ mod theme;
 
 pub use content::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel, PanelGrid};
 pub use scale::Scale;
-pub use theme::{Palette, Theme, contrast};
+#[cfg(test)]
+pub use theme::contrast;
+pub use theme::{Palette, Theme};

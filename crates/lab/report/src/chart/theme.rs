@@ -69,11 +69,13 @@ impl Theme {
 
 /// The contrast ratio of two colours `#rrggbb` (WCAG 2.2, relative luminance), 1 to 21; `None` if one of them has another
 /// form.
+#[cfg(test)]
 pub fn contrast(a: &str, b: &str) -> Option<f64> {
     let (a, b) = (luminance(a)?, luminance(b)?);
     Some((a.max(b) + 0.05) / (a.min(b) + 0.05))
 }
 
+#[cfg(test)]
 fn luminance(colour: &str) -> Option<f64> {
     let digits = colour.strip_prefix('#').filter(|digits| digits.len() == 6)?;
     let channel = |at: usize| {

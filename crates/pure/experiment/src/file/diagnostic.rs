@@ -168,11 +168,6 @@ impl Diagnostics {
         Self { file: file.to_owned(), text: text.to_owned(), all, left_out }
     }
 
-    /// The file's name as given.
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
     /// The first [`Diagnostics::SHOWN`], in the order of the file, errors before warnings.
     pub fn all(&self) -> &[Diagnostic] {
         &self.all

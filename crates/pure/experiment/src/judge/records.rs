@@ -20,7 +20,7 @@ pub struct RunRecord {
     /// The measured values.
     pub responses: MeasuredValues,
     /// Remarks on its values, as sentences.
-    pub remarks: Vec<String>,
+    pub remarks: Box<[String]>,
 }
 
 /// Whether the values of a run count.
@@ -60,7 +60,7 @@ impl RunRecord {
             return Some(why.clone());
         }
         match self.responses.get(response)? {
-            MeasuredValue::NotMeasured(why) => Some(why.clone()),
+            MeasuredValue::NotMeasured(why) => Some(why.to_string()),
             MeasuredValue::Value { warm_up: Some(cut), .. } if cut.too_short => Some(format!(
                 "too short to show a steady state: MSER-5 leaves out {} of its values",
                 cut.discarded

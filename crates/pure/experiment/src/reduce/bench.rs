@@ -94,7 +94,7 @@ impl Bench {
     pub fn measure(&mut self, spec: &str) -> Result<f64, String> {
         match self.measured(spec) {
             MeasuredValue::Value { value, .. } => Ok(value),
-            MeasuredValue::NotMeasured(why) => Err(why),
+            MeasuredValue::NotMeasured(why) => Err(why.into()),
         }
     }
 

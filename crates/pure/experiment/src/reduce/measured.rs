@@ -13,7 +13,7 @@ pub enum MeasuredValue {
         warm_up: Option<Cut>,
     },
     /// There is no number, for this reason.
-    NotMeasured(String),
+    NotMeasured(Box<str>),
 }
 
 /// The part at the start of a run that MSER-5 removed.
@@ -45,7 +45,7 @@ impl<N: Into<Arc<str>>> FromIterator<(N, MeasuredValue)> for MeasuredValues {
 impl MeasuredValue {
     /// A missing value, because of `why`.
     pub fn not(why: impl Into<String>) -> Self {
-        Self::NotMeasured(why.into())
+        Self::NotMeasured(why.into().into())
     }
 
     /// The number; `None` if there is none.

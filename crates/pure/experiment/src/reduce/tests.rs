@@ -69,7 +69,7 @@ fn what_nobody_counts_is_not_measured() {
     };
     assert_eq!(measured("web#1").value(), Some(0.0));
     let why = "this substrate does not count `timeout_retransmissions` of `flow.web#2`";
-    assert!(matches!(measured("web#2"), MeasuredValue::NotMeasured(said) if said == why));
+    assert!(matches!(measured("web#2"), MeasuredValue::NotMeasured(said) if *said == *why));
     assert_eq!(measured("web").value(), None);
 }
 

@@ -141,20 +141,6 @@ pub enum Per {
     Pooled,
 }
 
-impl Per {
-    /// The word in the file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Mean => "mean",
-            Self::Max => "max",
-            Self::Min => "min",
-            Self::Jain => "jain",
-            Self::Pooled => "pooled",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ mod closed_form;
 mod codel;
 mod common;
 mod events;
+mod expedited;
 mod fq_codel;
 mod impairments;
 mod meters;

@@ -8,7 +8,6 @@ use netrig_core::{
     Colour, Delivery, DropReason, Dscp, Duration, Fraction, Instant, Lane, Link, Rate, Seeds, Size,
 };
 use netrig_link::conditioning::{Bucket, ConditionAction, Match, Meter};
-use netrig_link::expedited::{self, ErrorTerms, ForwardedPacket};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::drr::Drr;
@@ -18,6 +17,7 @@ use proptest::prelude::*;
 
 use crate::common;
 use crate::common::{END, Packet, Record, at_ms, header, ms};
+use crate::expedited::{self, ErrorTerms, ForwardedPacket};
 
 /// 8 Mbit/s: a byte takes a microsecond.
 const RATE: u64 = 8_000_000;

@@ -2,12 +2,13 @@
 //!
 //! Start from [`Dialog::caller`] or [`Dialog::callee`]. If proxies fork an INVITE, it makes several dialogs, which
 //! [`Invitation`] keeps. A callee retransmits its 2xx by [`Acceptance`], and its provisional responses by [`ProvisionalSender`]
-//! (RFC 3262). [`ProvisionalReceiver`] is the caller's side of the latter. [`SessionTimer`] ends a session that is not refreshed
-//! (RFC 4028).
+//! (RFC 3262). [`SessionTimer`] ends a session that is not refreshed (RFC 4028).
 
 mod acceptance;
 mod invitation;
 mod provisional;
+#[cfg(test)]
+mod provisional_receiver;
 mod session_timer;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,9 @@ use netrig_core::{Duration, Stream};
 pub use acceptance::{Acceptance, AcceptanceOutcome};
 pub use invitation::{Invitation, InvitationEvent, MOST_DIALOGS};
 pub(crate) use provisional::RELIABLE;
-pub use provisional::{MOST_WAITING, ProvisionalKind, ProvisionalReceiver, ProvisionalSender};
+pub use provisional::{MOST_WAITING, ProvisionalSender};
+#[cfg(test)]
+pub use provisional_receiver::{ProvisionalKind, ProvisionalReceiver};
 pub use session_timer::{
     IntervalTooSmall, LEAST_INTERVAL, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent, TimerGrant,
 };

@@ -6,9 +6,9 @@ use netrig_core::{Instant, Stream};
 
 use super::RequestRefusal;
 use crate::deadline::{Deadline, Repetition, earliest};
-use crate::header::{CSeq, RAck};
+use crate::header::CSeq;
 use crate::transaction::Timing;
-use crate::{Method, Name, Request, Response, Status};
+use crate::{Name, Request, Response, Status};
 
 /// The option tag of reliable provisional responses.
 pub(crate) const RELIABLE: &str = "100rel";
@@ -155,56 +155,5 @@ impl ProvisionalSender {
     /// Whether no PRACK was received within 64·T1: "the UAS SHOULD reject the original request with a 5xx response".
     pub const fn has_given_up(&self) -> bool {
         self.given_up
-    }
-}
-
-/// The receiver of reliable provisional responses in one early dialog.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProvisionalReceiver {
-    last: Option<u32>,
-}
-
-/// The kind of a provisional response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProvisionalKind {
-    /// Needs no PRACK.
-    Unreliable,
-    /// Must be processed and acknowledged by a PRACK with this `RAck`.
-    Reliable(RAck),
-    /// Was acknowledged before: must be dropped.
-    Repeated,
-    /// An earlier one is missing: must be dropped. It will be retransmitted.
-    TooEarly,
-}
-
-impl ProvisionalReceiver {
-    /// Handles a provisional response to an INVITE in this dialog.
-    pub fn handle_response(&mut self, response: &Response) -> ProvisionalKind {
-        let headers = &response.headers;
-        let needs = headers.has_token(&Name::Require, RELIABLE);
-        let (Ok(Some(number)), Ok(Some(request))) = (headers.number(&Name::RSeq), headers.cseq()) else {
-            return ProvisionalKind::Unreliable;
-        };
-        if !needs || response.status.is_final() || response.status == Status::TRYING {
-            return ProvisionalKind::Unreliable;
-        }
-        match self.last {
-            Some(last) if number <= last => ProvisionalKind::Repeated,
-            // "its RSeq value is not one higher than the value of the sequence number, that response MUST NOT be acknowledged with
-            // a PRACK, and MUST NOT be processed further by the UAC" (RFC 3262 section 4).
-            Some(last) if number != last.wrapping_add(1) => ProvisionalKind::TooEarly,
-            _ => {
-                self.last = Some(number);
-                ProvisionalKind::Reliable(RAck { response: number, request })
-            }
-        }
-    }
-
-    /// The PRACK for `rack`, made of `request`, the next PRACK of the dialog.
-    #[must_use]
-    pub fn acknowledgement(mut request: Request, rack: &RAck) -> Request {
-        debug_assert_eq!(request.method, Method::Prack);
-        request.headers.push(Name::RAck, rack);
-        request
     }
 }

@@ -1,5 +1,7 @@
 //! The ratios of RFC 6076.
 
+use netrig_core::counts;
+
 use crate::record::{Failure, Record};
 use crate::transaction::Timer;
 
@@ -30,22 +32,24 @@ impl AnswerClass {
     }
 }
 
-/// Counts of requested sessions. Retransmissions and challenges do not count as sessions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionCounts {
-    /// All that have ended.
-    pub requests: u64,
-    /// Answered with 2xx.
-    pub established: u64,
-    /// Answered with 3xx.
-    pub redirected: u64,
-    /// Refused by the user: 480, 486, 600, 603.
-    pub refused_by_user: u64,
-    /// Failed by a failing or overloaded server: 408, 500, 503, 504, no response, or a lost connection. The last two
-    /// count as 408 and 503 (RFC 3261 section 8.1.3.1).
-    pub ineffective: u64,
-    /// Established, and ended by an answered BYE.
-    pub completed: u64,
+counts! {
+    /// Counts of requested sessions. Retransmissions and challenges do not count as sessions.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SessionCounts {
+        /// All that have ended.
+        pub requests: u64,
+        /// Answered with 2xx.
+        pub established: u64,
+        /// Answered with 3xx.
+        pub redirected: u64,
+        /// Refused by the user: 480, 486, 600, 603.
+        pub refused_by_user: u64,
+        /// Failed by a failing or overloaded server: 408, 500, 503, 504, no response, or a lost connection. The last two
+        /// count as 408 and 503 (RFC 3261 section 8.1.3.1).
+        pub ineffective: u64,
+        /// Established, and ended by an answered BYE.
+        pub completed: u64,
+    }
 }
 
 impl SessionCounts {
@@ -60,15 +64,6 @@ impl SessionCounts {
         self.refused_by_user += is(matches!(record.status, 480 | 486 | 600 | 603));
         self.ineffective += is(matches!(record.status, 408 | 500 | 503 | 504) || is_left);
         self.completed += is(is_established && record.stamps.ended != netrig_core::Instant::NEVER);
-    }
-
-    pub(super) const fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.established += other.established;
-        self.redirected += other.redirected;
-        self.refused_by_user += other.refused_by_user;
-        self.ineffective += other.ineffective;
-        self.completed += other.completed;
     }
 
     /// Session establishment ratio (RFC 6076 section 4.6), 0 to 1: the established sessions, of all but the
@@ -93,16 +88,18 @@ impl SessionCounts {
     }
 }
 
-/// Counts of requested registrations. Retransmissions and challenges do not count as registrations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RegistrationCounts {
-    /// All that have ended.
-    pub requests: u64,
-    /// Answered with 2xx.
-    pub succeeded: u64,
-    /// Answered with 4xx (other than 401, 402 and 407), 5xx or 6xx, timed out by timer F, or failed with a
-    /// connection.
-    pub ineffective: u64,
+counts! {
+    /// Counts of requested registrations. Retransmissions and challenges do not count as registrations.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct RegistrationCounts {
+        /// All that have ended.
+        pub requests: u64,
+        /// Answered with 2xx.
+        pub succeeded: u64,
+        /// Answered with 4xx (other than 401, 402 and 407), 5xx or 6xx, timed out by timer F, or failed with a
+        /// connection.
+        pub ineffective: u64,
+    }
 }
 
 impl RegistrationCounts {
@@ -111,12 +108,6 @@ impl RegistrationCounts {
         self.requests += 1;
         self.succeeded += u64::from(record.failure.is_none());
         self.ineffective += u64::from(is_left || AnswerClass::of(record) == AnswerClass::Refused);
-    }
-
-    pub(super) const fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.succeeded += other.succeeded;
-        self.ineffective += other.ineffective;
     }
 
     /// The share that succeeded, 0 to 1. `None` without registrations.

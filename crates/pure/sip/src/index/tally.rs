@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::{Delay, Histogram, RegistrationCounts, SessionCounts};
+use netrig_core::{Histogram, counts};
+
+use super::{Delay, RegistrationCounts, SessionCounts};
 use crate::record::{Failure, Record, Side, What};
 
-/// Outcomes of the attempts of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcomes {
-    /// Attempts that started.
-    pub begun: u64,
-    /// Attempts that succeeded.
-    pub succeeded: u64,
-    /// Attempts that failed.
-    pub failed: u64,
-    /// Attempts whose lookup found no server. They are failures of no server.
-    pub unlocated: u64,
+counts! {
+    /// Outcomes of the attempts of one kind.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Outcomes {
+        /// Attempts that started.
+        pub begun: u64,
+        /// Attempts that succeeded.
+        pub succeeded: u64,
+        /// Attempts that failed.
+        pub failed: u64,
+        /// Attempts whose lookup found no server. They are failures of no server.
+        pub unlocated: u64,
+    }
 }
 
 impl Outcomes {
@@ -29,46 +33,41 @@ impl Outcomes {
         let ended = self.succeeded + self.failed;
         (ended > 0).then(|| self.succeeded as f64 / ended as f64)
     }
-
-    const fn merge(&mut self, other: &Self) {
-        self.begun += other.begun;
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.unlocated += other.unlocated;
-    }
 }
 
-/// Events that are abnormal but no failures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repetitions {
-    /// Retransmitted requests.
-    pub requests: u64,
-    /// Retransmitted final responses.
-    pub responses: u64,
-    /// ACKs of retransmitted final responses.
-    pub acknowledgements: u64,
-    /// Retransmitted requests received by callees.
-    pub received: u64,
-    /// Retransmitted responses received, other than those that are acknowledged again.
-    pub responses_received: u64,
-    /// Provisional responses received after later ones.
-    pub reordered: u64,
-    /// Answered challenges.
-    pub challenges: u64,
-    /// Further dialogs of forked calls, which were acknowledged and hung up.
-    pub surplus: u64,
-    /// Changes to the next server.
-    pub failed_over: u64,
-    /// Contacts of 3xx that were tried.
-    pub redirected: u64,
-    /// Requests that were repeated after a `Retry-After`.
-    pub retried: u64,
-    /// INVITEs within a dialog that crossed one of the other side and were repeated later.
-    pub pending: u64,
-    /// Session refreshes sent, also without success.
-    pub refreshes_sent: u64,
-    /// Session refreshes of the other side.
-    pub refreshes_answered: u64,
+counts! {
+    /// Events that are abnormal but no failures.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Repetitions {
+        /// Retransmitted requests.
+        pub requests: u64,
+        /// Retransmitted final responses.
+        pub responses: u64,
+        /// ACKs of retransmitted final responses.
+        pub acknowledgements: u64,
+        /// Retransmitted requests received by callees.
+        pub received: u64,
+        /// Retransmitted responses received, other than those that are acknowledged again.
+        pub responses_received: u64,
+        /// Provisional responses received after later ones.
+        pub reordered: u64,
+        /// Answered challenges.
+        pub challenges: u64,
+        /// Further dialogs of forked calls, which were acknowledged and hung up.
+        pub surplus: u64,
+        /// Changes to the next server.
+        pub failed_over: u64,
+        /// Contacts of 3xx that were tried.
+        pub redirected: u64,
+        /// Requests that were repeated after a `Retry-After`.
+        pub retried: u64,
+        /// INVITEs within a dialog that crossed one of the other side and were repeated later.
+        pub pending: u64,
+        /// Session refreshes sent, also without success.
+        pub refreshes_sent: u64,
+        /// Session refreshes of the other side.
+        pub refreshes_answered: u64,
+    }
 }
 
 impl Repetitions {
@@ -89,23 +88,6 @@ impl Repetitions {
         self.failed_over += u64::from(counts.failed_over);
         self.redirected += u64::from(counts.redirected);
         self.retried += u64::from(counts.retried);
-    }
-
-    const fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.responses += other.responses;
-        self.acknowledgements += other.acknowledgements;
-        self.received += other.received;
-        self.responses_received += other.responses_received;
-        self.pending += other.pending;
-        self.refreshes_sent += other.refreshes_sent;
-        self.refreshes_answered += other.refreshes_answered;
-        self.reordered += other.reordered;
-        self.challenges += other.challenges;
-        self.surplus += other.surplus;
-        self.failed_over += other.failed_over;
-        self.redirected += other.redirected;
-        self.retried += other.retried;
     }
 }
 
@@ -173,14 +155,14 @@ impl Tally {
 
     /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Self) {
-        self.outcomes.iter_mut().zip(&other.outcomes).for_each(|(own, more)| own.merge(more));
-        self.delays.iter_mut().zip(&other.delays).for_each(|(own, more)| own.merge(more));
+        self.outcomes.iter_mut().zip(&other.outcomes).for_each(|(own, more)| *own += more);
+        self.delays.iter_mut().zip(&other.delays).for_each(|(own, more)| *own += more);
         for (key, count) in &other.failures {
             *self.failures.entry(*key).or_insert(0) += count;
         }
-        self.sessions.merge(&other.sessions);
-        self.registrations.merge(&other.registrations);
-        self.repetitions.merge(&other.repetitions);
+        self.sessions += &other.sessions;
+        self.registrations += &other.registrations;
+        self.repetitions += &other.repetitions;
         for (method, status, count) in other.all_unrequested() {
             *self.unrequested.entry((method, status)).or_insert(0) += count;
         }

@@ -1,8 +1,8 @@
 //! Bounds for delays and for the share of failures.
 
-use netrig_core::{Duration, choices};
+use netrig_core::{Duration, Histogram, choices};
 
-use super::{Delay, Histogram, Tally};
+use super::{Delay, Tally};
 use crate::record::What;
 
 choices! {

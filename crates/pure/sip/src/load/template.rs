@@ -8,7 +8,6 @@ use bytes::Bytes;
 
 use crate::Message;
 use crate::digits::Decimal;
-use crate::fault::Fault;
 
 /// A variable part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,14 +153,6 @@ impl Template {
     /// A hole at a wrong place.
     pub fn new(message: &Message) -> Result<Self, TemplateError> {
         Self::of_bytes(&message.to_bytes(), message.body().len())
-    }
-
-    /// Prepares a message with a deliberate fault.
-    ///
-    /// # Errors
-    /// A hole at a wrong place.
-    pub fn wrong(message: &Message, fault: Fault) -> Result<Self, TemplateError> {
-        Self::of_bytes(&fault.spoil(message), message.body().len())
     }
 
     fn of_bytes(message: &Bytes, body: usize) -> Result<Self, TemplateError> {

@@ -22,11 +22,11 @@ use netrig_transport::sctp::{
 use netrig_transport::{Connection, Counters, Incident, Packet, PathId, Payload, ReportingEnds};
 
 pub use self::options::{SctpOptions, SctpPath, TimedControl};
-use crate::AgentError;
 use crate::carrier::{EndContext, EndState, FIRST_SOCKET, FlowCarrier, Samples, TURNS};
 use crate::order::EndOrder;
 use crate::report::{EndReport, SctpReport};
 use crate::roster::{Named, Roster};
+use crate::{AgentError, AgentResult};
 
 /// Number of ports that a flow's first end may use.
 const CLIENT_PORTS: u32 = 16_384;
@@ -136,7 +136,7 @@ impl SctpEnd {
     ///
     /// # Errors
     /// If all ports are in use, or a system call fails that succeeds in normal operation.
-    fn connect(&mut self, id: ConnId, now: Instant) -> Result<(), AgentError> {
+    fn connect(&mut self, id: ConnId, now: Instant) -> AgentResult {
         let ConnId::Opened(number) = id else { return Ok(()) };
         let no_port = || AgentError::NoPort { flow: self.name.clone(), associations: self.by_port.len() };
         let client_port = free_port(number, &self.by_port).ok_or_else(no_port)?;
@@ -176,7 +176,7 @@ impl SctpEnd {
     }
 
     /// Handles the next packet that has arrived, and gives its association a turn. Returns whether there was a packet.
-    fn take_packet(&mut self, end: &mut EndState, around: &mut EndContext) -> Result<bool, AgentError> {
+    fn take_packet(&mut self, end: &mut EndState, around: &mut EndContext) -> AgentResult<bool> {
         if self.arrived.is_empty() {
             self.receive()?;
         }
@@ -199,7 +199,7 @@ impl SctpEnd {
     }
 
     /// Receives packets from the sockets.
-    fn receive(&mut self) -> Result<(), AgentError> {
+    fn receive(&mut self) -> AgentResult {
         let Self { side, server_port, sockets, batch, arrived, .. } = self;
         let wanted = |source, destination| match side {
             FlowSide::Client => source == *server_port,
@@ -218,7 +218,7 @@ impl SctpEnd {
     }
 
     /// Handles a packet. Returns the place of its association, and whether the packet carried new data.
-    fn handle(&mut self, now: Instant, packet: Packet) -> Result<Option<(u32, bool)>, AgentError> {
+    fn handle(&mut self, now: Instant, packet: Packet) -> AgentResult<Option<(u32, bool)>> {
         let Payload::Sctp(body) = &packet.payload else { return Ok(None) };
         let client_port = if self.side == FlowSide::Client { body.dst_port } else { body.src_port };
         if let Some(place) = self.by_port.get(&client_port).copied() {
@@ -253,7 +253,7 @@ impl SctpEnd {
     }
 
     /// Handles due controls and timers.
-    fn expire(&mut self, now: Instant) -> Result<(), AgentError> {
+    fn expire(&mut self, now: Instant) -> AgentResult {
         while let Some(TimedControl { control, .. }) = self.controls.pop_front_if(|due| due.at() <= now) {
             for place in self.places(|_| true) {
                 self.change(place, now, |association| association.control(now, control))?;
@@ -266,7 +266,7 @@ impl SctpEnd {
     }
 
     /// Lets applications with read schedules read what is due.
-    fn take_steps(&mut self, now: Instant) -> Result<(), AgentError> {
+    fn take_steps(&mut self, now: Instant) -> AgentResult {
         for place in self.places(|conn| conn.reader.is_some_and(|reader| reader.next() <= now)) {
             let reader = self.associations.get_mut(place).and_then(|conn| conn.reader.as_mut());
             let bytes = reader.map_or(0, |reader| reader.take(now));
@@ -289,7 +289,7 @@ impl SctpEnd {
         place: u32,
         end: &mut EndState,
         around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    ) -> AgentResult {
         let Some(SctpConn { id, association, .. }) = self.associations.get_mut(place) else { return Ok(()) };
         let (id, mut events) = (*id, std::mem::take(&mut self.events));
         events.extend(std::iter::from_fn(|| association.poll_event()));
@@ -321,12 +321,7 @@ impl SctpEnd {
     }
 
     /// Changes an association, sends the resulting packets at once, and queues a turn for the resulting events.
-    fn change(
-        &mut self,
-        place: u32,
-        now: Instant,
-        change: impl FnOnce(&mut Association),
-    ) -> Result<(), AgentError> {
+    fn change(&mut self, place: u32, now: Instant, change: impl FnOnce(&mut Association)) -> AgentResult {
         if let Some(conn) = self.associations.get_mut(place) {
             change(&mut conn.association);
         }
@@ -335,7 +330,7 @@ impl SctpEnd {
     }
 
     /// Sends all packets that an association has ready.
-    fn transmit(&mut self, place: u32, now: Instant) -> Result<(), AgentError> {
+    fn transmit(&mut self, place: u32, now: Instant) -> AgentResult {
         while let Some(conn) = self.associations.get_mut(place)
             && let Some(packet) = conn.association.poll_transmit(now)
         {
@@ -344,7 +339,7 @@ impl SctpEnd {
         Ok(())
     }
 
-    fn send(&mut self, packet: &Packet) -> Result<(), AgentError> {
+    fn send(&mut self, packet: &Packet) -> AgentResult {
         let Packet { header, payload: Payload::Sctp(body) } = packet else { return Ok(()) };
         let named = PathAddresses { local: header.flow.src, remote: header.flow.dst };
         // Both ends know the same pairs of addresses, so there is no other.
@@ -361,7 +356,7 @@ impl SctpEnd {
     fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(conn) = self.associations.remove(place) else { return };
-        self.gone += conn.association.counters();
+        self.gone += &conn.association.counters();
         if self.by_port.get(&conn.client_port) == Some(&place) {
             self.by_port.remove(&conn.client_port);
         }
@@ -370,13 +365,13 @@ impl SctpEnd {
     /// The counts of all associations, including those that are over.
     fn counters(&self) -> Counters {
         let mut counters = self.gone;
-        self.associations.members().for_each(|conn| counters += conn.association.counters());
+        self.associations.members().for_each(|conn| counters += &conn.association.counters());
         counters
     }
 }
 
 impl FlowCarrier for SctpEnd {
-    fn watch(&self, end: &EndState, pacer: &Pacer) -> Result<(), AgentError> {
+    fn watch(&self, end: &EndState, pacer: &Pacer) -> AgentResult {
         let key = end.key(FIRST_SOCKET);
         let mut fds = self.sockets.iter().map(PathSocket::fd);
         fds.try_for_each(|fd| pacer.watch(fd, key, Watch::Reading)).map_err(AgentError::kernel("epoll_ctl"))
@@ -390,18 +385,13 @@ impl FlowCarrier for SctpEnd {
         timers.chain(self.controls.front().map(TimedControl::at)).min()
     }
 
-    fn ready(&mut self, _: u32, _: &EndState, _: &EndContext) -> Result<(), AgentError> {
+    fn ready(&mut self, _: u32, _: &EndState, _: &EndContext) -> AgentResult {
         self.more = true;
         Ok(())
     }
 
     /// Packets come before timers: one that has arrived may make a timer needless.
-    fn advance(
-        &mut self,
-        now: Instant,
-        end: &mut EndState,
-        around: &mut EndContext,
-    ) -> Result<(), AgentError> {
+    fn advance(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult {
         for _ in 0..TURNS {
             if !self.take_packet(end, around)? {
                 break;
@@ -424,7 +414,7 @@ impl FlowCarrier for SctpEnd {
         action: AppAction,
         end: &mut EndState,
         around: &EndContext,
-    ) -> Result<(), AgentError> {
+    ) -> AgentResult {
         let now = around.clock.now();
         match action {
             AppAction::Open { conn, .. } => self.connect(conn, now),
@@ -441,7 +431,7 @@ impl FlowCarrier for SctpEnd {
         }
     }
 
-    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> Result<(), AgentError> {
+    fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> AgentResult {
         let now = self.counters();
         let before = std::mem::replace(&mut self.reported, now);
         let sends = end.order.sends_data();
@@ -459,7 +449,7 @@ impl FlowCarrier for SctpEnd {
         Ok(())
     }
 
-    fn report(&mut self, report: &mut EndReport, _: &EndState, _: &mut Samples) -> Result<(), AgentError> {
+    fn report(&mut self, report: &mut EndReport, _: &EndState, _: &mut Samples) -> AgentResult {
         (report.connections, report.failed) = (self.associations.made(), self.failed);
         let dropped = self.sockets.iter().map(|socket| drops(socket.fd())).sum::<Result<u32, _>>();
         let socket_dropped = dropped.map_err(AgentError::kernel("SO_MEMINFO"))?;

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use netrig_experiment::Node;
-use netrig_host::control_group::{self, counter, throttled_in};
+use netrig_host::control_group::{self, throttled_in};
+use netrig_host::proc;
 
 use crate::error::{ErrorContext, TestbedError};
 use crate::journal::FOLDER as PREFIX;
@@ -92,7 +93,7 @@ pub(crate) fn check(limits: &NodeLimits) -> Result<(), String> {
     if limits.quota.is_some_and(|processors| quota(processors).0 < LEAST_QUOTA) {
         return Err("its `quota` is less than 1 ms in a second, the minimum of the kernel".into());
     }
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = proc::text("/proc/self/mountinfo");
     limits.controllers().try_for_each(|controller| ControllerMount::find(&mounts, controller).map(drop))
 }
 
@@ -142,7 +143,7 @@ impl ControlGroup {
     /// # Errors
     /// If this machine lacks a controller.
     pub fn planned(id: &str, node: &str, limits: &NodeLimits) -> Result<Self, String> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = proc::text("/proc/self/mountinfo");
         let place = |controller: CgroupController| -> Result<_, String> {
             let ControllerMount { version, folder } = ControllerMount::find(&mounts, controller)?;
             Ok((version, folder.join(format!("{PREFIX}{id}.{node}"))))
@@ -273,7 +274,7 @@ impl ControlGroupReader {
             CgroupVersion::One => "memory.oom_control",
             CgroupVersion::Two => "memory.events",
         };
-        counter(&folder.join(file), "oom_kill").unwrap_or(0)
+        proc::number(&proc::text(folder.join(file)), "oom_kill").unwrap_or(0)
     }
 }
 

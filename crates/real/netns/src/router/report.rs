@@ -96,7 +96,7 @@ impl RouterReport {
         if self.refused > 0 {
             faults.push(format!("node interfaces did not take {} frames of the router", self.refused));
         }
-        let late = self.lateness.quantile(0.99);
+        let late = self.lateness.quantile_at_most(0.99);
         if late > TOO_LATE {
             let class = self.no_priority.as_ref();
             let class =
@@ -105,7 +105,7 @@ impl RouterReport {
                 "the router sent 1 in 100 frames more than {late} late; at most {TOO_LATE} is allowed{class}"
             ));
         }
-        let overtaken = self.overtaken.quantile(0.99);
+        let overtaken = self.overtaken.quantile_at_most(0.99);
         if overtaken > TOO_FAR_OVERTAKEN {
             faults.push(format!(
                 "the router read 1 in 100 frames more than {overtaken} after their turn on a link; at most \

@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use netrig_core::Seeds;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 
-use super::super::error::ProbeError;
+use super::super::error::{ProbeError, ProbeResult};
 use super::super::icmp_error::Extension;
 use super::super::ping;
 use super::super::socket::{ProbeSocket, icmp, may_not};
@@ -59,7 +59,7 @@ pub struct FlowSocket {
 
 impl FlowSocket {
     /// Opens the socket of the method, with a random token.
-    pub fn open(method: FlowMethod, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
+    pub fn open(method: FlowMethod, target: SocketAddr, dscp: u8) -> ProbeResult<Self> {
         let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let token = Seeds::new(entropy).stream("probe/token").bits();
         Self::open_from(HostAddress::unspecified_for(target).at(0), method, target, dscp, token)
@@ -72,7 +72,7 @@ impl FlowSocket {
         target: SocketAddr,
         dscp: u8,
         token: u64,
-    ) -> Result<Self, ProbeError> {
+    ) -> ProbeResult<Self> {
         let (socket, held) = match method {
             FlowMethod::Udp => (ProbeSocket::searching(SocketType::DGRAM, ipproto::UDP, local, dscp)?, None),
             FlowMethod::Icmp => (ping::open(local, dscp, ProbeSocket::searching)?, None),
@@ -107,12 +107,12 @@ impl FlowSocket {
     }
 
     /// The kernel's estimate of the path MTU, octets of IP.
-    pub fn mtu(&self) -> Result<usize, ProbeError> {
+    pub fn mtu(&self) -> ProbeResult<usize> {
         self.socket.mtu().map_err(ProbeError::kernel("IP_MTU"))
     }
 
     /// Sets the TTL of the following packets.
-    pub fn set_ttl(&mut self, ttl: u8) -> Result<(), ProbeError> {
+    pub fn set_ttl(&mut self, ttl: u8) -> ProbeResult {
         self.socket.set_ttl(ttl).map_err(ProbeError::kernel("IP_TTL"))
     }
 
@@ -122,7 +122,7 @@ impl FlowSocket {
         number: u32,
         length: usize,
         mut each: impl FnMut(FlowEvent),
-    ) -> Result<FlowSendOutcome, ProbeError> {
+    ) -> ProbeResult<FlowSendOutcome> {
         let bytes = self.flow.packet(number, length);
         let mut sent = self.socket.send(self.target, &bytes);
         if sent.is_err() {
@@ -149,7 +149,7 @@ impl FlowSocket {
     }
 
     /// Passes all pending events to `each`: time stamps, ICMP errors and answers.
-    pub fn take(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
+    pub fn take(&mut self, mut each: impl FnMut(FlowEvent)) -> ProbeResult {
         let Self { flow, socket, datagrams, local_mtu, .. } = self;
         let (mut left, mut responses) = (Vec::new(), Vec::new());
         let taken = socket.errors(
@@ -170,7 +170,7 @@ impl FlowSocket {
     }
 
     /// Receives answers of the target.
-    fn answers(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
+    fn answers(&mut self, mut each: impl FnMut(FlowEvent)) -> ProbeResult {
         let Self { flow, socket, .. } = self;
         for _ in 0..LOOK {
             let took = socket.receive(|incoming| {
@@ -196,7 +196,7 @@ impl FlowSocket {
     }
 
     /// Reasons why this host was the limit.
-    pub fn faults(&self) -> Result<Vec<String>, ProbeError> {
+    pub fn faults(&self) -> ProbeResult<Vec<String>> {
         let mut faults = Vec::new();
         if self.no_room > 0 {
             let packets = self.no_room;
@@ -235,7 +235,7 @@ fn event(flow: &ProbeFlow, objection: &QueuedError<'_>) -> Option<FlowEvent> {
 }
 
 /// A raw TCP socket.
-fn raw_tcp(any: SocketAddr, dscp: u8) -> Result<ProbeSocket, ProbeError> {
+fn raw_tcp(any: SocketAddr, dscp: u8) -> ProbeResult<ProbeSocket> {
     match ProbeSocket::searching(SocketType::RAW, ipproto::TCP, any, dscp) {
         Err(error) if may_not(&error) => Err(ProbeError::Request(
             "a trace by TCP writes its own headers: run it with CAP_NET_RAW, or use --method udp".into(),
@@ -245,7 +245,7 @@ fn raw_tcp(any: SocketAddr, dscp: u8) -> Result<ProbeSocket, ProbeError> {
 }
 
 /// Reserves a TCP port. Returns the socket that holds it and the port.
-fn hold_port(any: SocketAddr) -> Result<(OwnedFd, u16), ProbeError> {
+fn hold_port(any: SocketAddr) -> ProbeResult<(OwnedFd, u16)> {
     let failed =
         |error: rustix::io::Errno| SocketError::Refused { what: "bind", address: any, source: error.into() };
     let family = if any.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };

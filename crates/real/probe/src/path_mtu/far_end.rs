@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{Duration, Instant};
 
 use super::super::control::FromFarEnd;
-use super::super::error::ProbeError;
+use super::super::error::{ProbeError, ProbeResult};
 use super::super::flow::packet::MARK;
 use super::super::pacing::watching;
 use super::super::segments::SegmentEnd;
@@ -20,12 +20,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// Answers until the connection is readable or closed. Answers go only to the host of the connection, only after a
 /// datagram with the token arrived from it, and are never longer than that datagram.
-pub fn serve(
-    control: &mut TcpStream,
-    token: u64,
-    from: SocketAddr,
-    cancel: &AtomicBool,
-) -> Result<(), ProbeError> {
+pub fn serve(control: &mut TcpStream, token: u64, from: SocketAddr, cancel: &AtomicBool) -> ProbeResult {
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
     let mut socket = ProbeSocket::udp(HostAddress::from(local).at(0), 0)?;
     let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();

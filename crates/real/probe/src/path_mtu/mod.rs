@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant, Size};
 
-use super::control::{self, ControlConnection, FromFarEnd, FromProbe, GreetingError, ungreeted};
-use super::error::ProbeError;
+use super::control::{self, ControlConnection, FromFarEnd, FromProbe, unexpected};
+use super::error::{ProbeError, ProbeResult};
 use super::flow::packet::FlowMethod;
 use super::flow::{FlowEvent, FlowSendOutcome, FlowSocket, ResponseKind};
 use super::icmp_error::{IcmpError, IcmpErrors, Unreachable};
@@ -41,7 +41,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 /// Finds the path MTU.
 ///
 /// If the order is invalid or a far end cannot be reached.
-pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuReport, ProbeError> {
+pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> ProbeResult<PathMtuReport> {
     let ResponderConnection { socket, segments, control } = match &order.responder {
         MtuResponder::Echo(port) => ResponderConnection {
             segments: port.map(|port| segments_to(HostAddress::from(order.target).at(port))),
@@ -75,7 +75,7 @@ fn carry_out(
     search: &mut PathMtuSearch,
     icmp_errors: &mut IcmpErrors,
     cancel: &AtomicBool,
-) -> Result<(Vec<String>, bool), ProbeError> {
+) -> ProbeResult<(Vec<String>, bool)> {
     let clock = Clock::starting_in(Duration::ZERO);
     let mut pacer = watching(socket.fd(), clock, Duration::ZERO)?;
     let is_over = || cancel.load(Ordering::Relaxed);
@@ -118,7 +118,7 @@ fn record(search: &mut PathMtuSearch, icmp_errors: &mut IcmpErrors, event: &Flow
 }
 
 /// Finds the last hop that answers packets of a size that vanishes.
-fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> Result<BlackHolePlace, ProbeError> {
+fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> ProbeResult<BlackHolePlace> {
     let PathMtuSettings { count, wait, dscp, .. } = order.settings;
     let way = TraceSettings {
         method: FlowMethod::Icmp,
@@ -154,7 +154,7 @@ struct ResponderConnection {
 }
 
 /// Connects to netrig's far end and requests a port that answers, and its segment sizes.
-fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> Result<ResponderConnection, ProbeError> {
+fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> ProbeResult<ResponderConnection> {
     let target = order.target;
     let ControlConnection { stream: mut control, .. } = control::call(target, key)?;
     let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
@@ -162,10 +162,10 @@ fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> Result<ResponderConnecti
     let port = match read_frame(&mut control)? {
         Some(FromFarEnd::Ready { port }) => port,
         Some(FromFarEnd::Refused { why }) => return Err(ProbeError::Refused { target, why }),
-        _ => return Err(ungreeted(target, &GreetingError::Unexpected)),
+        _ => return Err(unexpected(target)),
     };
     let Some(FromFarEnd::Segments(far)) = read_frame(&mut control)? else {
-        return Err(ungreeted(target, &GreetingError::Unexpected));
+        return Err(unexpected(target));
     };
     let near = SegmentEnd::read(&control, target.is_ipv4()).map_err(ProbeError::kernel("TCP_INFO"))?;
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;

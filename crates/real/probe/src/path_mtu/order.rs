@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use netrig_core::setting::Within;
 use netrig_core::{Dscp, Duration, Size, settings};
 
-use super::super::error::ProbeError;
+use super::super::error::{ProbeError, ProbeResult};
 use super::super::flow::packet::ProbeFlow;
 use super::super::stamp::HmacKey;
 use super::super::two_way::PACKETS;
@@ -81,7 +81,7 @@ const BASE: [usize; 2] = [1200, 1280];
 const MOST: usize = 65_535;
 
 impl PathMtuOrder {
-    pub(super) fn plan(&self, flow: &ProbeFlow) -> Result<PathMtuPlan, ProbeError> {
+    pub(super) fn plan(&self, flow: &ProbeFlow) -> ProbeResult<PathMtuPlan> {
         let at = usize::from(self.target.is_ipv6());
         let least = LEAST[at].max(flow.shortest());
         let PathMtuSettings { count, wait, .. } = self.settings;

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use netrig_core::Duration;
 
 use super::protocol::{ReceivedDatagram, ReceiverReply, ReceiverRequest, read_arrivals};
-use crate::ProbeError;
 use crate::control::{ControlConnection, FromProbe, call};
 use crate::stamp::HmacKey;
+use crate::{ProbeError, ProbeResult};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::readable;
 use netrig_host::{HostAddress, monotonic_nanos};
@@ -40,7 +40,7 @@ impl Remote {
     /// Connects and authenticates.
     ///
     /// If no far end listens at the address, or it refuses the probe.
-    pub fn connect(target: SocketAddr, key: Option<&HmacKey>) -> Result<Self, ProbeError> {
+    pub fn connect(target: SocketAddr, key: Option<&HmacKey>) -> ProbeResult<Self> {
         let ControlConnection { mut stream, one_clock } = call(target, key)?;
         write_frame(&mut stream, &FromProbe::Media)?;
         let mut remote =
@@ -59,7 +59,7 @@ impl Remote {
     }
 
     /// Local address of the control connection.
-    pub(crate) fn local(&self) -> Result<SocketAddr, ProbeError> {
+    pub(crate) fn local(&self) -> ProbeResult<SocketAddr> {
         self.stream.get_ref().local_addr().map_err(ProbeError::kernel("getsockname"))
     }
 
@@ -69,7 +69,7 @@ impl Remote {
         self.round_trip
     }
 
-    fn measure(&mut self) -> Result<Duration, ProbeError> {
+    fn measure(&mut self) -> ProbeResult<Duration> {
         let mut shortest = Duration::from_secs(3600);
         for _ in 0..PINGS {
             let before = monotonic_nanos();
@@ -81,12 +81,12 @@ impl Remote {
         Ok(shortest)
     }
 
-    fn ask(&mut self, request: &ReceiverRequest) -> Result<ReceiverReply, ProbeError> {
+    fn ask(&mut self, request: &ReceiverRequest) -> ProbeResult<ReceiverReply> {
         write_frame(self.stream.get_mut(), request)?;
         self.read_reply()
     }
 
-    fn read_reply(&mut self) -> Result<ReceiverReply, ProbeError> {
+    fn read_reply(&mut self) -> ProbeResult<ReceiverReply> {
         match read_frame(&mut self.stream)? {
             Some(ReceiverReply::Error { why }) => Err(self.refusal(&why)),
             Some(answer) => Ok(answer),
@@ -94,7 +94,7 @@ impl Remote {
         }
     }
 
-    fn ready(&mut self, request: &ReceiverRequest) -> Result<SocketAddr, ProbeError> {
+    fn ready(&mut self, request: &ReceiverRequest) -> ProbeResult<SocketAddr> {
         match self.ask(request)? {
             ReceiverReply::Ready { port } => Ok(HostAddress::from(self.target).at(port)),
             _ => Err(ProbeError::Unexpected("no port")),
@@ -103,7 +103,7 @@ impl Remote {
 
     /// Asks the receiver to accept datagrams for `lasts` and to keep the first `keep` bytes of each. Returns the
     /// address to send to.
-    pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> Result<SocketAddr, ProbeError> {
+    pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> ProbeResult<SocketAddr> {
         self.ready(&ReceiverRequest::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
     }
 
@@ -113,7 +113,7 @@ impl Remote {
     }
 
     /// Ends the stream and reads the report.
-    pub(crate) fn report(&mut self) -> Result<ReceivedDatagrams, ProbeError> {
+    pub(crate) fn report(&mut self) -> ProbeResult<ReceivedDatagrams> {
         match self.ask(&ReceiverRequest::Sent)? {
             ReceiverReply::Came { datagrams, dropped, stepped_ns } => {
                 let arrivals =
@@ -125,19 +125,19 @@ impl Remote {
     }
 
     /// Asks the receiver to accept connections. Returns the address to connect to.
-    pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeError> {
+    pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> ProbeResult<SocketAddr> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
         self.ready(&ReceiverRequest::Sink { connections, lasts_ms })
     }
 
     /// Waits briefly for a reply. Returns whether there is one, or the connection has ended.
-    pub(crate) fn has_reply(&self) -> Result<bool, ProbeError> {
+    pub(crate) fn has_reply(&self) -> ProbeResult<bool> {
         Ok(!self.stream.buffer().is_empty()
             || readable(self.stream.get_ref()).map_err(ProbeError::kernel("poll"))?)
     }
 
     /// Waits until all connections are closed. Returns the number of bytes that arrived.
-    pub(crate) fn sunk(&mut self) -> Result<u64, ProbeError> {
+    pub(crate) fn sunk(&mut self) -> ProbeResult<u64> {
         match self.read_reply()? {
             ReceiverReply::Sunk { bytes } => Ok(bytes),
             _ => Err(ProbeError::Unexpected("no byte count")),

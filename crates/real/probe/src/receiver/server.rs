@@ -9,9 +9,9 @@ use netrig_core::Duration;
 
 use super::protocol::{ArrivalLog, ReceivedDatagram, ReceiverReply, ReceiverRequest};
 use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
-use crate::ProbeError;
-use crate::control::LONGEST_WORD;
+use crate::greeting::LONGEST_WORD;
 use crate::socket::ProbeSocket;
+use crate::{ProbeError, ProbeResult};
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::{
     HostAddress, InterruptibleStream, MemoryBudget, MemoryReservation, RealtimeOffset, is_connection_error,
@@ -211,12 +211,7 @@ struct DatagramListener {
 }
 
 impl DatagramListener {
-    fn open(
-        local: HostAddress,
-        from: IpAddr,
-        keep: usize,
-        kept: MemoryReservation,
-    ) -> Result<Self, ProbeError> {
+    fn open(local: HostAddress, from: IpAddr, keep: usize, kept: MemoryReservation) -> ProbeResult<Self> {
         let socket = ProbeSocket::udp(local.at(0), 0)?;
         let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
         Ok(Self { socket, port, from, keep, arrivals: ArrivalLog::default(), kept })

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use netrig_core::{Duration, Prefix, Rate};
 
 use super::*;
-use crate::control::{ControlConnection, FromFarEnd, FromProbe, StreamRequest, call, greet_far_end};
+use crate::control::{ControlConnection, FromFarEnd, FromProbe, PROBE, StreamRequest, call};
 use crate::stamp::{ErrorEstimate, Format, HmacKey, TestPacket};
 use crate::{FarEnd, FarEndOrder, FarEndTally, MOST_PACKETS, StreamDirection};
 use netrig_host::frames::{read_frame, write_frame};
@@ -110,7 +110,11 @@ fn a_key_is_asked_for_and_proved() {
         assert!(Remote::connect(address, Some(&right)).is_ok());
         let refusals = [Remote::connect(address, Some(&wrong)), Remote::connect(address, None)];
         let why = refusals.map(|refusal| refusal.unwrap_err().to_string());
-        assert!(why[0].contains("its key is different; give both ends the same --key"), "{}", why[0]);
+        assert!(
+            why[0].contains("its key is different, or there is a man in the middle; give both"),
+            "{}",
+            why[0]
+        );
         assert!(why[1].contains("it requires a key; give the same --key"), "{}", why[1]);
     });
 }
@@ -123,7 +127,7 @@ fn guests_who_do_not_behave() {
             [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 100], &[0, 0, 0, 4, b'n', b'u'], b"\0\0\0\x06\"sent\""]
         {
             let mut stream = TcpStream::connect(address).unwrap();
-            greet_far_end(&mut stream, None).unwrap();
+            PROBE.greet_server(&mut stream, None, &[]).unwrap();
             write_frame(&mut stream, &FromProbe::Media).unwrap();
             stream.write_all(garbage).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();

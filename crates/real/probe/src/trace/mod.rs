@@ -15,7 +15,7 @@ mod wire;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use super::error::ProbeError;
+use super::error::ProbeResult;
 use super::flow::FlowSocket;
 use course::TraceCourse;
 
@@ -25,11 +25,7 @@ pub use settings::TraceSettings;
 /// Finds the hops of the path to a target. For ICMP its port is ignored.
 ///
 /// If a setting is invalid. A hop without answers is a measurement, not an error.
-pub fn trace(
-    target: SocketAddr,
-    settings: &TraceSettings,
-    cancel: &AtomicBool,
-) -> Result<TraceReport, ProbeError> {
+pub fn trace(target: SocketAddr, settings: &TraceSettings, cancel: &AtomicBool) -> ProbeResult<TraceReport> {
     settings.check()?;
     let socket = FlowSocket::open(settings.method, target, settings.dscp.0)?;
     let plan = settings.plan(socket.flow(), socket.mtu()?)?;

@@ -7,7 +7,7 @@ use netrig_core::number::{counted, rate};
 use netrig_stats::path::Delays;
 use serde::Serialize;
 
-use super::super::error::ProbeError;
+use super::super::error::ProbeResult;
 use super::super::flow::ResponseKind;
 use super::super::flow::packet::{AnswerKind, FlowMethod};
 use super::super::icmp_error::{IcmpError, Label, Unreachable};
@@ -84,7 +84,7 @@ pub fn report(
     settings: &TraceSettings,
     course: &TraceCourse,
     account: &TraceAccount,
-) -> Result<TraceReport, ProbeError> {
+) -> ProbeResult<TraceReport> {
     let counted = || course.sent().iter().filter(|sent| !sent.void);
     let last = counted().filter(|sent| sent.response.is_some()).map(|sent| sent.probe.ttl).max().unwrap_or(0);
     let last = course.end().map_or(last, |(ttl, _)| ttl.min(last));
@@ -123,7 +123,7 @@ pub fn report(
 }
 
 /// A hop, from all packets with its TTL.
-fn hop(course: &TraceCourse, ttl: u8, packets: &[&SentTraceProbe]) -> Result<TraceHop, ProbeError> {
+fn hop(course: &TraceCourse, ttl: u8, packets: &[&SentTraceProbe]) -> ProbeResult<TraceHop> {
     let wait = course.plan().wait;
     let of_way = packets.iter().filter(|sent| !sent.for_speed);
     let round_trips: Vec<_> = of_way.map(|sent| sent.round_trip(wait)).collect();

@@ -2,7 +2,7 @@
 
 use netrig_core::{Dscp, Duration, Size, settings};
 
-use super::super::error::ProbeError;
+use super::super::error::{ProbeError, ProbeResult};
 use super::super::flow::packet::{FlowMethod, ProbeFlow};
 use super::super::two_way::PACKETS;
 use super::course::{MOST_PACKETS, TracePlan};
@@ -57,7 +57,7 @@ impl TraceSettings {
     }
 
     /// Checks the settings.
-    pub(super) fn check(&self) -> Result<(), ProbeError> {
+    pub(super) fn check(&self) -> ProbeResult {
         let wrong = |why: String| Err(ProbeError::Request(why));
         if self.first == 0 || self.first > self.hops {
             return wrong(format!(
@@ -91,7 +91,7 @@ impl TraceSettings {
     }
 
     /// The plan over a flow, on a path with an estimated MTU of `mtu`.
-    pub(super) fn plan(&self, flow: &ProbeFlow, mtu: usize) -> Result<TracePlan, ProbeError> {
+    pub(super) fn plan(&self, flow: &ProbeFlow, mtu: usize) -> ProbeResult<TracePlan> {
         let shortest = flow.shortest();
         let length = self.size.map_or_else(|| LENGTH.max(shortest), Size::to_usize);
         if !(shortest..=usize::from(u16::MAX)).contains(&length) {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use netrig_stats::Interval;
 use netrig_stats::fit::median_slope;
 
-use super::super::error::ProbeError;
+use super::super::error::ProbeResult;
 use super::super::report::{CONFIDENCE, Measure};
 
 /// Minimum length of packets whose answers have a constant length, octets of IPv4.
@@ -83,7 +83,7 @@ pub struct HopSpeed {
 /// path from the last hop that did.
 ///
 /// If a sample is not a number.
-pub fn along(hops: &[Vec<SpeedSample>]) -> Result<Vec<HopSpeed>, ProbeError> {
+pub fn along(hops: &[Vec<SpeedSample>]) -> ProbeResult<Vec<HopSpeed>> {
     let mut before = None;
     let mut speeds = Vec::with_capacity(hops.len());
     for samples in hops {
@@ -105,7 +105,7 @@ pub fn along(hops: &[Vec<SpeedSample>]) -> Result<Vec<HopSpeed>, ProbeError> {
 }
 
 /// The slope of the shortest round-trip times over the lengths, or why there is none.
-fn slope(samples: &[SpeedSample]) -> Result<Result<Interval, &'static str>, ProbeError> {
+fn slope(samples: &[SpeedSample]) -> ProbeResult<Result<Interval, &'static str>> {
     let mut answers = BTreeMap::<usize, usize>::new();
     samples.iter().for_each(|sample| *answers.entry(sample.answer).or_default() += 1);
     // Answers of an unusual length took a different time to return.

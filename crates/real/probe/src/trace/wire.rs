@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant};
 
-use super::super::error::ProbeError;
+use super::super::error::{ProbeError, ProbeResult};
 use super::super::flow::{FlowEvent, FlowSendOutcome, FlowSocket};
 use super::super::pacing::watching;
 use super::course::{TraceCourse, TraceProbe, TraceStep};
@@ -27,7 +27,7 @@ pub fn carry_out(
     mut socket: FlowSocket,
     course: &mut TraceCourse,
     cancel: &AtomicBool,
-) -> Result<TraceAccount, ProbeError> {
+) -> ProbeResult<TraceAccount> {
     let clock = Clock::starting_in(Duration::ZERO);
     let mut pacer = watching(socket.fd(), clock, Duration::ZERO)?;
     let mut interrupted = false;
@@ -60,12 +60,7 @@ fn record(course: &mut TraceCourse, event: FlowEvent, now: Instant) {
     }
 }
 
-fn send(
-    socket: &mut FlowSocket,
-    course: &mut TraceCourse,
-    probe: TraceProbe,
-    now: Instant,
-) -> Result<(), ProbeError> {
+fn send(socket: &mut FlowSocket, course: &mut TraceCourse, probe: TraceProbe, now: Instant) -> ProbeResult {
     socket.set_ttl(probe.ttl)?;
     match socket.send(probe.number, probe.length, |event| record(course, event, now))? {
         FlowSendOutcome::Sent => Ok(()),

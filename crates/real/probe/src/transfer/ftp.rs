@@ -13,7 +13,7 @@ use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
 use super::verdict::{TransferLimit, TransferWatch};
-use crate::ProbeError;
+use crate::{ProbeError, ProbeResult};
 use netrig_bulk::{Effort, EndReport, PathDelays};
 use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, hold_window};
@@ -80,12 +80,12 @@ impl FtpReport {
 ///
 /// If a connection fails, the server refuses or sends an invalid reply, takes too long or has too few bytes, or if the
 /// transfer was interrupted.
-pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> Result<FtpReport, ProbeError> {
+pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> ProbeResult<FtpReport> {
     transfer(order, &|| cancel.load(Ordering::Relaxed))
 }
 
 /// Transfers one file like [`ftp`], until `has_ended` returns true.
-pub fn transfer(order: &FtpOrder, has_ended: &(dyn Fn() -> bool + Sync)) -> Result<FtpReport, ProbeError> {
+pub fn transfer(order: &FtpOrder, has_ended: &(dyn Fn() -> bool + Sync)) -> ProbeResult<FtpReport> {
     let (begun, rest) = (monotonic_nanos(), Cell::new(Leftover::Nothing));
     let report = within(order, order.patience.into(), has_ended, |session| session.carry_out(begun, &rest));
     if let Err(failed) = &report
@@ -107,7 +107,7 @@ pub fn converse(
     order: &FtpOrder,
     control: TcpStream,
     dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
-) -> Result<FtpReport, ProbeError> {
+) -> ProbeResult<FtpReport> {
     let session = FtpSession { order, sockets: &SessionSockets::default() };
     session.converse(control, dial, monotonic_nanos(), &Cell::new(Leftover::Nothing))
 }
@@ -127,8 +127,8 @@ fn within<T>(
     order: &FtpOrder,
     patience: StdDuration,
     has_ended: &(dyn Fn() -> bool + Sync),
-    go: impl FnOnce(&FtpSession<'_>) -> Result<T, ProbeError>,
-) -> Result<T, ProbeError> {
+    go: impl FnOnce(&FtpSession<'_>) -> ProbeResult<T>,
+) -> ProbeResult<T> {
     let sockets = SessionSockets::default();
     let session = FtpSession { order, sockets: &sockets };
     let (over, watch) = mpsc::channel::<()>();
@@ -206,14 +206,14 @@ impl FtpSession<'_> {
     }
 
     /// Opens a control connection.
-    fn control(&self) -> Result<TcpStream, ProbeError> {
+    fn control(&self) -> ProbeResult<TcpStream> {
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
         connect(self.order.server, &options, self.order.dscp, self.sockets)
             .map_err(|why| self.failed("connect", why))
     }
 
     /// Logs in over a control connection. Returns the session and the server's greeting.
-    fn log_in(&self, control: TcpStream) -> Result<(FtpStream, String), ProbeError> {
+    fn log_in(&self, control: TcpStream) -> ProbeResult<(FtpStream, String)> {
         let order = self.order;
         let mut session = FtpStream::connect_with_stream(control).map_err(self.at("greeting"))?;
         let greeting = session.get_welcome_msg().and_then(|text| text.lines().next()).unwrap_or_default();
@@ -223,12 +223,12 @@ impl FtpSession<'_> {
     }
 
     /// Deletes the file.
-    fn clear(&self) -> Result<(), ProbeError> {
+    fn clear(&self) -> ProbeResult {
         let (mut session, _) = self.log_in(self.control()?)?;
         session.rm(&self.order.file).map_err(self.at("DELE"))
     }
 
-    fn carry_out(&self, begun: u64, rest: &Cell<Leftover>) -> Result<FtpReport, ProbeError> {
+    fn carry_out(&self, begun: u64, rest: &Cell<Leftover>) -> ProbeResult<FtpReport> {
         let order = self.order.clone();
         let sockets = self.sockets.clone();
         let dial = move |port| {
@@ -247,7 +247,7 @@ impl FtpSession<'_> {
         dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
         begun: u64,
         rest: &Cell<Leftover>,
-    ) -> Result<FtpReport, ProbeError> {
+    ) -> ProbeResult<FtpReport> {
         let order = self.order;
         let (mut session, greeting) = self.log_in(control)?;
         session.transfer_type(FileType::Binary).map_err(self.at("type"))?;
@@ -277,7 +277,7 @@ impl FtpSession<'_> {
     }
 
     /// Stores the file and deletes it. `rest` is what would stay at the server now.
-    fn store(&self, session: &mut FtpStream, rest: &Cell<Leftover>) -> Result<(u64, f64), ProbeError> {
+    fn store(&self, session: &mut FtpStream, rest: &Cell<Leftover>) -> ProbeResult<(u64, f64)> {
         let stored = session.put_with_stream(&self.order.file);
         rest.set(match &stored {
             Ok(_) => Leftover::Something,
@@ -303,7 +303,7 @@ impl FtpSession<'_> {
         Ok((self.order.bytes, took))
     }
 
-    fn fetch(&self, session: &mut FtpStream) -> Result<(u64, f64), ProbeError> {
+    fn fetch(&self, session: &mut FtpStream) -> ProbeResult<(u64, f64)> {
         let mut data = session.retr_as_stream(&self.order.file).map_err(self.at("RETR"))?;
         let first = monotonic_nanos();
         let mut buffer = vec![0; BLOCK];

@@ -8,8 +8,8 @@ use netrig_host::socket::TcpOptions;
 use netrig_traffic::FtpDirection;
 
 use super::{FILE_BYTES, FtpOrder, TcpOrder};
-use crate::ProbeError;
 use crate::receiver::MOST_CONNECTIONS;
+use crate::{ProbeError, ProbeResult};
 
 /// Amount of data over TCP, bytes.
 const TCP_BYTES: u64 = 10_000_000;
@@ -51,7 +51,7 @@ impl TransferSettings {
     ///
     /// # Errors
     /// The first invalid setting.
-    pub fn tcp_order(&self) -> Result<TcpOrder, ProbeError> {
+    pub fn tcp_order(&self) -> ProbeResult<TcpOrder> {
         let wrong = |why: &str| Err(ProbeError::Request(why.to_owned()));
         if self.sample_every.is_zero() {
             return wrong("--sample-every must be above zero");

@@ -16,8 +16,8 @@ use netrig_stats::summary;
 
 use super::metrics::{Framework, TcpPath};
 use super::verdict::TransferWatch;
-use crate::ProbeError;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
+use crate::{ProbeError, ProbeResult};
 
 /// Time-out of a connection attempt.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ pub struct TcpReport {
 ///
 /// If the receiver or a socket fails, if the receiver got a different number of bytes, or if `cancel` was set before
 /// any byte arrived.
-pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result<TcpReport, ProbeError> {
+pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpReport> {
     let streams = order.streams.clamp(1, MOST_CONNECTIONS);
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
@@ -136,7 +136,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, segment, headers };
     let path = order.bottleneck_bits_per_s.map(path);
     let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
-        all += info.counts;
+        all += &info.counts;
         all
     });
     let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
@@ -229,7 +229,7 @@ fn samples(courses: &[ConnectionReadings], first: u64) -> (Vec<TcpSample>, Vec<T
 }
 
 /// Waits until all connections are closed, and checks that all bytes arrived.
-fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
+fn all_sunk(remote: &mut Remote, sent: u64) -> ProbeResult<u64> {
     let bytes = remote.sunk()?;
     if bytes != sent {
         let why = format!("{bytes} B of {sent} B arrived");
@@ -257,12 +257,7 @@ fn srtt_s(info: &TcpInfo) -> Option<f64> {
 }
 
 /// Opens one connection.
-fn open(
-    local: SocketAddr,
-    to: SocketAddr,
-    order: &TcpOrder,
-    cancel: &AtomicBool,
-) -> Result<TcpStream, ProbeError> {
+fn open(local: SocketAddr, to: SocketAddr, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpStream> {
     let socket = SocketBuilder::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
     connect(socket, to, CONNECT_PATIENCE, cancel).map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => ProbeError::Interrupted,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use netrig_traffic::rtp::AccessUnit;
 
-use crate::ProbeError;
+use crate::{ProbeError, ProbeResult};
 
 /// Time limit of ffmpeg: a decoder of damaged video might not end by itself.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -77,7 +77,7 @@ pub fn has_ffmpeg() -> bool {
 /// in its own way.
 ///
 /// If ffmpeg is not installed or fails.
-pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<VideoFrame>>, ProbeError> {
+pub fn decode(pictures: &[AccessUnit]) -> ProbeResult<Vec<Option<VideoFrame>>> {
     // Any share of damage is accepted and judged here. Parallel decoding threads conceal missing parts with whatever
     // the others have at that moment; with one thread, the same packets give the same frames.
     let mut arguments = Vec::from_iter("-max_error_rate 1 -threads 1 -f ivf -i pipe:0".split(' '));
@@ -99,7 +99,7 @@ pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<VideoFrame>>, ProbeE
 /// A frame as a picture file.
 ///
 /// If ffmpeg is not installed or fails.
-pub fn png(frame: &VideoFrame) -> Result<Vec<u8>, ProbeError> {
+pub fn png(frame: &VideoFrame) -> ProbeResult<Vec<u8>> {
     let size = format!("{}x{}", frame.width, frame.height);
     let mut arguments = vec!["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size, "-i", "pipe:0"];
     arguments.extend(["-frames:v", "1", "-c:v", "png", "-f", "image2pipe", "pipe:1"]);
@@ -154,7 +154,7 @@ impl FrameList {
     /// Splits `bytes` into frames, at the indices of their pictures.
     ///
     /// If the number of frames differs from the list: such a missing frame must not count as lost on the path.
-    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<VideoFrame>>, ProbeError> {
+    fn frames(&self, bytes: &[u8], pictures: usize) -> ProbeResult<Vec<Option<VideoFrame>>> {
         let mut frames = vec![None; pictures];
         let (width, height) = self.size.unwrap_or((0, 0));
         let length = width * height + 2 * width.div_ceil(2) * height.div_ceil(2);
@@ -174,7 +174,7 @@ impl FrameList {
 }
 
 /// Runs ffmpeg with this input. Returns its exit status, its output, and its error output.
-fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, String), ProbeError> {
+fn ffmpeg(arguments: &[&str], input: &[u8]) -> ProbeResult<(ExitStatus, Vec<u8>, String)> {
     let mut child = Command::new("ffmpeg")
         .args(["-nostdin", "-v", "quiet"])
         .args(arguments)

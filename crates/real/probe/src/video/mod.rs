@@ -17,7 +17,7 @@ pub use quality::{psnr_db, ssim};
 pub use shown::{PictureState, ShownPicture, WatchedClip, side_by_side, watch, worst};
 pub use viewing::{ClipViewing, view, viewings_text};
 
-use super::ProbeError;
+use super::ProbeResult;
 use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
 
@@ -50,7 +50,7 @@ pub fn show(
     clip: &Clip,
     dscp: u8,
     cancel: &AtomicBool,
-) -> Result<MediaStreamReport, ProbeError> {
+) -> ProbeResult<MediaStreamReport> {
     let mut schedule = Vec::new();
     for (number, picture) in clip.pictures().iter().enumerate() {
         let nanos = number as u64 * 1_000_000_000 / u64::from(clip.frames_per_s());

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::decode::{VideoFrame, decode};
 use super::quality::{psnr_db, ssim};
-use crate::ProbeError;
+use crate::{ProbeError, ProbeResult};
 
 /// How a picture was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -95,7 +95,7 @@ pub fn side_by_side(viewers: &[&WatchedClip], picture: usize) -> Option<VideoFra
 ///
 /// # Errors
 /// If ffmpeg is not installed or fails, or cannot decode the clip itself.
-pub fn watch(clip: &Clip, arrived: &[bool]) -> Result<WatchedClip, ProbeError> {
+pub fn watch(clip: &Clip, arrived: &[bool]) -> ProbeResult<WatchedClip> {
     let whole: Vec<AccessUnit> = clip.pictures().iter().map(|picture| picture.unit.clone()).collect();
     let sent: Option<Vec<VideoFrame>> = decode(&whole)?.into_iter().collect();
     let sent = sent.ok_or_else(|| ProbeError::Ffmpeg("it cannot decode the clip itself".to_owned()))?;

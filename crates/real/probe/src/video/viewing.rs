@@ -9,9 +9,9 @@ use netrig_traffic::Clip;
 use serde_json::{Value, json};
 
 use super::{PictureState, ShownPicture, WatchedClip, in_time, show, watch};
-use crate::ProbeError;
 use crate::media_stream::MediaStreamReport;
 use crate::receiver::Remote;
+use crate::{ProbeError, ProbeResult};
 
 /// A clip as it arrived with one code point.
 pub struct ClipViewing {
@@ -38,7 +38,7 @@ pub fn view(
     playout: Duration,
     decodes: bool,
     cancel: &AtomicBool,
-) -> Result<Vec<ClipViewing>, ProbeError> {
+) -> ProbeResult<Vec<ClipViewing>> {
     // The time of a picture: a packet that leaves later disturbs the next picture.
     let bearable = Duration::from_nanos(1_000_000_000 / u64::from(clip.frames_per_s()));
     let streams = std::thread::scope(|scope| {
@@ -50,7 +50,7 @@ pub fn view(
             let stream = sending.join().map_err(|_| ProbeError::Panicked)??;
             Ok((dscp, stream))
         });
-        sent.collect::<Result<Vec<_>, ProbeError>>()
+        sent.collect::<ProbeResult<Vec<_>>>()
     })?;
     let viewing = |(dscp, stream): (Dscp, MediaStreamReport)| {
         let arrived = in_time(clip, &stream, playout);

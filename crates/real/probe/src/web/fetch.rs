@@ -8,7 +8,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_core::{Duration, number, settings};
 use serde::Serialize;
 
-use super::super::error::ProbeError;
+use super::super::error::{ProbeError, ProbeResult};
 use super::url::Url;
 use netrig_host::http::body::HttpBody;
 use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse};
@@ -85,7 +85,7 @@ pub struct WebReport {
 /// Fetches an object. Redirections are reported and not followed.
 ///
 /// If no server listens at the address, or it does not use HTTP/1.1. An object that breaks off is a measurement.
-pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeError> {
+pub fn web(order: &WebOrder, cancel: &AtomicBool) -> ProbeResult<WebReport> {
     let target = order.address;
     let begin = monotonic_nanos();
     let wait = StdDuration::from(order.settings.wait.max(Duration::from_millis(1)));

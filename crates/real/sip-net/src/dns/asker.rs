@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use netrig_core::{Duration, Instant, Seeds, Stream};
+use netrig_core::{Duration, Instant, Seeds, Stream, counts};
 use netrig_sip::load::Unlocated;
 use netrig_sip::location::{Question, Records};
 use rustix::event::{Timespec, epoll};
@@ -63,29 +63,20 @@ impl Asking {
     }
 }
 
-/// Counts of DNS queries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct DnsCounts {
-    /// Queries.
-    pub asked: u64,
-    /// Retransmissions.
-    pub again: u64,
-    /// Queries that were repeated over TCP, because the response was truncated.
-    pub over_tcp: u64,
-    /// Queries that were answered from the cache.
-    pub kept: u64,
-    /// Datagrams that answer no query: of other senders, with other IDs, or with other questions.
-    pub foreign: u64,
-}
-
-impl DnsCounts {
-    /// Adds the counts of another client.
-    pub const fn merge(&mut self, other: &Self) {
-        self.asked += other.asked;
-        self.again += other.again;
-        self.over_tcp += other.over_tcp;
-        self.kept += other.kept;
-        self.foreign += other.foreign;
+counts! {
+    /// Counts of DNS queries.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+    pub struct DnsCounts {
+        /// Queries.
+        pub asked: u64,
+        /// Retransmissions.
+        pub again: u64,
+        /// Queries that were repeated over TCP, because the response was truncated.
+        pub over_tcp: u64,
+        /// Queries that were answered from the cache.
+        pub kept: u64,
+        /// Datagrams that answer no query: of other senders, with other IDs, or with other questions.
+        pub foreign: u64,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use netrig_core::Duration;
-use netrig_sip::index::{Bound, Delay, Histogram, Tally, ThresholdVerdict, Thresholds};
+use netrig_core::{Duration, Histogram};
+use netrig_sip::index::{Bound, Delay, Tally, ThresholdVerdict, Thresholds};
 use netrig_sip::load::{Failure, What};
 use netrig_sip::location::Hop;
 use schemars::JsonSchema;

@@ -71,10 +71,10 @@ impl Reporting {
             self.warm_up.merge(&shard.warm_up);
             all.merge(&shard.measured);
             all.merge(&shard.warm_up);
-            tester.merge(&shard.tester);
+            tester += &shard.tester;
             faults.extend(shard.tester.faults());
         }
-        self.tester.merge(&tester);
+        self.tester += &tester;
         // Few faults in each second and thread may be many in all.
         let so_far = self.tester.lateness_fault().filter(|_| faults.is_empty() && tester.late() > 0);
         faults.extend(so_far.map(|words| format!("of all so far {words}")));

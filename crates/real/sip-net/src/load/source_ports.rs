@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use netrig_host::sysctl;
+
 /// The kernel's ephemeral ports, used in turn. The kernel's own choice tries one port after the other, which takes milliseconds
 /// if more than half of them are in use. The port that was used longest ago is free as soon as any is.
 #[derive(Clone, Debug)]
@@ -13,9 +15,9 @@ pub(super) struct SourcePorts {
 impl SourcePorts {
     /// Starts with the port after `start`. `None` if the system does not report its ports, or reserves some.
     pub fn new(start: u16) -> Option<Self> {
-        let reserved = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_reserved_ports").ok()?;
+        let reserved = sysctl::get("net.ipv4.ip_local_reserved_ports").ok()?;
         let range = ephemeral_ports()?;
-        reserved.trim().is_empty().then(|| Self::within(range, start))
+        reserved.is_empty().then(|| Self::within(range, start))
     }
 
     pub(super) fn within(range: RangeInclusive<u16>, start: u16) -> Self {
@@ -34,7 +36,7 @@ impl SourcePorts {
 
 /// The kernel's ephemeral ports (ip_local_port_range), if it reports them.
 pub(super) fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
-    parsed(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?)
+    parsed(&sysctl::get("net.ipv4.ip_local_port_range").ok()?)
 }
 
 fn parsed(text: &str) -> Option<RangeInclusive<u16>> {

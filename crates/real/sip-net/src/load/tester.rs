@@ -1,7 +1,6 @@
 //! The tester's record of itself.
 
-use netrig_core::Duration;
-use netrig_sip::index::Histogram;
+use netrig_core::{Duration, Histogram, counts};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::dns::DnsCounts;
@@ -18,76 +17,54 @@ const FEW_LATE: u64 = 2;
 /// A second with a greater share of stolen processor time is invalid.
 const STOLEN: f64 = 0.1;
 
-/// The record of a thread or of all threads, over a second or over the load.
-#[derive(Clone, Debug, Default)]
-pub struct TesterSecond {
-    /// Lateness of starts.
-    pub lateness: Histogram,
-    /// Time from the arrival of a message until it was handled: the tester's own time, which is in no delay.
-    pub own_time: Histogram,
-    /// Messages received.
-    pub received: u64,
-    /// Received messages of another test, or of no known test.
-    pub foreign: u64,
-    /// Received messages of this test that match no attempt, or none any more.
-    pub strays: u64,
-    /// Messages sent.
-    pub sent: u64,
-    /// Messages that could not be sent.
-    pub unsent: u64,
-    /// How often the kernel had no room to send.
-    pub without_room: u64,
-    /// Datagrams that the socket had no room for.
-    pub dropped: u64,
-    /// Connections opened.
-    pub opened: u64,
-    /// Connections that could not be opened for want of a port, a descriptor or memory.
-    pub unopened: u64,
-    /// Connections that ended because a message was longer than the tester reads.
-    pub too_long: u64,
-    /// Starts that were impossible because the limit of calls was reached.
-    pub full: u64,
-    /// Starts that were impossible because the user was still busy.
-    pub busy: u64,
-    /// Calls that the callee refused because it had no room.
-    pub refused: u64,
-    /// Counts of DNS queries.
-    pub dns: DnsCounts,
-    /// Processor time of the threads, s.
-    pub cpu: f64,
-    /// How often the kernel preempted a thread.
-    pub switches: u64,
-    /// Share of stolen processor time, 0 to 1: the highest of all seconds and threads.
-    pub steal: f64,
-    /// The largest step of the wall clock, in which the kernel stamps received messages.
-    pub stepped: Duration,
+counts! {
+    /// The record of a thread or of all threads, over a second or over the load.
+    #[derive(Clone, Debug, Default)]
+    pub struct TesterSecond {
+        /// Lateness of starts.
+        pub lateness: Histogram,
+        /// Time from the arrival of a message until it was handled: the tester's own time, which is in no delay.
+        pub own_time: Histogram,
+        /// Messages received.
+        pub received: u64,
+        /// Received messages of another test, or of no known test.
+        pub foreign: u64,
+        /// Received messages of this test that match no attempt, or none any more.
+        pub strays: u64,
+        /// Messages sent.
+        pub sent: u64,
+        /// Messages that could not be sent.
+        pub unsent: u64,
+        /// How often the kernel had no room to send.
+        pub without_room: u64,
+        /// Datagrams that the socket had no room for.
+        pub dropped: u64,
+        /// Connections opened.
+        pub opened: u64,
+        /// Connections that could not be opened for want of a port, a descriptor or memory.
+        pub unopened: u64,
+        /// Connections that ended because a message was longer than the tester reads.
+        pub too_long: u64,
+        /// Starts that were impossible because the limit of calls was reached.
+        pub full: u64,
+        /// Starts that were impossible because the user was still busy.
+        pub busy: u64,
+        /// Calls that the callee refused because it had no room.
+        pub refused: u64,
+        /// Counts of DNS queries.
+        pub dns: DnsCounts,
+        /// Processor time of the threads, s.
+        pub cpu: f64,
+        /// How often the kernel preempted a thread.
+        pub switches: u64,
+        /// Share of stolen processor time, 0 to 1: the highest of all seconds and threads.
+        pub steal: f64 as max,
+        /// The largest step of the wall clock, in which the kernel stamps received messages.
+        pub stepped: Duration as max,
+    }
 }
 
 impl TesterSecond {
-    /// Adds the counts of another thread or another second.
-    pub fn merge(&mut self, other: &Self) {
-        self.lateness.merge(&other.lateness);
-        self.own_time.merge(&other.own_time);
-        self.received += other.received;
-        self.foreign += other.foreign;
-        self.strays += other.strays;
-        self.sent += other.sent;
-        self.unsent += other.unsent;
-        self.without_room += other.without_room;
-        self.dropped += other.dropped;
-        self.opened += other.opened;
-        self.unopened += other.unopened;
-        self.too_long += other.too_long;
-        self.full += other.full;
-        self.busy += other.busy;
-        self.refused += other.refused;
-        self.dns.merge(&other.dns);
-        self.cpu += other.cpu;
-        self.switches += other.switches;
-        self.steal = self.steal.max(other.steal);
-        self.stepped = self.stepped.max(other.stepped);
-    }
-
     /// A fault if too many starts were late.
     pub fn lateness_fault(&self) -> Option<String> {
         let (late, begun) = (self.late(), self.lateness.count());
@@ -195,7 +172,7 @@ mod tests {
         let stepped = TesterSecond { stepped: Duration::from_millis(5), ..TesterSecond::default() };
         assert_eq!(stepped.faults(), ["the wall clock stepped by 5 ms, and with it the times of messages"]);
         let mut all = TesterSecond::default();
-        all.merge(&stepped);
+        all += &stepped;
         assert_eq!(faults(all), 1);
     }
 }

@@ -151,6 +151,6 @@ fn point(&(transport, address): &(Transport, SocketAddr)) -> ListeningPoint {
 
 fn total(tallies: &[Tally]) -> Tally {
     let mut all = Tally::default();
-    tallies.iter().for_each(|tally| all.add(tally));
+    tallies.iter().for_each(|tally| all += tally);
     all
 }

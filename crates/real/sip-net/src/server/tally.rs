@@ -1,30 +1,34 @@
 //! Counts of a server.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
+use netrig_core::counts;
 use netrig_sip::{Message, Method};
 use serde::Serialize;
 
 /// Most distinct reasons that are counted. Further ones, which hostile peers may invent, count as one.
 const MOST_REASONS: usize = 64;
 
-/// Messages and connections of a server's sockets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
-    /// Messages received.
-    pub received: Messages,
-    /// Messages sent.
-    pub sent: Messages,
-    /// Messages that could not be sent, or whose connection failed before they were sent, by the reason.
-    pub unsent: Reasons,
-    /// Bytes received that are no SIP message, by the reason.
-    pub unreadable: Reasons,
-    /// Keep-alives received (RFC 5626 section 3.5.1).
-    pub keep_alives: u64,
-    /// Datagrams that reached this machine, but for which the sockets, or the queue to another thread, had no room.
-    pub socket_drops: u64,
-    /// Connections.
-    pub connections: ConnectionTally,
+counts! {
+    /// Messages and connections of a server's sockets.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct Tally {
+        /// Messages received.
+        pub received: Messages,
+        /// Messages sent.
+        pub sent: Messages,
+        /// Messages that could not be sent, or whose connection failed before they were sent, by the reason.
+        pub unsent: Reasons,
+        /// Bytes received that are no SIP message, by the reason.
+        pub unreadable: Reasons,
+        /// Keep-alives received (RFC 5626 section 3.5.1).
+        pub keep_alives: u64,
+        /// Datagrams that reached this machine, but for which the sockets, or the queue to another thread, had no room.
+        pub socket_drops: u64,
+        /// Connections.
+        pub connections: ConnectionTally,
+    }
 }
 
 /// Messages by their kind.
@@ -36,17 +40,19 @@ pub struct Messages {
     pub responses: BTreeMap<&'static str, u64>,
 }
 
-/// Connections and their ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ConnectionTally {
-    /// Connections that peers opened.
-    pub accepted: u64,
-    /// Connections of peers that got no slot, because there were too many.
-    pub refused: u64,
-    /// Connections that the server opened.
-    pub opened: u64,
-    /// Connections that ended otherwise than by the peer, by the reason.
-    pub broken: Reasons,
+counts! {
+    /// Connections and their ends.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct ConnectionTally {
+        /// Connections that peers opened.
+        pub accepted: u64,
+        /// Connections of peers that got no slot, because there were too many.
+        pub refused: u64,
+        /// Connections that the server opened.
+        pub opened: u64,
+        /// Connections that ended otherwise than by the peer, by the reason.
+        pub broken: Reasons,
+    }
 }
 
 /// Counts by the reason.
@@ -54,31 +60,15 @@ pub struct ConnectionTally {
 #[serde(transparent)]
 pub struct Reasons(pub BTreeMap<String, u64>);
 
-impl Tally {
-    /// Adds the counts of another part of the server.
-    pub fn add(&mut self, other: &Self) {
-        self.received.add(&other.received);
-        self.sent.add(&other.sent);
-        self.unsent.add(&other.unsent);
-        self.unreadable.add(&other.unreadable);
-        self.keep_alives += other.keep_alives;
-        self.socket_drops += other.socket_drops;
-        let (own, other) = (&mut self.connections, &other.connections);
-        own.accepted += other.accepted;
-        own.refused += other.refused;
-        own.opened += other.opened;
-        own.broken.add(&other.broken);
-    }
-}
-
-impl Reasons {
-    /// Adds counts by their reasons.
-    pub fn add(&mut self, other: &Self) {
+impl AddAssign<&Self> for Reasons {
+    fn add_assign(&mut self, other: &Self) {
         for (why, count) in &other.0 {
             *self.0.entry(why.clone()).or_default() += count;
         }
     }
+}
 
+impl Reasons {
     /// Counts a reason once more.
     pub fn count(&mut self, why: impl Into<String>) {
         let mut why = why.into();
@@ -94,13 +84,15 @@ impl Reasons {
     }
 }
 
-impl Messages {
-    fn add(&mut self, other: &Self) {
+impl AddAssign<&Self> for Messages {
+    fn add_assign(&mut self, other: &Self) {
         for (own, other) in [(&mut self.requests, &other.requests), (&mut self.responses, &other.responses)] {
             other.iter().for_each(|(name, count)| *own.entry(name).or_default() += count);
         }
     }
+}
 
+impl Messages {
     /// Counts a message.
     pub fn count(&mut self, message: &Message) {
         match message {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decision::{StepOutcome, StepReason};
 use super::journal::{SearchJournal, StepRecord};
-use super::observation::ServerSeen;
+use super::observation::ServerReading;
 use netrig_core::number::{counted, time};
 
 /// The share of a step from which on a thread counts as using a whole processor. The same share of all processors that the server
@@ -138,7 +138,7 @@ fn stalls(journal: &SearchJournal) -> Option<CauseFound> {
 
 impl CapacityCause {
     /// The cause in a failed step, from its counters.
-    fn of(seen: &ServerSeen) -> Self {
+    fn of(seen: &ServerReading) -> Self {
         if let Some(why) = &seen.hidden {
             return Self::Hidden { why: why.clone() };
         }

@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::decision::{StepDecision, StepOutcome, StepReason};
-use super::observation::{CallCounts, JudgedThreshold, ServerSeen, StallsSeen, StepObservation, TesterSeen};
+use super::observation::{
+    CallCounts, JudgedThreshold, MachineStalls, ServerReading, StepObservation, TesterSeen,
+};
 use super::settings::{SearchSettings, SearchSettingsError};
 use super::step::{Criterion, LoadStep, StepPause, StepPurpose};
 
@@ -57,9 +59,9 @@ pub struct StepRecord {
     pub tester: TesterSeen,
     /// What this host's kernel counted of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<ServerSeen>,
+    pub server: Option<ServerReading>,
     /// Stalls of the whole machine.
-    pub stalls: StallsSeen,
+    pub stalls: MachineStalls,
     /// From the step's start until the result of its last call was known or no longer awaited, s.
     pub took_s: f64,
     /// The decision, with its reason.

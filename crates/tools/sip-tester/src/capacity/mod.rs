@@ -40,7 +40,7 @@ pub use form::Rfc7502Form;
 pub use journal::{ResumeError, SearchEntry, SearchJournal, SequentialTestState, StepRecord};
 pub use journal_file::JournalError;
 pub use observation::{
-    CallCounts, DelaySeen, JudgedThreshold, ServerSeen, StallsSeen, StepObservation, TesterSeen,
+    CallCounts, DelaySeen, JudgedThreshold, MachineStalls, ServerReading, StepObservation, TesterSeen,
 };
 pub use order::{CapacityError, CapacityOrder, StepLoad, unit_of};
 pub use request::{SearchRequest, StepPart, StepSettings};

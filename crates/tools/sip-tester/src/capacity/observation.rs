@@ -1,5 +1,6 @@
 //! The observations of a step that a driver reports.
 
+pub use netrig_host::{MachineStalls, ServerReading};
 use netrig_sip::index::DelayStatistic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,10 +26,10 @@ pub struct StepObservation {
     pub received: Option<u64>,
     /// The kernel's counters of the server on this host; `None` if the driver has not read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server: Option<ServerSeen>,
+    pub server: Option<ServerReading>,
     /// Stalls of the whole machine while calls were started.
     #[serde(default)]
-    pub stalls: StallsSeen,
+    pub stalls: MachineStalls,
     /// From the end of the previous step until the results of all calls were known or no longer awaited, s.
     #[serde(default)]
     pub took_s: f64,
@@ -116,55 +117,6 @@ pub struct JudgedThreshold {
     pub was_s: Option<f64>,
     /// Whether the threshold was met. It counts as met if no call had that delay.
     pub kept: bool,
-}
-
-/// The kernel's counters of the server's processes and sockets on this host while calls were started.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServerSeen {
-    /// Why the other values, or all but the socket counters, are not available, in words; those values are zero.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hidden: Option<String>,
-    /// Processes that hold a socket of the server.
-    pub processes: u32,
-    /// Processors on which these processes may run.
-    pub processors: u32,
-    /// How long threads were observed, s.
-    pub span_s: f64,
-    /// Run time of the busiest thread, s.
-    pub busiest_s: f64,
-    /// How long the busiest thread waited for a processor, s.
-    pub busiest_waited_s: f64,
-    /// Run time of all threads together, s.
-    pub ran_s: f64,
-    /// How long control groups throttled the server, s (`cpu.stat`).
-    pub throttled_s: f64,
-    /// Datagrams that were dropped because a receive buffer was full, up to the step's end.
-    pub dropped: u64,
-    /// The size of the largest receive buffer, bytes; 0 if unknown.
-    pub receive_buffer: u64,
-    /// The largest fill of the receive queues of its sockets, bytes.
-    pub most_waiting: u64,
-    /// The smallest share of the receive buffers in use after the first drop, 0 to 1; `None` if nothing was dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub least_full: Option<f64>,
-    /// Connections that were dropped because the queue of a listening socket was full, for all servers in the network
-    /// namespace.
-    pub overflows: u64,
-}
-
-/// Stalls of the whole machine, detected by the late wake-ups of a thread that only sleeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StallsSeen {
-    /// The number of stalls.
-    pub count: u64,
-    /// The longest, s.
-    pub longest_s: f64,
-    /// The sum of all, s.
-    pub total_s: f64,
-    /// The share of all processors' time that the hypervisor gave to other guests, 0 to 1.
-    pub steal: f64,
 }
 
 impl StepObservation {

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::{ServerSeen, StepObservation};
-use netrig_host::{ServerReading, ServerWatch, StallWatch};
+use super::StepObservation;
+use netrig_host::{ServerWatch, StallWatch};
 use netrig_sip::header::Transport;
 use netrig_sip_net::load::LoadOrder;
 
@@ -37,12 +37,8 @@ impl StepWatch {
 
     /// A second of the step in which calls start is over.
     pub fn look(&mut self, seen: &mut StepObservation) {
-        seen.server = Some(server(self.server.look()));
-        let stalls = self.stalls.take();
-        seen.stalls.count += stalls.count;
-        seen.stalls.longest_s = seen.stalls.longest_s.max(stalls.longest.as_secs_f64());
-        seen.stalls.total_s += stalls.total.as_secs_f64();
-        seen.stalls.steal = seen.stalls.steal.max(stalls.steal);
+        seen.server = Some(self.server.look());
+        seen.stalls += &self.stalls.take();
     }
 
     /// No new call starts.
@@ -52,25 +48,6 @@ impl StepWatch {
 
     /// The step is over, and its calls have been waited for.
     pub fn end(&mut self, seen: &mut StepObservation) {
-        seen.server = Some(server(self.server.end()));
-    }
-}
-
-fn server(reading: &ServerReading) -> ServerSeen {
-    let sockets = reading.sockets;
-    ServerSeen {
-        hidden: reading.hidden.clone(),
-        processes: reading.processes,
-        processors: reading.processors,
-        span_s: reading.span_s,
-        busiest_s: reading.busiest_s,
-        busiest_waited_s: reading.busiest_waited_s,
-        ran_s: reading.ran_s,
-        throttled_s: reading.throttled_s,
-        dropped: sockets.dropped,
-        receive_buffer: sockets.receive_buffer,
-        most_waiting: sockets.most_waiting,
-        least_full: sockets.least_full,
-        overflows: sockets.overflows,
+        seen.server = Some(self.server.end());
     }
 }

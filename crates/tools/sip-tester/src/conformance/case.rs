@@ -22,7 +22,7 @@ pub use self::call::TestCall;
 pub(super) use self::exchange::T1;
 use super::dialog::TestDialog;
 use super::messages::{ArrivedMessage, EvidenceMessage, Forwarded};
-use super::outcome::{PurposeEnd, require};
+use super::outcome::{PurposeEnd, PurposeOutcome, require};
 use super::target::{ConformanceTarget, TestAgent, TestUser};
 
 /// The longest time between two reads of the sockets.
@@ -156,7 +156,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn local(&mut self, agent: TestAgent) -> Result<SocketAddr, PurposeEnd> {
+    pub fn local(&mut self, agent: TestAgent) -> PurposeOutcome<SocketAddr> {
         self.end(agent).map(|end| end.local())
     }
 
@@ -164,7 +164,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn contact(&mut self, agent: TestAgent) -> Result<SipUri, PurposeEnd> {
+    pub fn contact(&mut self, agent: TestAgent) -> PurposeOutcome<SipUri> {
         let local = self.local(agent)?;
         let uri = SipUri::new(Host::Address(local.ip())).with_port(local.port());
         let uri = uri.with_user(&self.agents[agent as usize].user.name);
@@ -172,7 +172,7 @@ impl<'a> TestCase<'a> {
         Ok(if self.is_over_datagrams() { uri } else { uri.with_parameter("transport", Some("tcp")) })
     }
 
-    fn end(&mut self, agent: TestAgent) -> Result<&mut UserAgentEnd, PurposeEnd> {
+    fn end(&mut self, agent: TestAgent) -> PurposeOutcome<&mut UserAgentEnd> {
         let slot = &mut self.agents[agent as usize].end;
         if slot.is_none() {
             let opened = UserAgentEnd::open(&self.target.address);
@@ -187,7 +187,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn request(&mut self, method: Method, uri: impl Into<Uri>) -> Result<Request, PurposeEnd> {
+    pub fn request(&mut self, method: Method, uri: impl Into<Uri>) -> PurposeOutcome<Request> {
         self.request_of(TestAgent::First, method, uri)
     }
 
@@ -200,7 +200,7 @@ impl<'a> TestCase<'a> {
         agent: TestAgent,
         method: Method,
         uri: impl Into<Uri>,
-    ) -> Result<Request, PurposeEnd> {
+    ) -> PurposeOutcome<Request> {
         let uri = uri.into();
         let mut request = Request::new(method.clone(), uri.clone());
         request.headers.push(Name::Via, self.via(agent)?);
@@ -219,7 +219,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn invite_request(&mut self, uri: impl Into<Uri>) -> Result<Request, PurposeEnd> {
+    pub fn invite_request(&mut self, uri: impl Into<Uri>) -> PurposeOutcome<Request> {
         let mut request = self.request(Method::Invite, uri)?;
         self.describe(TestAgent::First, &mut request)?;
         Ok(request)
@@ -229,7 +229,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn describe(&mut self, agent: TestAgent, request: &mut Request) -> Result<(), PurposeEnd> {
+    pub fn describe(&mut self, agent: TestAgent, request: &mut Request) -> PurposeOutcome {
         request.body = self.description(agent)?;
         request.headers.set(Name::ContentType, "application/sdp");
         Ok(())
@@ -239,7 +239,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn description(&mut self, agent: TestAgent) -> Result<Bytes, PurposeEnd> {
+    pub fn description(&mut self, agent: TestAgent) -> PurposeOutcome<Bytes> {
         let ip = self.local(agent)?.ip();
         let id = self.draws.label() >> 32;
         Ok(Bytes::from(SessionDescription::audio(ip, 40_000, id).to_string()))
@@ -249,7 +249,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn via(&mut self, agent: TestAgent) -> Result<Via, PurposeEnd> {
+    pub fn via(&mut self, agent: TestAgent) -> PurposeOutcome<Via> {
         let local = self.local(agent)?;
         let branch = self.branch();
         let mut via =
@@ -262,7 +262,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn renew_branch(&mut self, agent: TestAgent, request: &mut Request) -> Result<(), PurposeEnd> {
+    pub fn renew_branch(&mut self, agent: TestAgent, request: &mut Request) -> PurposeOutcome {
         let vias: Vec<String> = request.headers.all(&Name::Via).skip(1).map(str::to_owned).collect();
         let via = self.via(agent)?.to_string();
         request.headers.set_all(&Name::Via, std::iter::once(via).chain(vias));
@@ -273,7 +273,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub fn send(&mut self, request: &Request) -> Result<(), PurposeEnd> {
+    pub fn send(&mut self, request: &Request) -> PurposeOutcome {
         self.send_of(TestAgent::First, request)
     }
 
@@ -281,7 +281,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub fn send_of(&mut self, agent: TestAgent, request: &Request) -> Result<(), PurposeEnd> {
+    pub fn send_of(&mut self, agent: TestAgent, request: &Request) -> PurposeOutcome {
         if request.method == Method::Invite
             && request.headers.to().ok().flatten().is_none_or(|to| to.tag().is_none())
         {
@@ -294,7 +294,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub fn send_bytes(&mut self, agent: TestAgent, bytes: &Bytes) -> Result<(), PurposeEnd> {
+    pub fn send_bytes(&mut self, agent: TestAgent, bytes: &Bytes) -> PurposeOutcome {
         let server = self.target.address.server;
         let end = self.end(agent)?;
         let local = end.local();
@@ -307,12 +307,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the connection is closed.
-    pub fn reply(
-        &mut self,
-        agent: TestAgent,
-        path: ArrivalPath,
-        response: &Response,
-    ) -> Result<(), PurposeEnd> {
+    pub fn reply(&mut self, agent: TestAgent, path: ArrivalPath, response: &Response) -> PurposeOutcome {
         let mut to = path.peer();
         if let Ok(Some(via)) = response.headers.top_via()
             && via.rport().is_none()
@@ -329,7 +324,7 @@ impl<'a> TestCase<'a> {
         path: ArrivalPath,
         to: SocketAddr,
         response: &Response,
-    ) -> Result<(), PurposeEnd> {
+    ) -> PurposeOutcome {
         let bytes = Message::Response(response.clone()).to_bytes();
         let usual = self.target.address.transport;
         self.local(agent)?;
@@ -351,7 +346,7 @@ impl<'a> TestCase<'a> {
         (local, transport): (SocketAddr, Transport),
         peer: SocketAddr,
         bytes: &Bytes,
-    ) -> Result<(), PurposeEnd> {
+    ) -> PurposeOutcome {
         let bytes = bytes.clone();
         require!(self.evidence.len() < MOST_MESSAGES, "the server sent more than {MOST_MESSAGES} messages");
         self.evidence.push(EvidenceMessage {
@@ -394,7 +389,7 @@ impl<'a> TestCase<'a> {
         agent: TestAgent,
         within: Duration,
         mut pick: impl FnMut(&ArrivedMessage) -> Option<T>,
-    ) -> Result<Option<T>, PurposeEnd> {
+    ) -> PurposeOutcome<Option<T>> {
         let end = self.now() + within;
         let mut seen = 0;
         loop {
@@ -421,7 +416,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the case has too many messages.
-    pub fn pause(&mut self, time: Duration) -> Result<(), PurposeEnd> {
+    pub fn pause(&mut self, time: Duration) -> PurposeOutcome {
         self.wait(TestAgent::First, time, |_| None::<()>).map(drop)
     }
 
@@ -436,7 +431,7 @@ impl<'a> TestCase<'a> {
     }
 
     /// Waits for the sockets, and puts received messages into the inboxes.
-    fn look(&mut self, within: Duration) -> Result<(), PurposeEnd> {
+    fn look(&mut self, within: Duration) -> PurposeOutcome {
         {
             let ends = self
                 .agents

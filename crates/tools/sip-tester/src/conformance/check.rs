@@ -66,10 +66,9 @@ fn refuses_short_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// An INVITE for the second user as it arrives. It is answered with 486.
-fn forwards(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+fn forwards(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     case.register(TestAgent::Second)?;
-    let uri = case.address_of_record(TestAgent::Second);
-    let request = case.invite_request(Uri::Sip(uri))?;
+    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
     let forwarded = case.forward(&request, TestAgent::Second)?;
     case.answer(&forwarded, 486)?;
     case.final_of(&forwarded)?;
@@ -78,13 +77,12 @@ fn forwards(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
 
 fn asks_callers_for_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(TestAgent::Second)?;
-    let uri = case.address_of_record(TestAgent::Second);
-    let request = case.invite_request(Uri::Sip(uri))?;
+    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
     case.send(&request)?;
     let answered = |response: &Response| response.status.code() != 100;
     let response = case.response(TestAgent::First, &request, Duration::from_secs(1))?.filter(answered);
     if let Some(response) = response {
-        case.acknowledge_failure(TestAgent::First, &request, &response)?;
+        case.final_response(TestAgent::First, &request, &response)?;
         require!(
             response.status.code() == 407,
             "an INVITE without credentials was answered {}",
@@ -97,8 +95,7 @@ fn asks_callers_for_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(TestAgent::Second)?;
-    let uri = case.address_of_record(TestAgent::Second);
-    let request = case.invite_request(Uri::Sip(uri))?;
+    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
     let forwarded = case.forward(&request, TestAgent::Second)?;
     let trying = case.response(TestAgent::First, &forwarded.sent, Duration::from_secs(1))?;
     require!(trying.is_some_and(|response| response.status.code() == 100), "an INVITE gets no 100");
@@ -135,8 +132,7 @@ fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(TestAgent::Second)?;
-    let uri = case.address_of_record(TestAgent::Second);
-    let request = case.invite_request(Uri::Sip(uri))?;
+    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
     let response = case.ask(&request)?.response;
     let code = response.status.code();
     require!(
@@ -148,15 +144,14 @@ fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// The 2xx to a call to the server, which is ended.
-fn answers(case: &mut TestCase<'_>) -> Result<AnsweredRequest, PurposeEnd> {
+fn answers(case: &mut TestCase<'_>) -> PurposeOutcome<AnsweredRequest> {
     let (answered, mut dialog) = case.call_server()?;
     case.hang_up(&mut dialog)?;
     Ok(answered)
 }
 
 fn rings(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let uri = case.callee_uri();
-    let request = case.invite_request(uri)?;
+    let request = case.invite_request(case.callee_uri())?;
     let before = case.now();
     let (answered, mut dialog) = case.call_server_with(&request)?;
     let took = case.now().since(before);
@@ -169,8 +164,7 @@ fn rings(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// Whether the server names an option in Supported.
 fn supports(case: &mut TestCase<'_>, option: &str) -> PurposeOutcome {
-    let uri = case.callee_uri();
-    let request = case.request(Method::Options, uri)?;
+    let request = case.request(Method::Options, case.callee_uri())?;
     let response = case.ask(&request)?.response;
     let named = response.headers.has_token(&Name::Supported, option);
     require!(named, "the response to OPTIONS has Supported: {:?}", response.headers.get(&Name::Supported));
@@ -179,8 +173,7 @@ fn supports(case: &mut TestCase<'_>, option: &str) -> PurposeOutcome {
 
 /// Whether the server names a method in Allow.
 fn allows(case: &mut TestCase<'_>, method: &str) -> PurposeOutcome {
-    let uri = case.callee_uri();
-    let request = case.request(Method::Options, uri)?;
+    let request = case.request(Method::Options, case.callee_uri())?;
     let response = case.ask(&request)?.response;
     let named = response.headers.has_token(&Name::Allow, method);
     require!(named, "the response to OPTIONS has Allow: {:?}", response.headers.get(&Name::Allow));

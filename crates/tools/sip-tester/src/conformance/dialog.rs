@@ -3,7 +3,7 @@
 use netrig_sip::header::{CSeq, NameAddr, Via};
 use netrig_sip::{Headers, Method, Name, Request, Response, SipUri, Uri};
 
-use super::outcome::PurposeEnd;
+use super::outcome::{PurposeEnd, PurposeOutcome};
 use super::target::TestAgent;
 
 /// One side's state of a dialog.
@@ -34,7 +34,7 @@ impl TestDialog {
     ///
     /// # Errors
     /// If the response creates no dialog: it has no Contact, or no tag in To.
-    pub fn of_caller(agent: TestAgent, request: &Request, response: &Response) -> Result<Self, PurposeEnd> {
+    pub fn of_caller(agent: TestAgent, request: &Request, response: &Response) -> PurposeOutcome<Self> {
         let local = address(&request.headers, &Name::From)?;
         let remote = address(&response.headers, &Name::To)?;
         if remote.tag().is_none() {
@@ -49,7 +49,7 @@ impl TestDialog {
     ///
     /// # Errors
     /// If the INVITE creates no dialog: it has no Contact, or no tag in From.
-    pub fn of_callee(agent: TestAgent, arrived: &Request, response: &Response) -> Result<Self, PurposeEnd> {
+    pub fn of_callee(agent: TestAgent, arrived: &Request, response: &Response) -> PurposeOutcome<Self> {
         let local = address(&response.headers, &Name::To)?;
         let remote = address(&arrived.headers, &Name::From)?;
         let routes = routes(&arrived.headers)?;
@@ -66,7 +66,7 @@ impl TestDialog {
         with_contact: &Headers,
         (local, remote): (NameAddr, NameAddr),
         routes: Vec<NameAddr>,
-    ) -> Result<Self, PurposeEnd> {
+    ) -> PurposeOutcome<Self> {
         let contacts = with_contact.addresses(&Name::Contact).unwrap_or_default();
         let target = contacts.into_iter().next().map(|contact| contact.uri);
         let target = target
@@ -125,12 +125,12 @@ impl TestDialog {
     }
 }
 
-fn address(headers: &Headers, name: &Name) -> Result<NameAddr, PurposeEnd> {
+fn address(headers: &Headers, name: &Name) -> PurposeOutcome<NameAddr> {
     let found = headers.addresses(name).unwrap_or_default().into_iter().next();
     found.ok_or_else(|| PurposeEnd::Fail(format!("{name} is missing, or breaks the grammar")))
 }
 
-fn routes(headers: &Headers) -> Result<Vec<NameAddr>, PurposeEnd> {
+fn routes(headers: &Headers) -> PurposeOutcome<Vec<NameAddr>> {
     let found = headers.addresses(&Name::RecordRoute);
     found.map_err(|error| PurposeEnd::Fail(format!("Record-Route breaks the grammar: {error}")))
 }

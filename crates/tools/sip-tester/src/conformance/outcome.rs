@@ -10,7 +10,7 @@ pub enum PurposeEnd {
 }
 
 /// The end of a purpose; `Ok` is a pass.
-pub type PurposeOutcome = Result<(), PurposeEnd>;
+pub type PurposeOutcome<T = ()> = Result<T, PurposeEnd>;
 
 /// Ends a purpose with a failure unless a condition holds.
 macro_rules! ensure {

@@ -1,8 +1,7 @@
 //! Metrics of a load for Prometheus.
 
-use netrig_core::Duration;
 use netrig_core::prometheus::{MetricKind, MetricsPage};
-use netrig_sip::index::Histogram;
+use netrig_core::{Duration, Histogram};
 use netrig_sip_net::load::{FailureKind, LoadOrder, OutcomeRow, SecondRow, SoFar};
 
 /// Upper ends of the buckets of durations, s: 1, 2 and 5 of each decade, and the thresholds between them.

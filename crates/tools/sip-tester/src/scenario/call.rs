@@ -127,17 +127,17 @@ pub struct ScriptCall {
     pub outputs: VecDeque<ScriptOutput>,
     /// The outcome, once it has ended.
     pub outcome: Option<ScriptOutcome>,
-    user: Option<usize>,
-    step: usize,
-    values: ScriptValues,
-    lines: BTreeMap<String, usize>,
-    cseq: u32,
-    last: Option<ReceivedText>,
-    last_request_uri: String,
-    server: SocketAddr,
-    peer_tag: Option<String>,
-    routes: Vec<String>,
-    next_url: String,
+    pub(super) user: Option<usize>,
+    pub(super) step: usize,
+    pub(super) values: ScriptValues,
+    pub(super) lines: BTreeMap<String, usize>,
+    pub(super) cseq: u32,
+    pub(super) last: Option<ReceivedText>,
+    pub(super) last_request_uri: String,
+    pub(super) server: SocketAddr,
+    pub(super) peer_tag: Option<String>,
+    pub(super) routes: Vec<String>,
+    pub(super) next_url: String,
     digest: DigestClient,
     repetition: Option<Repetition>,
     known: VecDeque<KnownMessage>,
@@ -161,7 +161,7 @@ pub struct ScriptCall {
     arrived: Option<Instant>,
     ended: Vec<usize>,
     /// ns since 1970 at the start of the run.
-    began_ns: u64,
+    pub(super) began_ns: u64,
 }
 
 impl ScriptCall {

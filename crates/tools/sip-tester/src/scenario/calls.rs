@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use netrig_core::{Duration, Instant};
-use netrig_sip::index::Histogram;
+use netrig_core::{Duration, Histogram, Instant};
 use netrig_sip::load::Scan;
 
 use super::call::{LINGERS, ScriptCall, ScriptFailure, ScriptOutcome, ScriptOutput};

@@ -1,6 +1,5 @@
 //! Renders templates as messages.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
@@ -9,64 +8,32 @@ use netrig_host::user_file;
 use netrig_sip::Method;
 use netrig_sip::digest::DigestClient;
 
+use time::OffsetDateTime;
+
+use super::call::ScriptCall;
 use super::received::ReceivedText;
 use super::run::ScriptRun;
 use super::script::EVENT_TYPE;
 use super::template::{CredentialsKeyword, InjectedField, ScriptKeyword, ScriptPiece, ScriptTemplate};
-use super::values::ScriptValues;
 use crate::media::MediaCodec;
 
 /// Longest text, bytes: that of a datagram.
 const LONGEST_TEXT: usize = 65_535;
 
-/// The values of keywords in one call.
-pub struct RenderedCall<'a> {
-    /// Number of the call, from 1.
-    pub number: u64,
-    /// Its Call-ID.
-    pub call_id: &'a str,
-    /// CSeq number of the next request.
-    pub cseq: u32,
-    /// Number of the step.
-    pub step: usize,
-    /// Branch of the step's transaction; the argument is added to the step's number.
-    pub branch: &'a dyn Fn(i64) -> String,
-    /// The last received message.
-    pub last: Option<&'a ReceivedText>,
-    /// Request-URI of the last received request.
-    pub last_request_uri: &'a str,
-    /// The address at which it arrived.
-    pub server: SocketAddr,
-    /// Tag of the other side.
-    pub peer_tag: Option<&'a str>,
-    /// Values of the route set, in the order of use.
-    pub routes: &'a [String],
-    /// Contact of the other side.
-    pub next_url: &'a str,
-    /// Lines of injection files.
-    pub lines: &'a BTreeMap<String, usize>,
-    /// Number of the user, from 0.
-    pub user: Option<usize>,
-    /// Variables.
-    pub values: &'a ScriptValues,
-    /// The current time since the start of the run.
-    pub now: Instant,
-    /// ns since 1970 at the start of the run.
-    pub began_ns: u64,
-}
-
-/// The text of a template, with `[len]` as the length of the body. Credentials answer the challenges in `digest`.
+/// The text of a template in a call, with `[len]` as the length of the body. `branch` gives the branch of the step's transaction; its
+/// argument is added to the step's number. `now` is the time since the start of the run. Credentials answer the challenges in `digest`.
 ///
 /// # Errors
 /// If the value of a keyword is missing, in words.
 pub fn render(
     template: &ScriptTemplate,
-    call: &RenderedCall<'_>,
+    (call, branch, now): (&ScriptCall, &dyn Fn(i64) -> String, Instant),
     run: &mut ScriptRun,
     digest: Option<&mut DigestClient>,
 ) -> Result<String, String> {
+    let (text, lengths) = (String::new(), Vec::new());
     let mut renderer =
-        Renderer { call, run, digest, text: String::new(), lengths: Vec::new(), leaves_out: false, depth: 0 };
+        Renderer { call, branch, now, run, digest, text, lengths, leaves_out: false, depth: 0 };
     renderer.template(template)?;
     let Renderer { mut text, lengths, .. } = renderer;
     let body = text.find("\r\n\r\n").map_or(0, |place| text.len() - place - 4);
@@ -77,7 +44,11 @@ pub fn render(
 }
 
 struct Renderer<'a, 'b> {
-    call: &'a RenderedCall<'a>,
+    call: &'a ScriptCall,
+    /// Branch of the step's transaction; the argument is added to the step's number.
+    branch: &'a dyn Fn(i64) -> String,
+    /// The current time since the start of the run.
+    now: Instant,
     run: &'b mut ScriptRun,
     digest: Option<&'b mut DigestClient>,
     text: String,
@@ -140,7 +111,7 @@ impl Renderer<'_, '_> {
             }
             ScriptPiece::Field(field) => self.field(field)?,
             ScriptPiece::LastHeader(name) => {
-                let lines = self.call.last.map(|last| last.lines_of(name)).unwrap_or_default();
+                let lines = self.call.last.as_ref().map(|last| last.lines_of(name)).unwrap_or_default();
                 if lines.is_empty() {
                     self.leaves_out = true;
                 }
@@ -195,34 +166,41 @@ impl Renderer<'_, '_> {
                 self.run.dynamic_id += 1;
                 (self.run.dynamic_id as i64 + offset).to_string()
             }
-            K::CallId => call.call_id.to_owned(),
+            K::CallId => call.call_id.clone(),
             K::CseqNumber => counted(i64::from(call.cseq)),
             K::Pid => counted(i64::from(settings.run_number)),
             K::Service => settings.service.clone(),
-            K::BranchOfStep => (call.branch)(offset),
+            K::BranchOfStep => (self.branch)(offset),
             K::MessageIndex => counted(call.step as i64),
-            K::NextUrl => call.next_url.to_owned(),
+            K::NextUrl => call.next_url.clone(),
             // It is inserted once the whole text is known.
             K::Length => String::new(),
-            K::PeerTagParameter => call.peer_tag.map(|tag| format!(";tag={tag}")).unwrap_or_default(),
-            K::LastRequestUri => call.last_request_uri.to_owned(),
-            K::LastCseqNumber => {
-                counted(call.last.and_then(ReceivedText::cseq).map_or(0, |(number, _)| i64::from(number)))
+            K::PeerTagParameter => {
+                call.peer_tag.as_ref().map(|tag| format!(";tag={tag}")).unwrap_or_default()
             }
-            K::LastMessage => call.last.map(|last| last.text.clone()).unwrap_or_default(),
+            K::LastRequestUri => call.last_request_uri.clone(),
+            K::LastCseqNumber => counted(
+                call.last.as_ref().and_then(ReceivedText::cseq).map_or(0, |(number, _)| i64::from(number)),
+            ),
+            K::LastMessage => call.last.as_ref().map(|last| last.text.clone()).unwrap_or_default(),
             K::Routes if call.routes.is_empty() => {
                 self.leaves_out = self.text.ends_with('\n');
                 String::new()
             }
             K::Routes => format!("Route: {}", call.routes.join(", ")),
-            K::ClockTick => counted(call.now.as_nanos().div_euclid(1_000_000) as i64),
+            K::ClockTick => counted(self.now.as_nanos().div_euclid(1_000_000) as i64),
             K::Users => settings.users.to_string(),
             K::UserId => counted(call.user.map_or(0, |user| user as i64 + 1)),
-            K::Timestamp => timestamp(call),
-            K::DateValue => date(call),
+            K::Timestamp => timestamp(self.moment()),
+            K::DateValue => date(self.moment()),
             K::TesterVersion => settings.version.clone(),
         };
         self.text.push_str(&text);
+    }
+
+    fn moment(&self) -> Option<OffsetDateTime> {
+        let nanos = i128::from(self.call.began_ns) + i128::from(self.now.as_nanos());
+        OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()
     }
 
     fn field(&mut self, field: &InjectedField) -> Result<(), String> {
@@ -271,7 +249,7 @@ impl Renderer<'_, '_> {
             None => Ok(default.to_owned()),
         };
         let (username, password) = (of(&keyword.username, &username)?, of(&keyword.password, &password)?);
-        let challenges = self.call.last.map(challenges).unwrap_or_default();
+        let challenges = self.call.last.as_ref().map(challenges).unwrap_or_default();
         let Some(digest) = self.digest.as_deref_mut() else {
             return Err("[authentication] is not in a request".to_owned());
         };
@@ -331,13 +309,8 @@ const fn family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "4" } else { "6" }
 }
 
-fn moment(call: &RenderedCall<'_>) -> Option<time::OffsetDateTime> {
-    let nanos = i128::from(call.began_ns) + i128::from(call.now.as_nanos());
-    time::OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()
-}
-
-fn timestamp(call: &RenderedCall<'_>) -> String {
-    let Some(now) = moment(call) else { return String::new() };
+fn timestamp(moment: Option<OffsetDateTime>) -> String {
+    let Some(now) = moment else { return String::new() };
     format!(
         "{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}",
         now.year(),
@@ -351,8 +324,8 @@ fn timestamp(call: &RenderedCall<'_>) -> String {
 }
 
 /// RFC 3261 section 20.17.
-fn date(call: &RenderedCall<'_>) -> String {
-    let Some(now) = moment(call) else { return String::new() };
+fn date(moment: Option<OffsetDateTime>) -> String {
+    let Some(now) = moment else { return String::new() };
     let (weekday, month) = (now.weekday().to_string(), now.month().to_string());
     format!(
         "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",

@@ -167,10 +167,7 @@ pub(crate) fn buffers_in_32_bits(report: &EndReport) -> [u32; 2] {
 
 /// The head of a document: this program, this host and the current time.
 pub fn start(role: TestRole, cookie: String, asked: TestParameters) -> DocumentStart {
-    let kernel = |file: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default();
-        text.trim().to_owned()
-    };
+    let kernel = |name: &str| netrig_host::sysctl::get(&format!("kernel.{name}")).unwrap_or_default();
     DocumentStart {
         // Readers expect `iperf 3.` at the beginning.
         version: format!("iperf 3.12 (netrig {})", env!("CARGO_PKG_VERSION")),

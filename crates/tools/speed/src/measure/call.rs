@@ -9,7 +9,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_bulk::{connect, datagram_socket};
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
-use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, random, shown_up_to};
+use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, shown_up_to};
 use netrig_probe::control::boot;
 use netrig_probe::stamp::HmacKey;
 use rustls::ClientConfig;
@@ -19,10 +19,9 @@ use super::error::SpeedError;
 use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::meter::ArrivalCourse;
-use crate::protocol::greeting::greet_server;
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
-    MeasurementPhase, PhaseError, Preamble, clock_mark,
+    MeasurementPhase, PhaseError, Preamble, SPEED, clock_mark,
 };
 use crate::talk::{ControlConnection, PATIENCE, knock};
 
@@ -211,8 +210,8 @@ impl SpeedCall {
             },
         )?;
         let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
-        let nonce = random().map_err(SpeedError::Carrying)?;
-        greet_server(&mut talk, order.key.as_ref(), nonce, &binding)
+        SPEED
+            .greet_server(&mut talk, order.key.as_ref(), &binding)
             .map_err(|source| SpeedError::Greeting { server, source })?;
         talk.say(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
         // A server sends the place in the queue every second, so a silent server has failed.

@@ -8,7 +8,7 @@ use netrig_host::frames::FrameError;
 
 use crate::admission::AdmissionRefusal;
 use crate::protocol::PhaseError;
-use crate::protocol::greeting::GreetingError;
+use netrig_probe::greeting::GreetingError;
 
 /// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]

@@ -8,11 +8,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use netrig_host::{monotonic_nanos, random};
+use netrig_host::monotonic_nanos;
 
 use super::call::CallOrder;
-use crate::protocol::greeting::{answer_server, hear_server};
-use crate::protocol::{DataDirection, MOST_PROBES};
+use crate::protocol::{DataDirection, MOST_PROBES, SPEED};
 use crate::responsiveness::ForeignProbe;
 use crate::talk::ControlConnection;
 
@@ -133,10 +132,9 @@ fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
     let secured = monotonic_nanos();
     let binding = talk.binding()?;
     // The server greets every connection first. The measured part is the request after that.
-    let greeted = hear_server(&mut talk).map_err(io::Error::other)?;
-    let nonce = random()?;
+    let greeted = SPEED.receive_hello(&mut talk).map_err(io::Error::other)?;
     let asked = monotonic_nanos();
-    answer_server(&mut talk, greeted, order.key.as_ref(), nonce, &binding).map_err(io::Error::other)?;
+    SPEED.answer_hello(&mut talk, greeted, order.key.as_ref(), &binding).map_err(io::Error::other)?;
     let answered = monotonic_nanos();
     talk.hang_up();
     Ok([stands - begun, secured - stands, answered - asked])

@@ -18,8 +18,6 @@ pub struct LoadMessage {
     pub head: Vec<u8>,
     /// Length of the payload, bytes.
     pub len: u64,
-    /// The masking key of a client, from the first byte on. A masked payload of zeros repeats the key.
-    pub key: Option<[u8; 4]>,
 }
 
 /// The lengths of messages: short at first, so that slow paths are measured, too, and longer on fast paths.
@@ -38,13 +36,13 @@ impl Loading {
     }
 
     /// The next message. The previous one must have been sent.
-    pub fn next(&mut self, key: Option<[u8; 4]>) -> LoadMessage {
+    pub fn next(&mut self) -> LoadMessage {
         self.sent += self.last;
         if self.len < LONGEST && self.len <= self.sent / SHARE {
             self.len *= 2;
         }
         self.last = self.len;
-        LoadMessage { head: frame::head(Opcode::Binary, self.len, key), len: self.len, key }
+        LoadMessage { head: frame::head(Opcode::Binary, self.len, None), len: self.len }
     }
 
     /// Bytes of all messages that were certainly sent.
@@ -60,11 +58,11 @@ mod tests {
     #[test]
     fn messages_become_longer_as_more_is_sent() {
         let mut loading = Loading::new();
-        let lens: Vec<_> = (0..40).map(|_| loading.next(None).len).collect();
+        let lens: Vec<_> = (0..40).map(|_| loading.next().len).collect();
         assert!(lens[..16].iter().all(|len| *len == FIRST), "{lens:?}");
         assert_eq!((lens[16], lens[24], lens[32]), (2 * FIRST, 4 * FIRST, 8 * FIRST));
         assert_eq!(loading.sent(), lens[..39].iter().sum::<u64>());
-        let longest = std::iter::repeat_with(|| loading.next(None).len).take(1000).last();
+        let longest = std::iter::repeat_with(|| loading.next().len).take(1000).last();
         assert_eq!(longest, Some(LONGEST));
     }
 }

@@ -6,19 +6,17 @@
 //!
 //! [`Upgrade`] reads the request, and [`ServerSession`] is the server's end of the WebSocket: bytes and the time in, bytes and events
 //! out. The payload of load messages does not pass through it: it gives the head and the length of a message, and counts received
-//! bytes. [`ClientSession`] is the client's end, including the request.
+//! bytes.
 //!
 //! The sources are version 0.11 of the specification (`ndt7-protocol.md` of github.com/m-lab/ndt-server) and the behaviour of
 //! M-Lab's own server and clients.
 
-mod client;
 pub mod frame;
 mod handshake;
 mod load;
 mod measurement;
 mod server;
 
-pub use client::{ClientError, ClientEvent, ClientSession};
 pub use handshake::{Upgrade, UpgradeError, accept_key, check_origin};
 pub use load::LoadMessage;
 pub use measurement::{AppInfo, ConnectionInfo, Measurement, MeasurementOrigin, TcpInfo};
@@ -66,6 +64,3 @@ impl Ndt7Test {
         [Self::Download, Self::Upload].into_iter().find(|test| test.path() == path)
     }
 }
-
-#[cfg(test)]
-mod session_tests;

@@ -180,8 +180,7 @@ impl ServerSession {
 
     /// The next load message of a running download. The previous one must have been sent completely.
     pub fn poll_load(&mut self) -> Option<LoadMessage> {
-        (self.stage == ServerStage::Running && self.test == Ndt7Test::Download)
-            .then(|| self.loading.next(None))
+        (self.stage == ServerStage::Running && self.test == Ndt7Test::Download).then(|| self.loading.next())
     }
 
     /// The next event.

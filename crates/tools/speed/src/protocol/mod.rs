@@ -13,14 +13,12 @@
 //! | [`Preamble`] over UDP | "send here": answered with the same bytes, to the host of the control connection only |
 //! | [`EchoDatagram`] over UDP | comes back at once, to the host of a control connection only |
 //!
-//! A session starts with a greeting ([`greeting`]) and waits for its admission ([`admission`](crate::admission)). It then goes
+//! A session starts with a [greeting](netrig_probe::greeting) and waits for its admission ([`admission`](crate::admission)). It then goes
 //! through phases, one at a time: prepared, connected, begun, ended, reported. [`SpeedSession`] is the server's side of that order: it
 //! maps each message of the client to an action or to a violation.
 
 mod clock;
 mod echo;
-pub mod greeting;
-mod keyring;
 mod opening;
 mod preamble;
 mod session;
@@ -28,8 +26,9 @@ mod words;
 
 pub use clock::clock_mark;
 pub use echo::{ECHO_LEN, EchoDatagram};
-pub use keyring::{Keyring, KeyringError};
 pub use netrig_bulk::{Datagrams, EndReport};
+use netrig_probe::greeting::{GreetedProtocol, ServerGreeting};
+pub use netrig_probe::{Keyring, KeyringError};
 pub use opening::ConnectionOpening;
 pub use preamble::{PREAMBLE_LEN, Preamble, SessionToken};
 pub use session::{SessionAction, SpeedSession, Violation};
@@ -39,8 +38,16 @@ pub use words::{
     MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL,
 };
 
-/// The version of the protocol. Both ends must have the same.
-pub const VERSION: u32 = 2;
+/// The protocol. The channel binding of its greeting is that of the TLS connection.
+pub static SPEED: GreetedProtocol = GreetedProtocol {
+    name: "speed",
+    version: 2,
+    prefixes: [b"netrig speed client", b"netrig speed server"],
+    refusal: ServerGreeting::Failed,
+};
+
+/// The label of the exporter of the channel binding (RFC 9266 section 2).
+pub const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";
 
 /// The most concurrent connections of a client for responsiveness probes, in addition to its session.
 pub const MOST_PROBES: usize = 12;

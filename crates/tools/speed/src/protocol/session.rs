@@ -195,7 +195,6 @@ impl SessionStage {
 impl FromClient {
     const fn name(&self) -> &'static str {
         match self {
-            Self::Hello { .. } => "hello",
             Self::Ask { .. } => "ask",
             Self::Prepare(_) => "prepare",
             Self::Begin => "begin",

@@ -28,15 +28,6 @@ const MOST_READINGS: u64 = 40_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromClient {
-    /// The answer to the greeting ([`greeting`](super::greeting)).
-    Hello {
-        /// The [`VERSION`](super::VERSION) of the sender.
-        version: u32,
-        /// A random number.
-        nonce: [u8; 32],
-        /// The proof that the client has the server's key.
-        tag: Option<[u8; 32]>,
-    },
     /// Requests admission.
     Ask {
         /// The highest rate in the busier direction, if known.
@@ -62,20 +53,6 @@ pub enum FromClient {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromServer {
-    /// The greeting.
-    Hello {
-        /// The [`VERSION`](super::VERSION) of the sender.
-        version: u32,
-        /// A random number.
-        nonce: [u8; 32],
-        /// Whether the server has a key and requires a proof of it.
-        keyed: bool,
-    },
-    /// The greeting succeeded.
-    Welcome {
-        /// The proof that the server has the key, if it has one.
-        tag: Option<[u8; 32]>,
-    },
     /// The session waits in the queue.
     Waits {
         /// Number of sessions before it.

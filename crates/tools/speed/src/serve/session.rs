@@ -10,8 +10,9 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Rate};
 use netrig_host::frames::FrameError;
-use netrig_host::random;
+use netrig_host::{SlotRefusal, random};
 use netrig_probe::control::boot;
+use netrig_probe::greeting::{GreetingError, LONGEST_WORD};
 
 use super::echo::EchoService;
 use super::rooms::SessionArrival;
@@ -20,10 +21,9 @@ use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
-use crate::protocol::greeting::{GreetingError, LONGEST_WORD, greet_client};
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MeasurementPhase, PREAMBLE_LEN, Preamble,
-    SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
+    SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
 use crate::talk::{ControlConnection, PATIENCE};
 
@@ -106,8 +106,8 @@ fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Resu
     let mut talk =
         ControlConnection::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
     let binding = talk.binding().map_err(SessionError::Tls)?;
-    let nonce = random().map_err(SessionError::Carrying)?;
-    let key = greet_client(&mut talk, &shared.keys, nonce, &binding)?;
+    let admitted = || Ok::<_, SlotRefusal>(());
+    let key = SPEED.greet_client(&mut talk, (&shared.keys, &binding), None, admitted)?;
     let mut visit = NetrigSession {
         shared,
         local,

@@ -208,8 +208,8 @@ fn who_has_not_the_key_measures_nothing() {
                 order.call.key = key;
                 measure(order, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string()
             };
-            assert!(wrong(None).contains("it asks for a key"), "{}", wrong(None));
-            assert!(wrong(HmacKey::new(b"another key of some length")).contains("its key differs"));
+            assert!(wrong(None).contains("it requires a key"), "{}", wrong(None));
+            assert!(wrong(HmacKey::new(b"another key of some length")).contains("its key is different"));
         },
     );
 }

@@ -18,11 +18,11 @@ use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
 use netrig_host::tls::{self, Trust};
 use netrig_speed::admission::AdmissionLimits;
-use netrig_speed::protocol::greeting::{EXPORTER, greet_server};
 use netrig_speed::protocol::{
     Budget, Carrier, DataDirection, DatagramLoad, EchoDatagram, FromClient, FromServer, MeasurementPhase,
     Preamble,
 };
+use netrig_speed::protocol::{EXPORTER, SPEED};
 use netrig_speed::serve::{Server, ServerOrder};
 use rustls::{ClientConnection, StreamOwned};
 
@@ -50,7 +50,7 @@ impl Client {
         let mut stream = StreamOwned::new(Self::connection(), socket);
         stream.conn.complete_io(&mut stream.sock).unwrap();
         let binding = stream.conn.export_keying_material([0; 32], EXPORTER, Some(&[])).unwrap();
-        greet_server(&mut stream, None, [1; 32], &binding).unwrap();
+        SPEED.greet_server(&mut stream, None, &binding).unwrap();
         write_frame(&mut stream, &FromClient::Ask { bits_per_s: None }).unwrap();
         let admitted = read_frame(&mut stream).unwrap().unwrap();
         let FromServer::Admitted(budget) = admitted else { panic!("{admitted:?}") };

@@ -430,6 +430,6 @@ fn keys_have_names_and_as_many_places_as_they_may() {
         });
         other.hang_up();
         let error = call(address, Some(b"0000000000000000"), None).err().unwrap().to_string();
-        assert!(error.contains("its key differs"), "{error}");
+        assert!(error.contains("its key is different"), "{error}");
     });
 }

@@ -1,16 +1,14 @@
 //! Requests within the dialog of a callee.
 
-use std::net::SocketAddr;
-
 use netrig_core::Instant;
 
 use super::super::messages::copy_of;
 use super::super::refresh::granted;
-use super::super::scan::{Field, Scan};
+use super::super::scan::Field;
 use super::super::session::{DescribedSession, direction_of};
 use super::{
     CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Failure, InlineText, Key, LastResponse,
-    LoadOutput, Timed, Token, decimal, record, stamp,
+    LoadOutput, ReceivedRequest, Timed, Token, decimal, record, stamp,
 };
 
 impl Callee {
@@ -19,13 +17,8 @@ impl Callee {
         Some((key, self.calls.get_mut(key)?))
     }
 
-    pub(super) fn acknowledged(
-        &mut self,
-        now: Instant,
-        scan: &Scan<'_>,
-        tag: Option<Token>,
-        out: &mut LoadOutput,
-    ) {
+    pub(super) fn acknowledged(&mut self, request: &ReceivedRequest<'_>, out: &mut LoadOutput) {
+        let ReceivedRequest { now, scan, tag, .. } = *request;
         let (t4, longest, arrived) = (self.setup.timing.t4, self.setup.longest_call, self.arrived);
         let Some((key, call)) = self.of_tag(tag) else {
             self.strays += 1;
@@ -58,14 +51,8 @@ impl Callee {
     }
 
     /// Handles a PRACK (RFC 3262 section 3).
-    pub(super) fn pracked(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        scan: &Scan<'_>,
-        tag: Option<Token>,
-        out: &mut LoadOutput,
-    ) {
+    pub(super) fn pracked(&mut self, request: &ReceivedRequest<'_>, out: &mut LoadOutput) {
+        let ReceivedRequest { now, from, scan, tag } = *request;
         let known = self.of_tag(tag).map(|(key, call)| (key, call.rseq, call.cseq));
         let said = scan.all(Field::RAck).next().unwrap_or_default();
         let words: Vec<_> =
@@ -101,14 +88,8 @@ impl Callee {
     }
 
     /// Handles an INVITE within the dialog (RFC 3261 section 14.2).
-    pub(super) fn invited_within(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        scan: &Scan<'_>,
-        tag: Option<Token>,
-        out: &mut LoadOutput,
-    ) {
+    pub(super) fn invited_within(&mut self, request: &ReceivedRequest<'_>, out: &mut LoadOutput) {
+        let ReceivedRequest { now, from, scan, tag } = *request;
         let arrived = self.arrived;
         let has_description = !self.setup.described_answer().is_empty();
         let Some((key, call)) = self.of_tag(tag) else {
@@ -154,14 +135,8 @@ impl Callee {
         self.rest(key.index);
     }
 
-    pub(super) fn hung_up(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        scan: &Scan<'_>,
-        tag: Option<Token>,
-        out: &mut LoadOutput,
-    ) {
+    pub(super) fn hung_up(&mut self, request: &ReceivedRequest<'_>, out: &mut LoadOutput) {
+        let ReceivedRequest { now, from, scan, tag } = *request;
         let key = tag.map(|tag| tag.key);
         let is_known = key.is_some_and(|key| self.calls.get(key).is_some() || self.calls.is_past(key));
         if !is_known {

@@ -76,6 +76,17 @@ pub struct Callee {
     strays: u64,
 }
 
+/// A request that a callee has received.
+#[derive(Clone, Copy)]
+struct ReceivedRequest<'a> {
+    now: Instant,
+    /// Where its response goes.
+    from: SocketAddr,
+    scan: &'a Scan<'a>,
+    /// The token in the tag of To, if it is one of this callee.
+    tag: Option<Token>,
+}
+
 impl Callee {
     /// Without calls. `ringing` is the time from INVITE to 200; zero sends no 180. `foreign` is the action for
     /// calls of callers outside this load. `secret` must be random: it protects the table of calls against chosen
@@ -148,16 +159,17 @@ impl Callee {
         self.arrived = arrived;
         let Some(Start::Request { method, .. }) = scan.start else { return };
         let tag = scan.to_tag.and_then(Token::read).filter(|token| self.is_own(*token));
+        let request = ReceivedRequest { now, from, scan, tag };
         match (method, scan.to_tag) {
             (b"INVITE", None) => self.invited(now, from, scan, out),
-            (b"INVITE", Some(_)) => self.invited_within(now, from, scan, tag, out),
+            (b"INVITE", Some(_)) => self.invited_within(&request, out),
             (b"CANCEL", None) => self.cancelled(now, from, scan, out),
-            (b"ACK", _) => self.acknowledged(now, scan, tag, out),
-            (b"PRACK", Some(_)) => self.pracked(now, from, scan, tag, out),
-            (b"UPDATE", Some(_)) if scan.body.is_empty() => self.updated(now, from, scan, tag, out),
-            (b"BYE", _) => self.hung_up(now, from, scan, tag, out),
-            (b"SUBSCRIBE", None) => self.subscribed(now, from, scan, out),
-            (b"SUBSCRIBE", Some(_)) => self.subscribed_again(now, from, scan, tag, out),
+            (b"ACK", _) => self.acknowledged(&request, out),
+            (b"PRACK", Some(_)) => self.pracked(&request, out),
+            (b"UPDATE", Some(_)) if scan.body.is_empty() => self.updated(&request, out),
+            (b"BYE", _) => self.hung_up(&request, out),
+            (b"SUBSCRIBE", None) => self.subscribed(&request, out),
+            (b"SUBSCRIBE", Some(_)) => self.subscribed_again(&request, out),
             (_, None) => self.at_once(from, scan, |responses| responses.unrequested(method).0, out),
             (_, Some(_)) => {
                 let key = tag.map(|tag| tag.key);

@@ -10,7 +10,8 @@ use super::super::scan::{Field, Scan};
 use super::refreshing::unfolded;
 use super::{
     CallTimers, Callee, CalleeAction, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues, Key,
-    LastResponse, LoadOutput, MessageConnection, Moment, Repetition, Timed, Timer, Token, record, stamp,
+    LastResponse, LoadOutput, MessageConnection, Moment, ReceivedRequest, Repetition, Timed, Timer, Token,
+    record, stamp,
 };
 
 /// Duration of a subscription without `Expires`, s: the default of RFC 3856 section 6.4.
@@ -78,13 +79,8 @@ impl Callee {
     }
 
     /// Handles the first SUBSCRIBE.
-    pub(super) fn subscribed(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        scan: &Scan<'_>,
-        out: &mut LoadOutput,
-    ) {
+    pub(super) fn subscribed(&mut self, request: &ReceivedRequest<'_>, out: &mut LoadOutput) {
+        let ReceivedRequest { now, from, scan, .. } = *request;
         let (hash, known) = self.find(scan);
         if let Some(key) = known {
             if let Some(call) = self.calls.get_mut(key) {
@@ -127,14 +123,8 @@ impl Callee {
     }
 
     /// Handles a later SUBSCRIBE, which renews or terminates the subscription.
-    pub(super) fn subscribed_again(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        scan: &Scan<'_>,
-        tag: Option<Token>,
-        out: &mut LoadOutput,
-    ) {
+    pub(super) fn subscribed_again(&mut self, request: &ReceivedRequest<'_>, out: &mut LoadOutput) {
+        let ReceivedRequest { now, from, scan, tag } = *request;
         let key = tag.map(|tag| tag.key);
         let known = key.and_then(|key| Some((key, self.calls.get_mut(key)?)));
         let Some((key, call)) = known.filter(|(_, call)| call.phase == CalleePhase::Notifying) else {

@@ -1,7 +1,5 @@
 //! The session timer of a call at its callee (RFC 4028), and requests of this side within its dialog.
 
-use std::net::SocketAddr;
-
 use netrig_core::Instant;
 
 use super::super::glare::pause_after_glare;
@@ -13,7 +11,7 @@ use super::super::template::Template;
 use super::super::text::put_unfolded;
 use super::{
     CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues, Key,
-    LoadOutput, MessageConnection, Timed, Timer, Token, stamp,
+    LoadOutput, MessageConnection, ReceivedRequest, Timed, Timer, stamp,
 };
 use crate::dialog::{Refresher, SessionTimer, TimerEvent, TimerGrant};
 use crate::record::acknowledgement;
@@ -90,14 +88,8 @@ impl Callee {
     }
 
     /// Handles an UPDATE without an offer (RFC 3311 section 5.2). With `Session-Expires` it refreshes the session.
-    pub(super) fn updated(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        scan: &Scan<'_>,
-        tag: Option<Token>,
-        out: &mut LoadOutput,
-    ) {
+    pub(super) fn updated(&mut self, request: &ReceivedRequest<'_>, out: &mut LoadOutput) {
+        let ReceivedRequest { now, from, scan, tag } = *request;
         let is_talk =
             |call: &CalleeCall| matches!(call.phase, CalleePhase::Accepted | CalleePhase::Confirmed);
         let key = tag.map(|tag| tag.key);

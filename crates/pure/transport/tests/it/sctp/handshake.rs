@@ -33,7 +33,7 @@ fn announced(seed: u64) -> [(u32, u32); 2] {
     pair.run_for(ms(150));
     [0, 1].map(|n| match &pair.log[n].packet.chunks[0] {
         Chunk::Init(init) | Chunk::InitAck(init) => (init.initiate_tag, init.initial_tsn.0),
-        other => panic!("a handshake, not {}", other.name()),
+        other => panic!("a handshake, not {}", name_of(other)),
     })
 }
 

@@ -50,7 +50,7 @@ pub struct Crossing {
 impl Crossing {
     /// The chunks by name, DATA with its TSN's distance from `base`.
     pub fn names(&self) -> String {
-        self.packet.chunks.iter().map(Chunk::name).collect::<Vec<_>>().join("+")
+        self.packet.chunks.iter().map(name_of).collect::<Vec<_>>().join("+")
     }
 
     pub fn data(&self) -> impl Iterator<Item = &chunk::Data> {
@@ -68,7 +68,29 @@ impl Crossing {
     }
 
     pub fn has(&self, name: &str) -> bool {
-        self.packet.chunks.iter().any(|chunk| chunk.name() == name)
+        self.packet.chunks.iter().any(|chunk| name_of(chunk) == name)
+    }
+}
+
+/// Its name in the RFC.
+pub const fn name_of(chunk: &Chunk) -> &'static str {
+    match chunk {
+        Chunk::Data(_) => "DATA",
+        Chunk::Init(_) => "INIT",
+        Chunk::InitAck(_) => "INIT ACK",
+        Chunk::Sack(_) => "SACK",
+        Chunk::Heartbeat(_) => "HEARTBEAT",
+        Chunk::HeartbeatAck(_) => "HEARTBEAT ACK",
+        Chunk::Abort(_) => "ABORT",
+        Chunk::Shutdown(_) => "SHUTDOWN",
+        Chunk::ShutdownAck => "SHUTDOWN ACK",
+        Chunk::Error(_) => "ERROR",
+        Chunk::CookieEcho(_) => "COOKIE ECHO",
+        Chunk::CookieAck => "COOKIE ACK",
+        Chunk::EcnEcho(_) => "ECNE",
+        Chunk::Cwr(_) => "CWR",
+        Chunk::ShutdownComplete { .. } => "SHUTDOWN COMPLETE",
+        Chunk::Unknown(_) => "unknown",
     }
 }
 

@@ -27,7 +27,7 @@ fn init_packet(to: Side, init: chunk::Init) -> Packet {
 fn init_ack_of(chunks: &[Chunk]) -> &chunk::Init {
     match &chunks[0] {
         Chunk::InitAck(ack) => ack,
-        other => panic!("INIT ACK, not {}", other.name()),
+        other => panic!("INIT ACK, not {}", name_of(other)),
     }
 }
 

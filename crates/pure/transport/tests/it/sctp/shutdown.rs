@@ -294,7 +294,7 @@ fn out_of_the_blue() {
         Chunk::Error(vec![Cause::InvalidStream(1)]),
         Chunk::Unknown(chunk::Unknown { kind: 0x3F, flags: 0, value: vec![] }),
     ] {
-        let name = chunk.name();
+        let name = name_of(&chunk);
         assert_eq!(answer(chunk), Some((abort.clone(), 77)), "{name}");
     }
     assert_eq!(answer(abort), None);

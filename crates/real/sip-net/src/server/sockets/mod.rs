@@ -379,7 +379,7 @@ impl Sockets {
         }
         let mut tally = self.tally.clone();
         let broken = std::mem::replace(&mut tally.connections, self.connections.tally.clone()).broken;
-        tally.connections.broken.add(&broken);
+        tally.connections.broken += &broken;
         Ok(tally)
     }
 }

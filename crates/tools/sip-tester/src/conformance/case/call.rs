@@ -6,7 +6,7 @@ use netrig_sip::{Message, Method, Name, Request, Response, Uri};
 
 use super::super::dialog::TestDialog;
 use super::super::messages::{AnsweredRequest, Forwarded, ensure_success, line_of, status, top};
-use super::super::outcome::{PurposeEnd, ensure};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
 use super::super::target::TestAgent;
 use super::TestCase;
 
@@ -33,7 +33,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the call is not established.
-    pub fn call(&mut self) -> Result<TestCall, PurposeEnd> {
+    pub fn call(&mut self) -> PurposeOutcome<TestCall> {
         let uri = self.address_of_record(TestAgent::Second);
         let request = self.invite_request(Uri::Sip(uri))?;
         self.call_with(&request)
@@ -43,7 +43,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the call is not established.
-    pub fn call_with(&mut self, request: &Request) -> Result<TestCall, PurposeEnd> {
+    pub fn call_with(&mut self, request: &Request) -> PurposeOutcome<TestCall> {
         let forwarded = self.forward(request, TestAgent::Second)?;
         self.answer(&forwarded, 200)?;
         let response = self.final_of(&forwarded)?;
@@ -63,7 +63,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the call is not established.
-    pub fn call_server(&mut self) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
+    pub fn call_server(&mut self) -> PurposeOutcome<(AnsweredRequest, TestDialog)> {
         let uri = self.callee_uri();
         let request = self.invite_request(uri)?;
         self.call_server_with(&request)
@@ -73,10 +73,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the call is not established.
-    pub fn call_server_with(
-        &mut self,
-        request: &Request,
-    ) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
+    pub fn call_server_with(&mut self, request: &Request) -> PurposeOutcome<(AnsweredRequest, TestDialog)> {
         let answered = self.ask(request)?;
         ensure_success(&answered.response, "the INVITE")?;
         let mut dialog = TestDialog::of_caller(TestAgent::First, &answered.request, &answered.response)?;
@@ -89,7 +86,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub fn acknowledge(&mut self, dialog: &mut TestDialog) -> Result<Request, PurposeEnd> {
+    pub fn acknowledge(&mut self, dialog: &mut TestDialog) -> PurposeOutcome<Request> {
         let ack = self.within(dialog, Method::Ack)?;
         self.send_bytes(dialog.agent, &Message::Request(ack.clone()).to_bytes())?;
         Ok(ack)
@@ -99,7 +96,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn within(&mut self, dialog: &mut TestDialog, method: Method) -> Result<Request, PurposeEnd> {
+    pub fn within(&mut self, dialog: &mut TestDialog, method: Method) -> PurposeOutcome<Request> {
         let via = self.via(dialog.agent)?;
         let contact = self.contact(dialog.agent)?;
         let mut request = dialog.request(method, via, contact);
@@ -113,7 +110,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the BYE is not answered.
-    pub fn hang_up(&mut self, dialog: &mut TestDialog) -> Result<AnsweredRequest, PurposeEnd> {
+    pub fn hang_up(&mut self, dialog: &mut TestDialog) -> PurposeOutcome<AnsweredRequest> {
         self.is_over(dialog);
         let bye = self.within(dialog, Method::Bye)?;
         self.ask_of(dialog.agent, &bye)
@@ -138,7 +135,7 @@ impl TestCase<'_> {
         dialog: &TestDialog,
         agent: TestAgent,
         within: Duration,
-    ) -> Result<Option<Request>, PurposeEnd> {
+    ) -> PurposeOutcome<Option<Request>> {
         let arrived = self.wait(agent, within, |arrival| {
             let is_within = |request: &&Request| request.headers.get(&Name::CallId) == Some(&*dialog.call_id);
             let request = arrival.request().filter(is_within)?;

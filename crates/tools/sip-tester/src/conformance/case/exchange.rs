@@ -6,7 +6,7 @@ use netrig_sip::header::CSeq;
 use netrig_sip::{Message, Method, Name, Request, Response};
 
 use super::super::messages::{AnsweredRequest, TransactionName, ack_of_failure, first_line, line_of};
-use super::super::outcome::PurposeEnd;
+use super::super::outcome::{PurposeEnd, PurposeOutcome};
 use super::super::target::TestAgent;
 use super::{LONGEST_POLL, TestCase};
 
@@ -26,7 +26,7 @@ impl TestCase<'_> {
         agent: TestAgent,
         request: &Request,
         within: Duration,
-    ) -> Result<Option<Response>, PurposeEnd> {
+    ) -> PurposeOutcome<Option<Response>> {
         let key = TransactionName::of(request);
         let found = self.wait(agent, within, |arrival| match &arrival.message {
             Some(Message::Response(response)) if key.fits(response) => Some(Ok(response.clone())),
@@ -48,11 +48,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If no final response arrives in time.
-    pub fn ask_plainly(
-        &mut self,
-        agent: TestAgent,
-        request: &Request,
-    ) -> Result<AnsweredRequest, PurposeEnd> {
+    pub fn ask_plainly(&mut self, agent: TestAgent, request: &Request) -> PurposeOutcome<AnsweredRequest> {
         self.send_of(agent, request)?;
         let mut provisional = Vec::new();
         let end = self.now() + self.target.patience;
@@ -94,26 +90,16 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends the ACK of a failed INVITE. Does nothing for other requests.
+    /// Handles a final response as a client transaction: sends the ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub fn acknowledge_failure(
+    pub fn final_response(
         &mut self,
         agent: TestAgent,
         request: &Request,
         response: &Response,
-    ) -> Result<(), PurposeEnd> {
-        self.final_response(agent, request, response)
-    }
-
-    /// Handles a final response as a client transaction: the ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
-    pub(super) fn final_response(
-        &mut self,
-        agent: TestAgent,
-        request: &Request,
-        response: &Response,
-    ) -> Result<(), PurposeEnd> {
+    ) -> PurposeOutcome {
         if request.method != Method::Invite {
             return Ok(());
         }
@@ -131,7 +117,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If no final response arrives in time, or the server refuses the credentials.
-    pub fn ask(&mut self, request: &Request) -> Result<AnsweredRequest, PurposeEnd> {
+    pub fn ask(&mut self, request: &Request) -> PurposeOutcome<AnsweredRequest> {
         self.ask_of(TestAgent::First, request)
     }
 
@@ -139,7 +125,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If no final response arrives in time, or the server refuses the credentials.
-    pub fn ask_of(&mut self, agent: TestAgent, request: &Request) -> Result<AnsweredRequest, PurposeEnd> {
+    pub fn ask_of(&mut self, agent: TestAgent, request: &Request) -> PurposeOutcome<AnsweredRequest> {
         let mut request = request.clone();
         for _ in 0..MOST_CHALLENGES {
             let answered = self.ask_plainly(agent, &request)?;
@@ -162,7 +148,7 @@ impl TestCase<'_> {
         agent: TestAgent,
         request: &Request,
         response: &Response,
-    ) -> Result<Option<Request>, PurposeEnd> {
+    ) -> PurposeOutcome<Option<Request>> {
         if ![401, 407].contains(&response.status.code()) {
             self.agents[agent as usize].digest.accepted(response.status.is_final());
             return Ok(None);

@@ -6,7 +6,7 @@ use netrig_sip::{Message, Method, Name, Request, Response, Uri};
 use netrig_sip_net::ArrivalPath;
 
 use super::super::messages::{ForwardOutcome, Forwarded, TransactionName, call_id_tail, line_of, status};
-use super::super::outcome::PurposeEnd;
+use super::super::outcome::{PurposeEnd, PurposeOutcome};
 use super::super::target::TestAgent;
 use super::TestCase;
 use super::exchange::{MOST_CHALLENGES, RepeatTimer};
@@ -16,7 +16,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the server answers it itself, or it does not arrive.
-    pub fn forward(&mut self, request: &Request, at: TestAgent) -> Result<Forwarded, PurposeEnd> {
+    pub fn forward(&mut self, request: &Request, at: TestAgent) -> PurposeOutcome<Forwarded> {
         self.forward_of(TestAgent::First, request, at)
     }
 
@@ -29,7 +29,7 @@ impl TestCase<'_> {
         agent: TestAgent,
         request: &Request,
         at: TestAgent,
-    ) -> Result<Forwarded, PurposeEnd> {
+    ) -> PurposeOutcome<Forwarded> {
         let (method, patience) = (&request.method, self.target.patience);
         match self.forward_to(agent, request, &[at], patience)? {
             ForwardOutcome::Arrived(forwarded) => Ok(*forwarded),
@@ -54,7 +54,7 @@ impl TestCase<'_> {
         request: &Request,
         at: &[TestAgent],
         within: Duration,
-    ) -> Result<ForwardOutcome, PurposeEnd> {
+    ) -> PurposeOutcome<ForwardOutcome> {
         let mut request = request.clone();
         // Opens the sockets of the recipients before the server can send to them.
         for at in at {
@@ -90,7 +90,7 @@ impl TestCase<'_> {
         request: &Request,
         at: &[TestAgent],
         within: Duration,
-    ) -> Result<ForwardOutcome, PurposeEnd> {
+    ) -> PurposeOutcome<ForwardOutcome> {
         let end = self.now() + within;
         let mut repeat = RepeatTimer::new(self.now(), self.is_over_datagrams());
         let call_id = request.headers.get(&Name::CallId).unwrap_or_default().to_owned();
@@ -140,7 +140,7 @@ impl TestCase<'_> {
         agent: TestAgent,
         method: &Method,
         within: Duration,
-    ) -> Result<Option<(Request, ArrivalPath)>, PurposeEnd> {
+    ) -> PurposeOutcome<Option<(Request, ArrivalPath)>> {
         self.wait(agent, within, |arrival| {
             let request = arrival.request().filter(|request| request.method == *method)?;
             Some((request.clone(), arrival.path))
@@ -151,7 +151,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn response_of(&mut self, forwarded: &Forwarded, code: u16) -> Result<Response, PurposeEnd> {
+    pub fn response_of(&mut self, forwarded: &Forwarded, code: u16) -> PurposeOutcome<Response> {
         let Forwarded { arrived, at, .. } = forwarded;
         let mut response = arrived.response(status(code));
         if response.reason.is_empty() {
@@ -179,7 +179,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the connection is closed.
-    pub fn answer(&mut self, forwarded: &Forwarded, code: u16) -> Result<Response, PurposeEnd> {
+    pub fn answer(&mut self, forwarded: &Forwarded, code: u16) -> PurposeOutcome<Response> {
         let mut response = self.response_of(forwarded, code)?;
         if forwarded.arrived.method == Method::Invite && (200..300).contains(&code) {
             response.body = self.description(forwarded.at)?;
@@ -193,7 +193,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the connection is closed.
-    pub fn answer_with(&mut self, forwarded: &Forwarded, response: &Response) -> Result<(), PurposeEnd> {
+    pub fn answer_with(&mut self, forwarded: &Forwarded, response: &Response) -> PurposeOutcome {
         if response.status.is_final() {
             let branch = forwarded.arrived.headers.get(&Name::Via).map(str::to_owned);
             self.unanswered.retain(|other| other.arrived.headers.get(&Name::Via) != branch.as_deref());
@@ -205,7 +205,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If it does not arrive in time.
-    pub fn final_of(&mut self, forwarded: &Forwarded) -> Result<Response, PurposeEnd> {
+    pub fn final_of(&mut self, forwarded: &Forwarded) -> PurposeOutcome<Response> {
         let end = self.now() + self.target.patience;
         loop {
             let left = end.since(self.now());
@@ -229,7 +229,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the connection is closed.
-    pub fn reply_to_server(&mut self, forwarded: &Forwarded, response: &Response) -> Result<(), PurposeEnd> {
+    pub fn reply_to_server(&mut self, forwarded: &Forwarded, response: &Response) -> PurposeOutcome {
         self.answer_by(forwarded.at, forwarded.path, forwarded.path.peer(), response)
     }
 

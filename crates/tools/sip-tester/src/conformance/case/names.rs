@@ -8,7 +8,7 @@ use netrig_sip_net::dns::RecordedQuestion;
 use netrig_sip_net::{EndAddress, UserAgentEnd};
 
 use super::super::names::TesterNames;
-use super::super::outcome::PurposeEnd;
+use super::super::outcome::{PurposeEnd, PurposeOutcome};
 use super::super::target::TestAgent;
 use super::TestCase;
 
@@ -21,7 +21,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the tester is not a DNS server.
-    pub fn names(&self) -> Result<&'a TesterNames, PurposeEnd> {
+    pub fn names(&self) -> PurposeOutcome<&'a TesterNames> {
         let names = self.target.names.as_deref();
         names.ok_or_else(|| PurposeEnd::Inconclusive(NO_NAMES.to_owned()))
     }
@@ -30,7 +30,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the tester is not a DNS server.
-    pub fn draw_name(&mut self) -> Result<String, PurposeEnd> {
+    pub fn draw_name(&mut self) -> PurposeOutcome<String> {
         let domain = self.names()?.domain();
         // A seed may be reused, and the server may have cached the names of a previous run.
         let fresh = random().map(u64::from_le_bytes).unwrap_or_else(|_| realtime_nanos());
@@ -43,7 +43,7 @@ impl<'a> TestCase<'a> {
     ///
     /// # Errors
     /// If the tester is not a DNS server.
-    pub fn add_records(&self, name: &str, records: &str) -> Result<(), PurposeEnd> {
+    pub fn add_records(&self, name: &str, records: &str) -> PurposeOutcome {
         let added = self.names()?.add(name, records);
         added.map_err(|error| PurposeEnd::Inconclusive(format!("the records of {name}: {error}")))
     }
@@ -69,7 +69,7 @@ impl<'a> TestCase<'a> {
         transport: Transport,
         host: HostAddress,
         port: u16,
-    ) -> Result<SocketAddr, PurposeEnd> {
+    ) -> PurposeOutcome<SocketAddr> {
         let address = EndAddress { transport, local: host, port, tls: None, ..self.target.address.clone() };
         let end = UserAgentEnd::open(&address).map_err(|error| {
             PurposeEnd::Inconclusive(format!("the tester cannot listen at {}: {error}", host.at(port)))

@@ -5,7 +5,7 @@ use netrig_sip::header::{CSeq, NameAddr};
 use netrig_sip::{Method, Name, Request, Uri};
 
 use super::super::messages::line_of;
-use super::super::outcome::{PurposeEnd, as_inconclusive, require};
+use super::super::outcome::{PurposeOutcome, as_inconclusive, require};
 use super::super::target::TestAgent;
 use super::TestCase;
 
@@ -15,7 +15,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the system refuses a socket.
-    pub fn register_request(&mut self, agent: TestAgent, contacts: &[String]) -> Result<Request, PurposeEnd> {
+    pub fn register_request(&mut self, agent: TestAgent, contacts: &[String]) -> PurposeOutcome<Request> {
         let uri = self.domain_uri();
         let mut request = self.request_of(agent, Method::Register, Uri::Sip(uri))?;
         request.headers.set(Name::To, NameAddr::new(Uri::Sip(self.address_of_record(agent))));
@@ -39,7 +39,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the server refuses the registration, so that the purpose cannot be tried.
-    pub fn register(&mut self, agent: TestAgent) -> Result<(), PurposeEnd> {
+    pub fn register(&mut self, agent: TestAgent) -> PurposeOutcome {
         let contact = format!("{}", NameAddr::new(Uri::Sip(self.contact(agent)?)));
         self.register_contacts(agent, &[contact])
     }
@@ -48,7 +48,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the server refuses the registration, so that the purpose cannot be tried.
-    pub fn register_contacts(&mut self, agent: TestAgent, contacts: &[String]) -> Result<(), PurposeEnd> {
+    pub fn register_contacts(&mut self, agent: TestAgent, contacts: &[String]) -> PurposeOutcome {
         self.clear_bindings(agent)?;
         let mut request = self.register_request(agent, contacts)?;
         request.headers.set(Name::Expires, 600);
@@ -67,7 +67,7 @@ impl TestCase<'_> {
     ///
     /// # Errors
     /// If the server does not answer.
-    pub fn clear_bindings(&mut self, agent: TestAgent) -> Result<(), PurposeEnd> {
+    pub fn clear_bindings(&mut self, agent: TestAgent) -> PurposeOutcome {
         let mut request = self.register_request(agent, &["*".to_owned()])?;
         let fresh = random().map(u64::from_le_bytes).unwrap_or_else(|_| realtime_nanos());
         self.agents[agent as usize].registration = None;

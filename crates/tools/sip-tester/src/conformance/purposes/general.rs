@@ -16,13 +16,13 @@ use super::super::target::TestAgent;
 #[derive(Clone, Copy)]
 pub struct SubjectRequest {
     /// Makes the request.
-    pub make: fn(&mut TestCase<'_>) -> Result<Request, PurposeEnd>,
+    pub make: fn(&mut TestCase<'_>) -> PurposeOutcome<Request>,
     /// Whether a final response shows that the server understood the request. Otherwise it answers 400 or similar.
     pub takes: fn(&Response) -> bool,
 }
 
 impl SubjectRequest {
-    fn make(self, case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+    fn make(self, case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
         (self.make)(case)
     }
 
@@ -47,7 +47,7 @@ pub fn requires_an_answer(case: &mut TestCase<'_>, subject: SubjectRequest) -> P
 
 /// The request with credentials, as the server accepts it: sends its first form and answers challenges. `None` if the server
 /// does not ask. Later requests use the credentials known then.
-fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> Result<Request, PurposeEnd> {
+fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome<Request> {
     let request = subject.make(case)?;
     let answered = case.ask(&request)?;
     require!(
@@ -66,7 +66,7 @@ pub fn ask_changed(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
     change: impl Fn(String) -> String,
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     for _ in 0..3 {
         let request = authorized(case, subject)?;
         let text = Message::Request(request.clone()).to_bytes();
@@ -85,7 +85,7 @@ pub fn ask_changed(
 }
 
 /// The final response to a sent request; `None` if it does not arrive in time.
-pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> Result<Option<Response>, PurposeEnd> {
+pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> PurposeOutcome<Option<Response>> {
     let patience = case.target().patience;
     while let Some(response) = case.response(TestAgent::First, request, patience)? {
         if response.status.is_final() {
@@ -344,7 +344,7 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     // Before any ACK: after an ACK, an INVITE is absorbed (RFC 3261 section 17.2.1).
     case.send(&request)?;
     let again = final_response(case, &request)?;
-    case.acknowledge_failure(TestAgent::First, &request, &response)?;
+    case.final_response(TestAgent::First, &request, &response)?;
     let Some(again) = again else {
         return Err(PurposeEnd::Fail("a retransmitted request got no response".to_owned()));
     };
@@ -422,13 +422,13 @@ pub fn keeps_a_connection_with_empty_lines(
 fn acknowledged(case: &mut TestCase<'_>, request: &Request, response: Option<&Response>) -> PurposeOutcome {
     match response {
         Some(response) if response.status.is_final() => {
-            case.acknowledge_failure(TestAgent::First, request, response)
+            case.final_response(TestAgent::First, request, response)
         }
         _ => Ok(()),
     }
 }
 
-fn own_via(request: &Request) -> Result<Via, PurposeEnd> {
+fn own_via(request: &Request) -> PurposeOutcome<Via> {
     let via = request.headers.top_via().ok().flatten();
     via.ok_or_else(|| PurposeEnd::Inconclusive("the request has no Via".to_owned()))
 }
@@ -440,7 +440,7 @@ fn without_rport(via: &Via) -> netrig_sip::header::Parameters {
 }
 
 /// The topmost Via of a response.
-pub fn top_via(response: &Response) -> Result<Via, PurposeEnd> {
+pub fn top_via(response: &Response) -> PurposeOutcome<Via> {
     let via = response.headers.top_via();
     let via = via
         .map_err(|error| PurposeEnd::Fail(format!("the Via of the response breaks the grammar: {error}")))?;

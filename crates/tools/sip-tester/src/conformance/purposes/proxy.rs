@@ -64,30 +64,40 @@ pub(super) const SUBJECT: SubjectRequest = SubjectRequest {
     takes: |response| [404, 410, 480, 604].contains(&response.status.code()),
 };
 
-fn for_unknown_user(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+fn for_unknown_user(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     let name = format!("unregistered{}", case.token());
-    let uri = case.uri_of_user(&name);
-    case.request(Method::Options, Uri::Sip(uri))
+    case.request(Method::Options, Uri::Sip(case.uri_of_user(&name)))
 }
 
 /// Registers the second user, and sends an INVITE of the first to the second. Returns it as it arrives.
-pub(super) fn invited(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+pub(super) fn invited(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     case.register(SECOND)?;
     let request = invite(case)?;
     case.forward(&request, SECOND)
 }
 
-pub(super) fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
-    let uri = case.address_of_record(SECOND);
-    case.invite_request(Uri::Sip(uri))
+pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
+    case.invite_request(Uri::Sip(case.address_of_record(SECOND)))
 }
 
 /// The same for a request of this method.
-pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> Result<Forwarded, PurposeEnd> {
+pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Forwarded> {
     case.register(SECOND)?;
-    let uri = case.address_of_record(SECOND);
-    let request = case.request(method, Uri::Sip(uri))?;
+    let request = case.request(method, Uri::Sip(case.address_of_record(SECOND)))?;
     case.forward(&request, SECOND)
+}
+
+/// The INVITE of [`invited`] with a change, as it arrives. It is ended, since it is only inspected.
+pub(super) fn inspected(
+    case: &mut TestCase<'_>,
+    change: impl FnOnce(&mut Request),
+) -> PurposeOutcome<Forwarded> {
+    case.register(SECOND)?;
+    let mut request = invite(case)?;
+    change(&mut request);
+    let forwarded = case.forward(&request, SECOND)?;
+    finish(case, &forwarded)?;
+    Ok(forwarded)
 }
 
 /// Ends an INVITE that was only inspected.
@@ -99,13 +109,11 @@ pub(super) fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeO
 }
 
 fn forwards_to_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)
+    inspected(case, |_| {}).map(drop)
 }
 
 fn sets_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     let contact = Uri::Sip(case.contact(SECOND)?);
     let uri = &forwarded.arrived.uri;
     ensure!(uri.is_equivalent(&contact), "the Request-URI is {uri}, but the contact is {contact}");
@@ -113,11 +121,7 @@ fn sets_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn lowers_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    request.headers.set(Name::MaxForwards, 33);
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |request| request.headers.set(Name::MaxForwards, 33))?;
     let left = forwarded.arrived.headers.number(&Name::MaxForwards).ok().flatten();
     ensure!(
         left == Some(32),
@@ -128,8 +132,7 @@ fn lowers_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     let vias = vias(&forwarded.arrived)?;
     ensure!(vias.len() >= 2, "the request arrived with {} Via values", vias.len());
     let branch = vias[0].branch().unwrap_or_default();
@@ -137,18 +140,16 @@ fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-pub(super) fn vias(request: &Request) -> Result<Vec<netrig_sip::header::Via>, PurposeEnd> {
+pub(super) fn vias(request: &Request) -> PurposeOutcome<Vec<netrig_sip::header::Via>> {
     let vias = request.headers.vias();
     vias.map_err(|error| PurposeEnd::Fail(format!("a forwarded Via breaks the grammar: {error}")))
 }
 
 fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    let below = "SIP/2.0/UDP below.example.invalid:5066;branch=z9hG4bKbelow;netrig=kept";
-    request.headers.push(Name::Via, below);
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |request| {
+        let below = "SIP/2.0/UDP below.example.invalid:5066;branch=z9hG4bKbelow;netrig=kept";
+        request.headers.push(Name::Via, below);
+    })?;
     let (sent, came) = (vias(&forwarded.sent)?, vias(&forwarded.arrived)?);
     ensure!(
         came.len() > sent.len(),
@@ -171,8 +172,7 @@ fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     let local = case.local(FIRST)?;
     let vias = vias(&forwarded.arrived)?;
     let Some(own) = vias.last() else { return Err(PurposeEnd::Fail("the request has no Via".to_owned())) };
@@ -184,8 +184,7 @@ fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     for name in [Name::From, Name::To] {
         let [sent, came] = [&forwarded.sent, &forwarded.arrived]
             .map(|request| request.headers.addresses(&name).ok().and_then(|mut found| found.pop()));
@@ -200,22 +199,19 @@ fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn keeps_unknown_fields(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
     let name = Name::new("X-Netrig-Kept");
-    for value in ["one", "two;x=\"y, z\""] {
-        request.headers.push(name.clone(), value);
-    }
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |request| {
+        for value in ["one", "two;x=\"y, z\""] {
+            request.headers.push(name.clone(), value);
+        }
+    })?;
     let came: Vec<&str> = forwarded.arrived.headers.all(&name).collect();
     ensure!(came == ["one", "two;x=\"y, z\""], "two unknown header fields arrived as {came:?}");
     Ok(())
 }
 
 fn keeps_the_body(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     ensure!(forwarded.sent.body == forwarded.arrived.body, "the body arrived changed");
     let [sent, came] =
         [&forwarded.sent, &forwarded.arrived].map(|request| request.headers.get(&Name::ContentType));
@@ -224,11 +220,7 @@ fn keeps_the_body(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn adds_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    request.headers.remove(&Name::MaxForwards);
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |request| request.headers.remove(&Name::MaxForwards))?;
     let left = forwarded.arrived.headers.number(&Name::MaxForwards).ok().flatten();
     ensure!(left.is_some(), "a request without Max-Forwards arrived without one");
     Ok(())
@@ -277,7 +269,7 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
         match case.response(FIRST, &request, SOON)? {
             Some(response) if response.status.is_final() => {
-                case.acknowledge_failure(FIRST, &request, &response)?;
+                case.final_response(FIRST, &request, &response)?;
                 match case.with_credentials(FIRST, &request, &response)? {
                     Some(next) => {
                         request = next;
@@ -300,11 +292,7 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn ignores_require(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    request.headers.set(Name::Require, "netrig-unknown");
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |request| request.headers.set(Name::Require, "netrig-unknown"))?;
     let kept = forwarded.arrived.headers.has_token(&Name::Require, "netrig-unknown");
     ensure!(kept, "Require arrived as {:?}", forwarded.arrived.headers.get(&Name::Require));
     Ok(())
@@ -312,8 +300,7 @@ fn ignores_require(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 pub(super) fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
     let name = format!("unregistered{}", case.token());
-    let uri = case.uri_of_user(&name);
-    let request = case.invite_request(Uri::Sip(uri))?;
+    let request = case.invite_request(Uri::Sip(case.uri_of_user(&name)))?;
     let response = case.ask(&request)?.response;
     ensure_status(&response, 400..700, "an INVITE for a user without a registration")
 }
@@ -343,8 +330,7 @@ fn draws_branches(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn writes_right_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     let violations = netrig_sip::Message::Request(forwarded.arrived).violations();
     let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
     ensure!(violations.is_empty(), "the forwarded request breaks rules: {}", violations.join("; "));
@@ -352,8 +338,7 @@ fn writes_right_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn keeps_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     let own = Uri::Sip(case.contact(FIRST)?);
     let came = forwarded.arrived.headers.addresses(&Name::Contact).unwrap_or_default();
     let same = came.len() == 1 && came[0].uri.is_equivalent(&own);
@@ -366,14 +351,14 @@ pub(super) fn comes_back(
     case: &mut TestCase<'_>,
     forwarded: &Forwarded,
     code: u16,
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let end = case.now() + case.target().patience;
     loop {
         let left = end.since(case.now());
         match case.response(FIRST, &forwarded.sent, left)? {
             Some(response) if response.status.code() == code => return Ok(response),
             Some(response) if response.status.is_final() => {
-                case.acknowledge_failure(FIRST, &forwarded.sent, &response)?;
+                case.final_response(FIRST, &forwarded.sent, &response)?;
                 return Err(PurposeEnd::Fail(format!("a {code} was received as {}", line_of(&response))));
             }
             Some(_) => {}
@@ -547,7 +532,7 @@ fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {
         if let Some(response) = case.response(FIRST, &forwarded.sent, Duration::from_millis(20))?
             && response.status.is_final()
         {
-            case.acknowledge_failure(FIRST, &forwarded.sent, &response)?;
+            case.final_response(FIRST, &forwarded.sent, &response)?;
             let has_contact = response.headers.get(&Name::Contact).is_some();
             ensure!(response.status.code() == 302, "a 302 was received as {}", line_of(&response));
             ensure!(has_contact, "a 302 was received without its Contact");

@@ -57,15 +57,13 @@ fn keeps_what_is_told(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn answers_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let uri = case.domain_uri();
-    let request = case.request(Method::Options, Uri::Sip(uri))?;
+    let request = case.request(Method::Options, Uri::Sip(case.domain_uri()))?;
     let response = case.ask(&request)?.response;
     ensure_success(&response, "an OPTIONS for the domain")
 }
 
 fn tells_its_own(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let uri = case.domain_uri();
-    let request = case.request(Method::Options, Uri::Sip(uri))?;
+    let request = case.request(Method::Options, Uri::Sip(case.domain_uri()))?;
     let response = case.ask(&request)?.response;
     let is_absent = |(name, _): &&(&'static str, &str)| response.headers.get(&Name::new(name)).is_none();
     // A proxy forwards all methods, so its Allow is meaningless.
@@ -76,8 +74,7 @@ fn tells_its_own(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn answers_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(SECOND)?;
-    let uri = case.address_of_record(SECOND);
-    let mut request = case.request(Method::Options, Uri::Sip(uri))?;
+    let mut request = case.request(Method::Options, Uri::Sip(case.address_of_record(SECOND)))?;
     request.headers.set(Name::MaxForwards, 0);
     let response = case.ask(&request)?.response;
     ensure!(
@@ -90,8 +87,7 @@ fn answers_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn forwards_without_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(SECOND)?;
-    let uri = case.address_of_record(SECOND);
-    let mut request = case.request(Method::Options, Uri::Sip(uri))?;
+    let mut request = case.request(Method::Options, Uri::Sip(case.address_of_record(SECOND)))?;
     request.headers.remove(&Name::Contact);
     let forwarded = case.forward(&request, SECOND)?;
     case.answer(&forwarded, 200)?;

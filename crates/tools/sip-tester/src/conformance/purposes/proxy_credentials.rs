@@ -4,10 +4,10 @@ use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_status, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::outcome::{PurposeOutcome, ensure};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
-use super::proxy::{SOON, finish, has_not_arrived, invite, invited};
+use super::proxy::{SOON, has_not_arrived, inspected, invite, invited};
 use super::proxy_transactions::{cancel_arrives, cancelled};
 use super::registrar_credentials::with_wrong_response;
 
@@ -27,7 +27,7 @@ purposes! {
 }
 
 /// An INVITE without credentials, and its final response, which is acknowledged.
-fn unauthorized(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
+fn unauthorized(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> {
     case.register(SECOND)?;
     let request = invite(case)?;
     let response = case.ask_plainly(FIRST, &request)?.response;
@@ -81,12 +81,10 @@ fn takes_cancel_without_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn keeps_credentials_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
     let credentials = "Digest username=\"netrig\", realm=\"elsewhere.example.invalid\", nonce=\"n\", uri=\"sip:x\", \
                        response=\"0123456789abcdef0123456789abcdef\"";
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    request.headers.push(Name::Authorization, credentials);
-    request.headers.push(Name::ProxyAuthorization, credentials);
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |request| {
+        request.headers.push(Name::Authorization, credentials);
+        request.headers.push(Name::ProxyAuthorization, credentials);
+    })?;
     for name in [Name::Authorization, Name::ProxyAuthorization] {
         let kept =
             forwarded.arrived.headers.all(&name).any(|value| value.contains("elsewhere.example.invalid"));

@@ -8,7 +8,7 @@ use super::super::messages::line_of;
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
-use super::proxy::{end_call, finish, invite, invited};
+use super::proxy::{end_call, inspected};
 
 const FIRST: TestAgent = TestAgent::First;
 const SECOND: TestAgent = TestAgent::Second;
@@ -36,8 +36,7 @@ fn passes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn records_a_loose_route(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |_| {})?;
     let routes = forwarded.arrived.headers.addresses(&Name::RecordRoute);
     let routes =
         routes.map_err(|error| PurposeEnd::Fail(format!("Record-Route breaks the grammar: {error}")))?;
@@ -52,7 +51,7 @@ fn records_a_loose_route(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A call, and the BYE of the caller as it arrives.
-fn hung_up(case: &mut TestCase<'_>) -> Result<(Request, Request), PurposeEnd> {
+fn hung_up(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Request)> {
     case.register(SECOND)?;
     let mut call = case.call()?;
     case.is_over(&call.caller);
@@ -115,7 +114,7 @@ fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A call, and an OPTIONS within it with a Route to the third user agent below the proxy's, as it arrives there.
-fn routed(case: &mut TestCase<'_>, is_loose: bool) -> Result<(Request, Request, SipUri), PurposeEnd> {
+fn routed(case: &mut TestCase<'_>, is_loose: bool) -> PurposeOutcome<(Request, Request, SipUri)> {
     case.register(SECOND)?;
     let mut call = case.call()?;
     require!(!call.caller.routes.is_empty(), "the call has no route set");
@@ -165,11 +164,9 @@ fn serves_strict_routers(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn keeps_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    request.headers.push(Name::RecordRoute, "<sip:before.example.invalid;lr;netrig=kept>");
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = inspected(case, |request| {
+        request.headers.push(Name::RecordRoute, "<sip:before.example.invalid;lr;netrig=kept>")
+    })?;
     let routes = forwarded.arrived.headers.addresses(&Name::RecordRoute).unwrap_or_default();
     let kept = |route: &NameAddr| {
         route.uri.as_sip().is_some_and(|uri| uri.parameters.value("netrig") == Some("kept"))

@@ -30,7 +30,7 @@ purposes! {
 }
 
 /// The contacts of the second user at two user agents, and an INVITE as it arrives at both.
-fn forked(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd> {
+fn forked(case: &mut TestCase<'_>) -> PurposeOutcome<[Forwarded; 2]> {
     let contacts = [case.contact(SECOND)?, case.contact(THIRD)?];
     let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
     case.register_contacts(SECOND, &contacts)?;
@@ -77,14 +77,14 @@ fn waits_for_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     let early = case.response(FIRST, &first.sent, SOON)?;
     case.answer(&second, 486)?;
     if let Some(early) = early.filter(|early| early.status.is_final()) {
-        case.acknowledge_failure(FIRST, &first.sent, &early)?;
+        case.final_response(FIRST, &first.sent, &early)?;
         return Err(PurposeEnd::Fail(format!("{} was received while another branch rang", line_of(&early))));
     }
     case.final_of(&first).map(drop)
 }
 
 /// The response to an INVITE whose branches end with these statuses.
-fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> Result<Response, PurposeEnd> {
+fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> PurposeOutcome<Response> {
     let forwarded = forked(case)?;
     for (forwarded, code) in forwarded.iter().zip(codes) {
         case.answer(forwarded, code)?;

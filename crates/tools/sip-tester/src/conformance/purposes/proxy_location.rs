@@ -92,7 +92,7 @@ impl ForwardOutcome {
     }
 
     /// The INVITE as it arrived at this user agent. Any other outcome breaks the rule.
-    fn at(self, wanted: TestAgent, elsewhere: &str) -> Result<Forwarded, PurposeEnd> {
+    fn at(self, wanted: TestAgent, elsewhere: &str) -> PurposeOutcome<Forwarded> {
         match self {
             Self::Arrived(forwarded) if forwarded.at == wanted => Ok(*forwarded),
             Self::Arrived(_) => Err(PurposeEnd::Fail(format!("the INVITE went {elsewhere}"))),
@@ -102,7 +102,7 @@ impl ForwardOutcome {
 }
 
 /// Opens an end for requests of a user agent at the tester's own address.
-fn open(case: &mut TestCase<'_>, agent: TestAgent, transport: Transport) -> Result<SocketAddr, PurposeEnd> {
+fn open(case: &mut TestCase<'_>, agent: TestAgent, transport: Transport) -> PurposeOutcome<SocketAddr> {
     let host = case.target().address.local;
     case.open_place(agent, transport, host, 0)
 }
@@ -112,7 +112,7 @@ fn open_both(
     case: &mut TestCase<'_>,
     second: Transport,
     third: Transport,
-) -> Result<[SocketAddr; 2], PurposeEnd> {
+) -> PurposeOutcome<[SocketAddr; 2]> {
     Ok([open(case, SECOND, second)?, open(case, THIRD, third)?])
 }
 
@@ -142,7 +142,7 @@ fn invite(
     mut contact: SipUri,
     at: &[TestAgent],
     within: Duration,
-) -> Result<ForwardOutcome, PurposeEnd> {
+) -> PurposeOutcome<ForwardOutcome> {
     let aor = case.address_of_record(SECOND);
     contact.user.clone_from(&aor.user);
     case.register_contacts(SECOND, &[format!("<{contact}>")])?;
@@ -154,9 +154,8 @@ fn invite_again(
     case: &mut TestCase<'_>,
     at: &[TestAgent],
     within: Duration,
-) -> Result<ForwardOutcome, PurposeEnd> {
-    let aor = case.address_of_record(SECOND);
-    let request = case.invite_request(Uri::Sip(aor))?;
+) -> PurposeOutcome<ForwardOutcome> {
+    let request = case.invite_request(Uri::Sip(case.address_of_record(SECOND)))?;
     case.forward_to(FIRST, &request, at, within)
 }
 
@@ -166,7 +165,7 @@ fn invite_by_name(
     name: &str,
     contact: SipUri,
     records: &str,
-) -> Result<ForwardOutcome, PurposeEnd> {
+) -> PurposeOutcome<ForwardOutcome> {
     case.add_records(name, records)?;
     let outcome = invite(case, contact, &BOTH, case.patience())?;
     is_asked(case)?;
@@ -268,7 +267,7 @@ fn uses_the_transport(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// Sends an INVITE for a user at a host name with `transport=tcp`. It arrives at the second user agent over TCP, or at the
 /// third over UDP.
-fn over_tcp(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
+fn over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome<ForwardOutcome> {
     let [tcp, udp] = open_both(case, Transport::Tcp, Transport::Udp)?;
     let name = case.draw_name()?;
     let contact = named(&name).with_parameter("transport", Some("tcp"));
@@ -379,7 +378,7 @@ fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// An INVITE for a user at a host name with two targets, as it arrives at the first: the third user agent.
-fn at_the_first_of_two(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+fn at_the_first_of_two(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     let [next, first] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
     let contact = named(&name).with_parameter("transport", Some("udp"));
@@ -401,7 +400,7 @@ fn at_the_next(
     case: &mut TestCase<'_>,
     first: &Forwarded,
     within: Duration,
-) -> Result<Option<Forwarded>, PurposeEnd> {
+) -> PurposeOutcome<Option<Forwarded>> {
     let arrived = case.arriving(SECOND, &Method::Invite, within)?;
     let forwarded =
         arrived.map(|(arrived, path)| Forwarded { sent: first.sent.clone(), arrived, path, at: SECOND });
@@ -412,7 +411,7 @@ fn at_the_next(
 }
 
 /// The INVITE at both targets, of which the first does not answer.
-fn after_a_timeout(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd> {
+fn after_a_timeout(case: &mut TestCase<'_>) -> PurposeOutcome<[Forwarded; 2]> {
     let first = at_the_first_of_two(case)?;
     let within = TRANSACTION + case.patience();
     let next = at_the_next(case, &first, within)?;
@@ -465,7 +464,7 @@ fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// Registers the second user at a host name with two targets of equal priority and weight. A proxy that selects its target
 /// again finds the other one in half of the cases.
-fn register_at_equal_targets(case: &mut TestCase<'_>) -> Result<ForwardOutcome, PurposeEnd> {
+fn register_at_equal_targets(case: &mut TestCase<'_>) -> PurposeOutcome<ForwardOutcome> {
     let [second, third] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
     let contact = named(&name).with_parameter("transport", Some("udp"));

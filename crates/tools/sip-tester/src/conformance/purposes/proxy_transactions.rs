@@ -107,7 +107,7 @@ fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&forwarded, 486)?;
     let first = comes_back(case, &forwarded, 486)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
-    case.acknowledge_failure(FIRST, &forwarded.sent, &first)?;
+    case.final_response(FIRST, &forwarded.sent, &first)?;
     ensure!(again.is_some(), "a 486 without an ACK was not retransmitted within 1.2 s");
     Ok(())
 }
@@ -145,7 +145,7 @@ fn answers_repeated_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// An INVITE that rings and that the caller has cancelled, with the CANCEL.
-pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<(Forwarded, Request), PurposeEnd> {
+pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<(Forwarded, Request)> {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
@@ -155,7 +155,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<(Forwarded, Request),
 }
 
 /// The CANCEL as it arrives; it is answered.
-pub(super) fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> Result<Request, PurposeEnd> {
+pub(super) fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome<Request> {
     let patience = case.target().patience;
     let Some((arrived, path)) = case.arriving(forwarded.at, &Method::Cancel, patience)? else {
         return Err(PurposeEnd::Fail(format!("the CANCEL did not arrive within {patience}")));

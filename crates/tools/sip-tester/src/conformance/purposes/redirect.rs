@@ -42,20 +42,20 @@ purposes! {
 pub(super) const SUBJECT: SubjectRequest =
     SubjectRequest { make: invite_callee, takes: |response| (300..400).contains(&response.status.code()) };
 
-fn invite_callee(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+fn invite_callee(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.register(SECOND)?;
     invite(case)
 }
 
 /// The redirection of an INVITE for the second user, whose contact is the second user agent.
-fn redirected(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
+fn redirected(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let request = invite_callee(case)?;
     let response = case.ask(&request)?.response;
     ensure_status(&response, 300..400, "an INVITE for a registered user")?;
     Ok(response)
 }
 
-fn contacts(response: &Response) -> Result<Vec<NameAddr>, PurposeEnd> {
+fn contacts(response: &Response) -> PurposeOutcome<Vec<NameAddr>> {
     let contacts = response.headers.addresses(&Name::Contact);
     contacts
         .map_err(|error| PurposeEnd::Fail(format!("Contact of the redirection breaks the grammar: {error}")))
@@ -66,7 +66,7 @@ fn shown(response: &Response) -> String {
     if all.is_empty() { "no Contact".to_owned() } else { format!("Contact: {}", all.join(", ")) }
 }
 
-fn names(response: &Response, uri: &Uri) -> Result<bool, PurposeEnd> {
+fn names(response: &Response, uri: &Uri) -> PurposeOutcome<bool> {
     Ok(contacts(response)?.iter().any(|contact| contact.uri.is_equivalent(uri)))
 }
 
@@ -114,8 +114,7 @@ fn says_moved(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(SECOND)?;
-    let uri = case.address_of_record(SECOND);
-    let request = case.request(Method::Options, Uri::Sip(uri))?;
+    let request = case.request(Method::Options, Uri::Sip(case.address_of_record(SECOND)))?;
     let response = case.ask(&request)?.response;
     ensure_status(&response, 300..700, "an OPTIONS for a registered user")
 }

@@ -70,7 +70,7 @@ pub(super) const SUBJECT: SubjectRequest =
     SubjectRequest { make: plain, takes: |response| response.status.is_success() };
 
 /// A REGISTER of the first user's own contact.
-fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+pub(super) fn plain(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     let contact = NameAddr::new(Uri::Sip(case.contact(FIRST)?)).to_string();
     let mut request = case.register_request(FIRST, &[contact])?;
     request.headers.set(Name::Expires, 600);
@@ -78,7 +78,7 @@ fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
 }
 
 /// A contact of the first user at its own address, with a port derived from the number. Nothing listens there.
-pub(super) fn contact(case: &mut TestCase<'_>, number: u16) -> Result<SipUri, PurposeEnd> {
+pub(super) fn contact(case: &mut TestCase<'_>, number: u16) -> PurposeOutcome<SipUri> {
     Ok(case.contact(FIRST)?.with_port(40_100 + number))
 }
 
@@ -87,7 +87,7 @@ fn text(uri: SipUri) -> String {
 }
 
 /// The 200 to a REGISTER with these Contact values for 600 s, after all bindings were removed.
-fn first_registration(case: &mut TestCase<'_>, contacts: &[String]) -> Result<Response, PurposeEnd> {
+fn first_registration(case: &mut TestCase<'_>, contacts: &[String]) -> PurposeOutcome<Response> {
     case.clear_bindings(FIRST)?;
     registered(case, contacts, Some("600")).map_err(as_inconclusive)
 }
@@ -97,17 +97,13 @@ fn registered(
     case: &mut TestCase<'_>,
     contacts: &[String],
     expires: Option<&str>,
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let response = answered(case, contacts, expires)?;
     ensure_success(&response, "the REGISTER")?;
     Ok(response)
 }
 
-fn answered(
-    case: &mut TestCase<'_>,
-    contacts: &[String],
-    expires: Option<&str>,
-) -> Result<Response, PurposeEnd> {
+fn answered(case: &mut TestCase<'_>, contacts: &[String], expires: Option<&str>) -> PurposeOutcome<Response> {
     let mut request = case.register_request(FIRST, contacts)?;
     if let Some(expires) = expires {
         request.headers.set(Name::Expires, expires);
@@ -116,12 +112,12 @@ fn answered(
 }
 
 /// The current bindings, by a REGISTER without Contact.
-pub(super) fn bindings(case: &mut TestCase<'_>) -> Result<Vec<NameAddr>, PurposeEnd> {
+pub(super) fn bindings(case: &mut TestCase<'_>) -> PurposeOutcome<Vec<NameAddr>> {
     let response = registered(case, &[], None)?;
     listed(&response)
 }
 
-fn listed(response: &Response) -> Result<Vec<NameAddr>, PurposeEnd> {
+fn listed(response: &Response) -> PurposeOutcome<Vec<NameAddr>> {
     let contacts = response.headers.addresses(&Name::Contact);
     contacts.map_err(|error| PurposeEnd::Fail(format!("Contact of the 200 breaks the grammar: {error}")))
 }
@@ -383,7 +379,7 @@ const LONGEST_ASKED: u32 = 700;
 fn follows_the_request(
     case: &mut TestCase<'_>,
     uri: &SipUri,
-    ask: &dyn Fn(&mut TestCase<'_>, u32) -> Result<Response, PurposeEnd>,
+    ask: &dyn Fn(&mut TestCase<'_>, u32) -> PurposeOutcome<Response>,
     what: &str,
 ) -> PurposeOutcome {
     let response = ask(case, LONGEST_ASKED)?;
@@ -403,7 +399,7 @@ fn follows_the_request(
 }
 
 /// The expiration of a contact in a 200.
-fn granted(response: &Response, uri: &SipUri) -> Result<u32, PurposeEnd> {
+fn granted(response: &Response, uri: &SipUri) -> PurposeOutcome<u32> {
     let bindings = listed(response)?;
     let uri = Uri::Sip(uri.clone());
     let binding = bindings.iter().find(|binding| binding.uri.is_equivalent(&uri));
@@ -505,7 +501,7 @@ fn numbered(
     call_id: &str,
     number: u32,
     contacts: &[String],
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let mut request = case.register_request(FIRST, contacts)?;
     request.headers.set(Name::CallId, call_id);
     request.headers.set(Name::CSeq, CSeq { number, method: Method::Register });
@@ -524,7 +520,7 @@ fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// The response to a REGISTER with the same Call-ID and a lower CSeq, which would remove the binding.
-fn old_request(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
+fn old_request(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let (uri, call_id) = (contact(case, 1)?, case.token());
     case.clear_bindings(FIRST)?;
     let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;

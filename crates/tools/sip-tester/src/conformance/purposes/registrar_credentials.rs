@@ -9,7 +9,7 @@ use super::super::messages::{ensure_code, ensure_status, line_of};
 use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
-use super::registrar::{bindings, contact, has};
+use super::registrar::{bindings, contact, has, plain};
 
 const FIRST: TestAgent = TestAgent::First;
 
@@ -31,22 +31,15 @@ purposes! {
     }
 }
 
-fn plain(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
-    let contact = NameAddr::new(Uri::Sip(case.contact(FIRST)?)).to_string();
-    let mut request = case.register_request(FIRST, &[contact])?;
-    request.headers.set(Name::Expires, 600);
-    Ok(request)
-}
-
 /// A REGISTER without credentials, and its 401.
-fn challenged(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
+fn challenged(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> {
     let request = plain(case)?;
     let response = case.ask_plainly(FIRST, &request)?.response;
     ensure_code(&response, 401, "a REGISTER without credentials")?;
     Ok((request, response))
 }
 
-fn challenge_of(response: &Response) -> Result<DigestChallenge, PurposeEnd> {
+fn challenge_of(response: &Response) -> PurposeOutcome<DigestChallenge> {
     let challenge = response.headers.all(&Name::WwwAuthenticate).find_map(DigestChallenge::of_value);
     challenge.ok_or_else(|| {
         let fields: Vec<&str> = response.headers.all(&Name::WwwAuthenticate).collect();
@@ -83,7 +76,7 @@ fn names_a_realm(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn spoilt(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut TestCase<'_>, &mut Request, &str),
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let (request, response) = challenged(case)?;
     let next = case.with_credentials(FIRST, &request, &response)?;
     let Some(mut next) = next else { return Ok(response) };

@@ -131,7 +131,7 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
 }
 
 /// The final response to a message, with credentials if the server asks for them; `None` if there is none.
-fn answer_to(case: &mut TestCase<'_>, message: &TortureMessage) -> Result<Option<Response>, PurposeEnd> {
+fn answer_to(case: &mut TestCase<'_>, message: &TortureMessage) -> PurposeOutcome<Option<Response>> {
     let mut credentials = Vec::new();
     for _ in 0..3 {
         let (bytes, mut request) = addressed(case, message, &credentials)?;
@@ -156,7 +156,7 @@ fn addressed(
     case: &mut TestCase<'_>,
     message: &TortureMessage,
     credentials: &[Vec<u8>],
-) -> Result<(Bytes, Request), PurposeEnd> {
+) -> PurposeOutcome<(Bytes, Request)> {
     let end =
         message.bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(message.bytes.len());
     let (head, rest) = message.bytes.split_at(end);
@@ -204,7 +204,7 @@ fn finish(case: &mut TestCase<'_>, request: &mut Request, response: &Response) {
         }
     }
     // Other purposes test how the server handles the ACK and the BYE.
-    let _ = case.acknowledge_failure(FIRST, request, response);
+    let _ = case.final_response(FIRST, request, response);
     if request.method == Method::Invite
         && response.status.is_success()
         && let Ok(mut dialog) = TestDialog::of_caller(FIRST, request, response)

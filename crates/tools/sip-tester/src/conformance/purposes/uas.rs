@@ -63,14 +63,12 @@ purposes! {
 pub(super) const SUBJECT: SubjectRequest =
     SubjectRequest { make: options, takes: |response| response.status.is_success() };
 
-pub(super) fn options(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
-    let uri = case.callee_uri();
-    case.request(Method::Options, uri)
+pub(super) fn options(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
+    case.request(Method::Options, case.callee_uri())
 }
 
-pub(super) fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
-    let uri = case.callee_uri();
-    case.invite_request(uri)
+pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
+    case.invite_request(case.callee_uri())
 }
 
 /// Ends the call that a response opens, if it is a 2xx.
@@ -110,7 +108,7 @@ pub(super) fn end(case: &mut TestCase<'_>, dialog: &mut TestDialog) -> PurposeOu
 }
 
 /// The session description of a message.
-pub(super) fn description(body: &Bytes, what: &str) -> Result<SessionDescription, PurposeEnd> {
+pub(super) fn description(body: &Bytes, what: &str) -> PurposeOutcome<SessionDescription> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     ensure!(!text.is_empty(), "{what} has no session description");
     SessionDescription::parse(text).map_err(|error| {
@@ -158,8 +156,7 @@ fn has_an_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn offers(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let uri = case.callee_uri();
-    let request = case.request(Method::Invite, uri)?;
+    let request = case.request(Method::Invite, case.callee_uri())?;
     let answered = case.ask(&request)?;
     ensure_success(&answered.response, "an INVITE without an offer")?;
     let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
@@ -217,7 +214,7 @@ fn refuses_a_second_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A request of a dialog that never existed.
-pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> Result<Response, PurposeEnd> {
+pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Response> {
     let uri = case.callee_uri();
     let mut request = case.request(method, uri.clone())?;
     let tag = case.token();
@@ -346,7 +343,7 @@ fn takes_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// A ringing INVITE, with the provisional response.
-pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> Result<(Request, Response), PurposeEnd> {
+pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> PurposeOutcome<(Request, Response)> {
     let mut request = request;
     for _ in 0..3 {
         case.send(&request)?;
@@ -357,7 +354,7 @@ pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> Result<(Requ
                 return Err(PurposeEnd::Inconclusive("the call did not ring".to_owned()));
             };
             if response.status.is_final() {
-                case.acknowledge_failure(FIRST, &request, &response)?;
+                case.final_response(FIRST, &request, &response)?;
                 let Some(next) = case.with_credentials(FIRST, &request, &response)? else {
                     leave_open(case, &request, &response)?;
                     return Err(PurposeEnd::Inconclusive(format!(
@@ -382,7 +379,7 @@ pub(super) fn give_up(case: &mut TestCase<'_>, request: &Request) -> PurposeOutc
     let _ = case.ask_plainly(FIRST, &cancel);
     while let Some(response) = case.response(FIRST, request, Duration::from_secs(1))? {
         if response.status.is_final() {
-            case.acknowledge_failure(FIRST, request, &response)?;
+            case.final_response(FIRST, request, &response)?;
             end_opened(case, request, &response)?;
             break;
         }
@@ -398,7 +395,7 @@ pub(super) struct Cancelled {
     pub(super) last: Option<Response>,
 }
 
-pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<Cancelled, PurposeEnd> {
+pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<Cancelled> {
     let request = invite(case)?;
     let (request, ringing) = ringing(case, request)?;
     let cancel = case.cancel_of(&request);
@@ -407,7 +404,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> Result<Cancelled, PurposeEnd
     let mut last = None;
     while let Some(response) = case.response(FIRST, &request, patience)? {
         if response.status.is_final() {
-            case.acknowledge_failure(FIRST, &request, &response)?;
+            case.final_response(FIRST, &request, &response)?;
             leave_open(case, &request, &response)?;
             last = Some(response);
             break;
@@ -503,7 +500,7 @@ fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response
             return Ok(());
         }
         if again.status.is_final() {
-            case.acknowledge_failure(FIRST, request, &again)?;
+            case.final_response(FIRST, request, &again)?;
             leave_open(case, request, &again)?;
             return Err(PurposeEnd::Inconclusive(format!(
                 "the call was answered {} within {T1} after the retransmission",

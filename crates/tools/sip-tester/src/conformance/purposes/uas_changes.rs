@@ -41,7 +41,7 @@ fn reinvited(
     case: &mut TestCase<'_>,
     dialog: &mut TestDialog,
     change: impl FnOnce(&mut Request),
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let response = reinvited_without_ack(case, dialog, change)?;
     case.acknowledge(dialog)?;
     Ok(response)
@@ -52,7 +52,7 @@ fn reinvited_without_ack(
     case: &mut TestCase<'_>,
     dialog: &mut TestDialog,
     change: impl FnOnce(&mut Request),
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let mut again = case.within(dialog, Method::Invite)?;
     case.describe(FIRST, &mut again)?;
     change(&mut again);

@@ -6,7 +6,7 @@ use netrig_sip::{Name, Response};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_success, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::uas::{description, end_opened, invite, within_a_call};
@@ -42,7 +42,7 @@ pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
 fn answer_to(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut SessionDescription),
-) -> Result<(SessionDescription, SessionDescription), PurposeEnd> {
+) -> PurposeOutcome<(SessionDescription, SessionDescription)> {
     let local = case.local(FIRST)?;
     let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
     change(&mut offer);
@@ -74,7 +74,7 @@ fn answers_each_medium(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-fn direction_of(case: &mut TestCase<'_>, offered: &str) -> Result<&'static str, PurposeEnd> {
+fn direction_of(case: &mut TestCase<'_>, offered: &str) -> PurposeOutcome<&'static str> {
     let name = offered.to_owned();
     let (_, answer) = answer_to(case, |offer| {
         offer.media[0].attributes.push(netrig_sip::sdp::Attribute::new(&name, None));
@@ -139,7 +139,7 @@ fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// The final response to an offer with unknown formats only. An established call is ended.
-fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
+fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let local = case.local(FIRST)?;
     let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
     offer.media[0].formats = vec!["99".to_owned()];

@@ -7,7 +7,7 @@ use netrig_sip::{Method, Name, Request, Response};
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
 use super::super::messages::{ensure_code, ensure_success, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeOutcome, ensure, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::uas::{cancelled, end_opened, give_up, invite, ringing};
@@ -33,7 +33,7 @@ purposes! {
 }
 
 /// An INVITE that requires 100rel, with its first reliable provisional response.
-fn rung_reliably(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
+fn rung_reliably(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> {
     let mut request = invite(case)?;
     request.headers.set(Name::Require, "100rel");
     let (request, ringing) = ringing(case, request)?;
@@ -53,7 +53,7 @@ fn acknowledged(
     request: &Request,
     ringing: &Response,
     by: u32,
-) -> Result<Response, PurposeEnd> {
+) -> PurposeOutcome<Response> {
     let mut dialog = TestDialog::of_caller(FIRST, request, ringing)?;
     let mut prack = case.within(&mut dialog, Method::Prack)?;
     let response = ringing.headers.number(&Name::RSeq).ok().flatten().unwrap_or(1).wrapping_add(by);
@@ -112,11 +112,7 @@ fn rings_plainly(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// The response to an INVITE with this Session-Expires.
-fn with_interval(
-    case: &mut TestCase<'_>,
-    interval: &str,
-    knows_timers: bool,
-) -> Result<Response, PurposeEnd> {
+fn with_interval(case: &mut TestCase<'_>, interval: &str, knows_timers: bool) -> PurposeOutcome<Response> {
     let mut request = invite(case)?;
     request.headers.set(Name::SessionExpires, interval);
     if knows_timers {

@@ -5,7 +5,7 @@ use netrig_core::Instant;
 use netrig_sip::header::{MAGIC_COOKIE, Transport};
 
 use super::super::received::ReceivedText;
-use super::super::render::{RenderedCall, render};
+use super::super::render::render;
 use super::super::run::ScriptRun;
 use super::super::script::{ScriptStep, SendStep, StepKind};
 use super::super::template::ScriptTemplate;
@@ -118,25 +118,7 @@ impl ScriptCall {
             _ => format!("{MAGIC_COOKIE}-{pid}-{number}-{}", step + offset),
         };
         let mut digest = std::mem::take(&mut self.digest);
-        let call = RenderedCall {
-            number: self.number,
-            call_id: &self.call_id,
-            cseq: self.cseq,
-            step: self.step,
-            branch: &branch,
-            last: self.last.as_ref(),
-            last_request_uri: &self.last_request_uri,
-            server: self.server,
-            peer_tag: self.peer_tag.as_deref(),
-            routes: &self.routes,
-            next_url: &self.next_url,
-            lines: &self.lines,
-            user: self.user,
-            values: &self.values,
-            now,
-            began_ns: self.began_ns,
-        };
-        let text = render(template, &call, run, is_message.then_some(&mut digest));
+        let text = render(template, (self, &branch, now), run, is_message.then_some(&mut digest));
         self.digest = digest;
         text
     }

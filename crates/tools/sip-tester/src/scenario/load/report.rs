@@ -37,7 +37,7 @@ impl ScenarioLoad<'_> {
         for fault in &faults {
             self.faults.push(format!("second {}: {fault}", second + 1));
         }
-        self.whole.merge(&of_second);
+        self.whole += &of_second;
         let tally = &self.calls.tally;
         let again = self.calls.run.tallies.iter().map(|step| step.again).sum();
         let now = SecondMark { begun: tally.begun, succeeded: tally.succeeded, failed: tally.failed, again };

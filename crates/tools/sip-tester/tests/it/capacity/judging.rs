@@ -2,8 +2,9 @@
 
 use netrig_sip::index::DelayStatistic;
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacitySearch, CapacityVerdict, DelaySeen, DriverOrder, LoadStep, SearchSettings,
-    ServerSeen, StallsSeen, StepObservation, StepOutcome, StepProgress, StepReason, TesterSeen, Threshold,
+    CallCounts, CapacitySearch, CapacityVerdict, DelaySeen, DriverOrder, LoadStep, MachineStalls,
+    SearchSettings, ServerReading, StepObservation, StepOutcome, StepProgress, StepReason, TesterSeen,
+    Threshold,
 };
 
 use super::{settings, with};
@@ -205,7 +206,7 @@ fn counts_that_cannot_be_are_no_panic() {
 /// may be caused by the stall, and those five seconds decide it.
 #[test]
 fn what_came_before_a_stall_decides_if_it_was_long_enough() {
-    let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
+    let stalls = MachineStalls { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
     let (mut search, _) = at_1000();
     assert_eq!(enough(search.observe(&seen(5.0, 5000, 4979, 0, 1))), None);
     let stalled = StepObservation { stalls, ..seen(6.0, 6000, 5000, 0, 1) };
@@ -223,14 +224,14 @@ fn what_came_before_a_stall_decides_if_it_was_long_enough() {
 
 #[test]
 fn a_step_that_a_stall_of_the_machine_spoilt_is_not_judged() {
-    let stalls = StallsSeen { count: 2, longest_s: 0.3, total_s: 0.5, steal: 0.0 };
+    let stalls = MachineStalls { count: 2, longest_s: 0.3, total_s: 0.5, steal: 0.0 };
     let (mut search, _) = at_1000();
     let bad = StepObservation { stalls, ..seen(3.0, 3000, 2000, 1000, 0) };
     let decision = &search.end(&bad).unwrap().decision;
     assert_eq!(decision.to_string(), "invalid: the machine stalled 2 times, for up to 300 ms");
     // A stall of 60 ms delays 600 calls until a busy server has caught up. It does not explain a thousand failures.
     let (mut search, _) = at_1000();
-    let short = StallsSeen { count: 1, longest_s: 0.06, total_s: 0.06, steal: 0.0 };
+    let short = MachineStalls { count: 1, longest_s: 0.06, total_s: 0.06, steal: 0.0 };
     let bad = StepObservation { stalls: short, ..seen(3.0, 3000, 2000, 1000, 0) };
     assert_eq!(search.end(&bad).unwrap().decision.reason, StepReason::Failures);
     // If a stall prevents calls from starting, the rate was not offered.
@@ -276,13 +277,13 @@ fn a_server_that_does_not_answer_ends_the_search_at_its_first_step() {
     assert_eq!(verdict.sentence("calls"), "no answer: user u: time-out");
     // Stalls that are shorter than the step, and a late tester, do not explain the silence.
     let (mut search, _) = at_1000();
-    let stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
+    let stalls = MachineStalls { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
     let tester = TesterSeen { faults: vec!["late".to_owned()], ..TesterSeen::default() };
     search.end(&StepObservation { stalls, tester, ..nothing(0, 1000, None) });
     assert!(matches!(search.next(), DriverOrder::Finished(CapacityVerdict::Unanswered { .. })));
     // A server at work answers later.
     let (mut search, _) = at_1000();
-    let server = Some(ServerSeen { span_s: 3.5, busiest_s: 1.2, ..ServerSeen::default() });
+    let server = Some(ServerReading { span_s: 3.5, busiest_s: 1.2, ..ServerReading::default() });
     search.end(&StepObservation { server, ..nothing(0, 1000, None) });
     assert!(!matches!(search.next(), DriverOrder::Finished(_)));
     // Refusals are answers.

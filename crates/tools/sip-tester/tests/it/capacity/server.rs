@@ -2,7 +2,7 @@
 
 use netrig_core::{Seeds, Stream};
 use netrig_sip_tester::capacity::{
-    CallCounts, CapacitySearch, CapacityVerdict, DelaySeen, DriverOrder, LoadStep, StallsSeen,
+    CallCounts, CapacitySearch, CapacityVerdict, DelaySeen, DriverOrder, LoadStep, MachineStalls,
     StepObservation, StepOutcome, StepPause, StepProgress, TesterSeen,
 };
 
@@ -153,7 +153,7 @@ impl Server {
         } else {
             let mut refused = self.refused(calls as u64, step.rate);
             if load.is_spoilt && load.span_s >= 1.0 {
-                load.stalls = StallsSeen { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
+                load.stalls = MachineStalls { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
             }
             if load.is_unlucky || load.stalls.count > 0 {
                 refused = refused.max((calls / 2.0) as u64);
@@ -218,7 +218,7 @@ struct Load {
     begun_s: f64,
     is_spoilt: bool,
     is_unlucky: bool,
-    stalls: StallsSeen,
+    stalls: MachineStalls,
     span_s: f64,
     due: f64,
     counts: CallCounts,

@@ -2,6 +2,7 @@
 //! counterexample of, and that the test `corpora` replays.
 
 use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
+use netrig_probe::greeting::{ClientGreeting, ServerGreeting};
 use netrig_speed::protocol::{
     ConnectionOpening, ECHO_LEN, EchoDatagram, FromClient, FromServer, PREAMBLE_LEN, Preamble, SessionAction,
     SpeedSession,
@@ -9,7 +10,7 @@ use netrig_speed::protocol::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The bytes are an opening, a preamble, an echo, and words of a client or of a server, or none of them: what was understood is
+/// The bytes are an opening, a preamble, an echo, and words of a client or of a server, of a greeting too, or none of them: what was understood is
 /// written as it came, and no session goes on behind a violation or carries what was not agreed on.
 pub fn check(bytes: &[u8]) {
     for end in 0..=bytes.len().min(PREAMBLE_LEN + 1) {
@@ -25,6 +26,8 @@ pub fn check(bytes: &[u8]) {
     for stream in [bytes, &framed] {
         of_client(words(stream));
         let _: Vec<FromServer> = words(stream);
+        let _: Vec<ClientGreeting> = words(stream);
+        let _: Vec<ServerGreeting> = words(stream);
     }
 }
 

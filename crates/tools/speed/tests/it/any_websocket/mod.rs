@@ -1,10 +1,14 @@
 //! What holds for any bytes that come over a WebSocket of ndt7's, and for any request that is to open one: the property that
 //! `fuzz/` searches a counterexample of, and that the test `corpora` replays.
 
+mod client;
+
 use netrig_core::{Instant, Seeds};
 use netrig_host::http::message::{HttpRequest, LONGEST_HEAD};
 use netrig_speed::ndt7::frame::{FrameError, FrameItem, FrameReader, LONGEST_TEXT};
-use netrig_speed::ndt7::{ClientSession, ConnectionInfo, Measurement, Ndt7Test, ServerSession, Upgrade};
+use netrig_speed::ndt7::{ConnectionInfo, Measurement, Ndt7Test, ServerSession, Upgrade};
+
+pub use self::client::{ClientError, ClientEvent, ClientSession};
 
 /// The bytes are a request, an answer to one, or frames, or an error; one by one they are the same as at once. What is
 /// answered is no longer than what came, but for words of a few bytes.

@@ -7,6 +7,8 @@
     reason = "programs of others are processes, sockets and threads"
 )]
 
+mod session;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -17,17 +19,12 @@ use netrig_core::prometheus::CONTENT_TYPE;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_host::http::message::HttpResponse;
 use netrig_speed::admission::AdmissionLimits;
-use netrig_speed::ndt7::{ClientEvent, ClientSession, LoadMessage, Measurement, Ndt7Test};
+use netrig_speed::ndt7::{Measurement, Ndt7Test};
 use netrig_speed::serve::{ClientProtocol, ServerOrder};
 use serde_json::Value;
 
+use crate::any_websocket::{ClientEvent, ClientSession};
 use crate::common::{order, serving, until};
-
-/// A message of zeros.
-fn whole(load: LoadMessage) -> Option<Vec<u8>> {
-    let payload = load.key.unwrap_or_default().repeat(load.len as usize / 4);
-    Some([load.head, payload].concat())
-}
 
 /// Sends what is left, and then what is next. Whether it could.
 fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, mut next: impl FnMut() -> Option<Vec<u8>>) -> bool {
@@ -65,9 +62,8 @@ fn run(address: SocketAddr, test: Ndt7Test) -> (u64, Vec<Measurement>) {
             }
             Some(ClientEvent::Start) | None => {}
         }
-        let moved = send(&mut stream, &mut unsent, || {
-            session.poll_transmit().or_else(|| whole(session.poll_load()?))
-        });
+        let moved =
+            send(&mut stream, &mut unsent, || session.poll_transmit().or_else(|| session.poll_load()));
         match stream.read(&mut buffer) {
             Ok(0) => session.handle_close(),
             Ok(len) => session.handle_bytes(now(), &buffer[..len]),

@@ -80,28 +80,6 @@ impl Chunk {
         }
     }
 
-    /// Its name in the RFC.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Data(_) => "DATA",
-            Self::Init(_) => "INIT",
-            Self::InitAck(_) => "INIT ACK",
-            Self::Sack(_) => "SACK",
-            Self::Heartbeat(_) => "HEARTBEAT",
-            Self::HeartbeatAck(_) => "HEARTBEAT ACK",
-            Self::Abort(_) => "ABORT",
-            Self::Shutdown(_) => "SHUTDOWN",
-            Self::ShutdownAck => "SHUTDOWN ACK",
-            Self::Error(_) => "ERROR",
-            Self::CookieEcho(_) => "COOKIE ECHO",
-            Self::CookieAck => "COOKIE ACK",
-            Self::EcnEcho(_) => "ECNE",
-            Self::Cwr(_) => "CWR",
-            Self::ShutdownComplete { .. } => "SHUTDOWN COMPLETE",
-            Self::Unknown(_) => "unknown",
-        }
-    }
-
     /// Length on the wire with header and padding, bytes.
     pub fn padded_len(&self) -> u32 {
         padded(CHUNK_HEADER + self.value_len())

@@ -1,6 +1,6 @@
 //! The keys of a server.
 
-use netrig_probe::stamp::HmacKey;
+use super::stamp::HmacKey;
 
 /// Keys with names. If there are any, a client must have one. Limits per key use the name.
 #[derive(Clone, Debug, Default)]

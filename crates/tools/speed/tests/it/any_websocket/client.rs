@@ -1,16 +1,18 @@
-//! The client's end of a test, including the request that opens the WebSocket.
+//! A client of ndt7, including the request that opens the WebSocket: the peer of netrig's server in tests.
 
 use std::collections::VecDeque;
 
-use data_encoding::BASE64;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse};
 
-use super::frame::{self, CloseCode, FrameError, FrameItem, FrameReader, Opcode};
-use super::handshake::accept_key;
-use super::load::{LoadMessage, Loading};
-use super::measurement::Measurement;
-use super::{LONGEST_RUNTIME, Ndt7Test, RUNTIME, SUBPROTOCOL};
+use netrig_speed::ndt7::frame::{self, CloseCode, FrameError, FrameItem, FrameReader, Opcode};
+use netrig_speed::ndt7::{LONGEST_RUNTIME, Measurement, Ndt7Test, RUNTIME, SUBPROTOCOL};
+
+/// The key of the request and its answer (RFC 6455 section 1.3).
+const KEY: [&str; 2] = ["dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="];
+
+/// Length of a load message, bytes.
+const LOAD: usize = 1 << 17;
 
 /// Time limit of the server's answer to the request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,46 +32,38 @@ pub enum ClientEvent {
 }
 
 /// Why a test failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientError {
     /// The answer to the request is no HTTP.
-    #[error("the server's answer to the request: {0}")]
-    Http(#[from] HttpError),
+    Http(HttpError),
     /// The server refused the WebSocket.
-    #[error("the server answered with status {0}, where 101 opens a WebSocket")]
     Status(u16),
     /// The answer does not match the request, or has another subprotocol.
-    #[error("the server's answer does not accept a WebSocket with the subprotocol {SUBPROTOCOL}")]
     Answer,
     /// Invalid WebSocket frames.
-    #[error("the server sent {0}")]
-    Frame(#[from] FrameError),
+    Frame(FrameError),
     /// Data in the wrong direction.
-    #[error("the server sent data in an upload")]
     Data,
     /// Too many pings without reading the answers.
-    #[error("the server sends pings and does not read their answers")]
     Flood,
     /// The server is silent or does not close.
-    #[error("the server did not answer, or did not end the test")]
     Overtime,
     /// The connection was closed.
-    #[error("the server closed the connection without a close frame")]
     Closed,
 }
 
-/// The client's end of a test. Its use is that of [`ServerSession`](super::ServerSession).
+/// The client's end of a test. Its use is that of `ServerSession`.
 #[derive(Debug)]
 pub struct ClientSession {
     test: Ndt7Test,
-    /// Source of masking keys, which must be unpredictable (RFC 6455 section 10.3).
+    /// Source of masking keys.
     random: Stream,
-    expected: String,
     answer: Vec<u8>,
     began: Option<Instant>,
     deadline: Instant,
     reader: FrameReader,
-    loading: Loading,
+    /// Bytes of all load messages but the last, and of the last.
+    sent: [u64; 2],
     received: u64,
     out: Vec<u8>,
     events: VecDeque<ClientEvent>,
@@ -86,29 +80,26 @@ enum ClientStage {
 }
 
 impl ClientSession {
-    /// A session over a new connection to a server with this name. The random stream must be unpredictable.
-    pub fn new(now: Instant, test: Ndt7Test, host: &str, mut random: Stream) -> Self {
-        let key: [u8; 16] = std::array::from_fn(|_| random.below(256) as u8);
-        let key = BASE64.encode(&key);
+    /// A session over a new connection to a server with this name. The stream gives the masking keys.
+    pub fn new(now: Instant, test: Ndt7Test, host: &str, random: Stream) -> Self {
         let fields = [
             ("Host", host),
             ("Upgrade", "websocket"),
             ("Connection", "Upgrade"),
-            ("Sec-WebSocket-Key", &key),
+            ("Sec-WebSocket-Key", KEY[0]),
             ("Sec-WebSocket-Version", "13"),
             ("Sec-WebSocket-Protocol", SUBPROTOCOL),
-            ("User-Agent", concat!("netrig/", env!("CARGO_PKG_VERSION"))),
+            ("User-Agent", "netrig"),
         ];
         let request = HttpRequest::get(&format!("{}?client_name=netrig", test.path()), &fields);
         Self {
             test,
             random,
-            expected: accept_key(&key),
             answer: Vec::new(),
             began: None,
             deadline: now + PATIENCE,
             reader: FrameReader::of_client(),
-            loading: Loading::new(),
+            sent: [0; 2],
             received: 0,
             out: request.to_string().into_bytes(),
             events: VecDeque::new(),
@@ -142,20 +133,22 @@ impl ClientSession {
             match self.reader.read(&mut bytes) {
                 Ok(None) => return,
                 Ok(Some(item)) => self.heard(item),
-                Err(error) => self.fail(error.code(), error.into()),
+                Err(error) => self.fail(error.code(), ClientError::Frame(error)),
             }
         }
     }
 
     /// The length of the server's answer, once it is complete and opens the WebSocket.
     fn answered(&self) -> Result<Option<usize>, ClientError> {
-        let Some((head, len)) = HttpResponse::read(&self.answer)? else { return Ok(None) };
+        let Some((head, len)) = HttpResponse::read(&self.answer).map_err(ClientError::Http)? else {
+            return Ok(None);
+        };
         match head.status {
             101 => {}
             status => return Err(ClientError::Status(status)),
         }
         let upgrades = head.lists("Upgrade", "websocket") && head.lists("Connection", "Upgrade");
-        let accepts = head.field("Sec-WebSocket-Accept") == Some(&self.expected);
+        let accepts = head.field("Sec-WebSocket-Accept") == Some(KEY[1]);
         let speaks = head.field("Sec-WebSocket-Protocol") == Some(SUBPROTOCOL);
         if upgrades && accepts && speaks { Ok(Some(len)) } else { Err(ClientError::Answer) }
     }
@@ -196,11 +189,13 @@ impl ClientSession {
     }
 
     /// The next load message of a running upload. The previous one must have been sent completely.
-    pub fn poll_load(&mut self) -> Option<LoadMessage> {
+    pub fn poll_load(&mut self) -> Option<Vec<u8>> {
         let loads = self.stage == ClientStage::Running && self.test == Ndt7Test::Upload;
         loads.then(|| {
             let key = self.key();
-            self.loading.next(Some(key))
+            self.sent = [self.sent.iter().sum(), LOAD as u64];
+            // A masked payload of zeros repeats the key.
+            [frame::head(Opcode::Binary, LOAD as u64, Some(key)), key.repeat(LOAD / 4)].concat()
         })
     }
 
@@ -212,7 +207,7 @@ impl ClientSession {
     /// Bytes of sent or received messages.
     pub const fn bytes(&self) -> u64 {
         match self.test {
-            Ndt7Test::Upload => self.loading.sent(),
+            Ndt7Test::Upload => self.sent[0],
             Ndt7Test::Download => self.received,
         }
     }
