@@ -174,7 +174,7 @@ struct Driver<'a> {
     doublings: u32,
     /// The start of the time in which the engine refuses chunks and has none.
     refused: Option<Duration>,
-    /// Why tasks wait, as far as it was told.
+    /// Why tasks wait, as far as it was reported.
     reasons: BTreeSet<String>,
     check: ShardCheck<'a>,
 }

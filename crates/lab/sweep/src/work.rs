@@ -103,7 +103,7 @@ pub fn make_chunk(
     Ok(ChunkOutcome { runs: chosen.len() as u64, made: outcome.ran, interrupted: outcome.interrupted, shard })
 }
 
-/// The folder for the store of this attempt. Folders of attempts on this machine that were killed are removed: nobody holds their locks.
+/// The folder for the store of this attempt. Folders of attempts on this machine that were killed are removed: their locks are free.
 fn scratch(request: &ChunkRequest<'_>) -> Result<Scratch, SweepError> {
     let prefix = format!("netrig-chunk-{}-", request.folder.manifest().sweep);
     for entry in fs::read_dir(request.scratch).into_iter().flatten().flatten() {

@@ -45,7 +45,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let keeper = typed.keeping.begin()?;
     let taps = keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps);
     let verdict = drive.carry_out(&first, Steering { stop: &stop, control: None, taps }, &watchers);
-    typed.watching.finish(watchers)?;
+    let written = typed.watching.finish(watchers);
     // The messages of a search that failed are evidence, too.
     let messages = keeper.map(Keeper::finish);
     let verdict = verdict.map_err(failure)?;
@@ -63,6 +63,8 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     } else {
         print(table(&order, end, typed.verbose).trim_end())?;
     }
+    // The result is printed even if the last metrics cannot be written.
+    written?;
     Ok(exit_code(verdict.as_ref()))
 }
 

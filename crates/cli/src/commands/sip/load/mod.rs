@@ -31,17 +31,23 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     let (request, period) = arguments.settings()?;
     let order = request.order(&period).map_err(refused)?;
     let title = format!("{}, {}", request.tester.target, request.scenario());
-    let report = watched(arguments, title, &order)?;
+    let (report, written) = watched(arguments, title, &order)?;
     if arguments.json {
         print(serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
     } else {
         print(load_text::table(&report).trim_end())?;
     }
+    // The result is printed even if the last metrics cannot be written.
+    written?;
     Ok(exit_code(&report))
 }
 
-/// Carries the load out, with its screen, lines and metrics.
-fn watched(arguments: &Load, title: String, order: &LoadOrder) -> Result<LoadReport, Failure> {
+/// Carries the load out, with its screen, lines and metrics. The second result is that of the last write of the metrics.
+fn watched(
+    arguments: &Load,
+    title: String,
+    order: &LoadOrder,
+) -> Result<(LoadReport, Result<(), Failure>), Failure> {
     let stop = until_interrupted()?;
     let control = Arc::new(Control::default());
     let effects = KeyEffects { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
@@ -64,8 +70,7 @@ fn watched(arguments: &Load, title: String, order: &LoadOrder) -> Result<LoadRep
     // The messages of a load that failed are evidence, too.
     let (messages, records) = keeping.finish();
     let report = LoadReport { messages, records, ..report.map_err(failure)? };
-    arguments.watching.finish(watchers)?;
-    Ok(report)
+    Ok((report, arguments.watching.finish(watchers)))
 }
 
 /// The exit code: whether the thresholds were met, and whether the load is valid.
