@@ -93,11 +93,11 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (&["uas", "--listen", "udp:0.0.0.0:1"], "0.0.0.0 stands for every address of this machine"),
         (
             &["uas", "--listen", "udp:192.0.2.1:5060"],
-            "udp:192.0.2.1:5060 is reached over a network: this server asks",
+            "udp:192.0.2.1:5060 is reached over a network: this server does not authenticate users",
         ),
         (
             &["proxy", "--listen", "udp:192.0.2.1:5060"],
-            "udp:192.0.2.1:5060 is reached over a network: ask users",
+            "udp:192.0.2.1:5060 is reached over a network: authenticate users with --digest",
         ),
         (&["uas", "--open", "--listen", "udp:192.0.2.1:5060"], "this machine has no such address"),
         (
