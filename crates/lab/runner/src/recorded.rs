@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_experiment::{Design, Factor, Point, PointRuns, RunRecord, StoppingRule};
-use netrig_store::{ExperimentId, Replication, RunSources, Store};
+use netrig_store::{ExperimentId, ProvenanceId, Replication, RunSources, Store};
 
 use crate::RunnerError;
 use crate::pending_runs::ResponseNames;
@@ -33,46 +33,73 @@ pub fn recorded(
     wanted: impl Fn(&Replication) -> bool,
 ) -> Result<StoredResults, RunnerError> {
     let rule = StoppingRule::new(&design.replications, design.confidence)?;
-    let latest = store.latest_builds(version)?;
-    let mut points: BTreeMap<PointKey, Vec<RunRecord>> = BTreeMap::new();
-    let mut sources: BTreeMap<Point, RunSources> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey, RunGroup> = BTreeMap::new();
+    let mut latest: BTreeMap<String, (String, ProvenanceId, String)> = BTreeMap::new();
     let mut names = ResponseNames::default();
-    let mut last: Option<(PointKey, Vec<RunRecord>)> = None;
+    let mut last: Option<(GroupKey, RunGroup)> = None;
     // One after the other: there may be a million.
     store.each_replication(version, |replication| {
-        let of_build = build.or_else(|| latest.get(&replication.run.substrate).map(String::as_str));
-        if of_build != Some(&replication.build) || !wanted(&replication) {
+        if build.is_some_and(|build| build != replication.build) {
             return;
         }
-        let Replication { point, number, run, .. } = replication;
-        sources.entry(point.clone()).or_default().add(&run);
-        let record = names.record(number, run.seed, &run.end, &run.responses);
-        match &mut last {
-            Some((key, records)) if key.substrate == run.substrate && key.point == point => {
-                records.push(record)
-            }
-            _ => {
-                let key = PointKey { place: place(&point, design), substrate: run.substrate, point };
-                if let Some((key, records)) = last.replace((key, vec![record])) {
-                    points.entry(key).or_default().extend(records);
-                }
+        let is_wanted = wanted(&replication);
+        let Replication { point, number, build, run } = replication;
+        // Times are whole seconds; within one second the latest provenance decides.
+        let is_later = latest
+            .get(&run.substrate)
+            .is_none_or(|known| (&known.0, known.1, &known.2) < (&run.finished, run.provenance, &build));
+        if is_later {
+            latest.insert(run.substrate.clone(), (run.finished.clone(), run.provenance, build.clone()));
+        }
+        if !is_wanted {
+            return;
+        }
+        let is_same =
+            |key: &GroupKey| key.substrate == run.substrate && key.build == build && key.point == point;
+        if !last.as_ref().is_some_and(|(key, _)| is_same(key)) {
+            let place = place(&point, design);
+            let key = GroupKey { substrate: run.substrate.clone(), build, place, point };
+            if let Some((key, group)) = last.replace((key, RunGroup::default())) {
+                groups.entry(key).or_default().extend(group);
             }
         }
+        if let Some((_, group)) = &mut last {
+            group.sources.add(&run);
+            group.records.push(names.record(number, run.seed, &run.end, &run.responses));
+        }
     })?;
-    if let Some((key, records)) = last {
-        points.entry(key).or_default().extend(records);
+    if let Some((key, group)) = last {
+        groups.entry(key).or_default().extend(group);
     }
-    let of_point = |(key, runs): (PointKey, Vec<RunRecord>)| {
-        let last = rule.decide(&runs).last();
-        PointRuns::new(&key.substrate, key.point, runs, last)
-    };
-    Ok(StoredResults { points: points.into_iter().map(of_point).collect(), sources })
+    groups.retain(|key, _| latest.get(&key.substrate).is_some_and(|latest| latest.2 == key.build));
+    let mut results = StoredResults::default();
+    for (key, RunGroup { records, sources }) in groups {
+        let decided = rule.decide(&records).last();
+        results.sources.entry(key.point.clone()).or_default().extend(sources);
+        results.points.push(PointRuns::new(&key.substrate, key.point, records, decided));
+    }
+    Ok(results)
 }
 
-/// What sorts points: their levels in the order of the design come before their texts.
+/// The runs of a point on a substrate by a build.
+#[derive(Default)]
+struct RunGroup {
+    records: Vec<RunRecord>,
+    sources: RunSources,
+}
+
+impl RunGroup {
+    fn extend(&mut self, other: Self) {
+        self.records.extend(other.records);
+        self.sources.extend(other.sources);
+    }
+}
+
+/// A key that sorts points: their levels in the order of the design come before their texts.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct PointKey {
+struct GroupKey {
     substrate: String,
+    build: String,
     place: Vec<usize>,
     point: Point,
 }

@@ -76,6 +76,17 @@ impl RunSources {
             Some(_) => {}
         }
     }
+
+    /// Adds the sources of other runs.
+    pub fn extend(&mut self, other: Self) {
+        self.substrates.extend(other.substrates);
+        self.makers.extend(other.makers);
+        self.seeds.extend(other.seeds);
+        self.finished = match (self.finished.take(), other.finished) {
+            (Some(known), Some(new)) => Some((known.0.min(new.0), known.1.max(new.1))),
+            (known, new) => known.or(new),
+        };
+    }
 }
 
 /// The names of the facts of every run, in the order of their weight. Others follow.
@@ -114,15 +125,7 @@ impl Provenances {
     ) -> RunOrigin {
         let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut all = RunSources::default();
-        for RunSources { substrates, makers, seeds, finished } in sources {
-            all.substrates.extend(substrates.iter().cloned());
-            all.makers.extend(makers);
-            all.seeds.extend(seeds);
-            all.finished = match (all.finished.take(), finished) {
-                (Some(known), Some(new)) => Some((known.0.min(new.0.clone()), known.1.max(new.1.clone()))),
-                (known, new) => known.or_else(|| new.clone()),
-            };
-        }
+        sources.into_iter().for_each(|of| all.extend(of.clone()));
         let mut say = |what: &str, value: String| {
             facts.entry(what.to_owned()).or_default().insert(value);
         };

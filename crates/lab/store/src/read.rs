@@ -217,28 +217,6 @@ impl Store {
         Ok(list)
     }
 
-    /// The build that made the latest run of an experiment, for each substrate.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub fn latest_builds(&self, experiment: ExperimentId) -> Result<BTreeMap<String, String>, StoreError> {
-        let list = || -> rusqlite::Result<BTreeMap<_, _>> {
-            // Times are whole seconds; within one second the latest provenance decides.
-            self.connection
-                .prepare_cached(
-                    "SELECT made.substrate, provenance.build FROM (
-                         SELECT run.substrate, run.provenance, max(run.finished) AS finished
-                         FROM replication JOIN run ON run.id = replication.run
-                         WHERE replication.experiment = ? GROUP BY run.substrate, run.provenance) AS made
-                     JOIN provenance ON provenance.id = made.provenance
-                     ORDER BY made.finished, made.provenance",
-                )?
-                .query_map([experiment.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
-        };
-        list().map_err(|e| self.failed(e))
-    }
-
     /// The first `most` replications of an experiment, sorted by point, replication, and order of recording.
     ///
     /// # Errors

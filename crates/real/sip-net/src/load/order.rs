@@ -330,7 +330,10 @@ mod tests {
         let public = LoadOrder { target: "8.8.8.8:5060".parse().unwrap(), ..order.clone() };
         refused(public.clone(), "public address");
         LoadOrder { may_test: true, ..public }.check().unwrap();
-        refused(LoadOrder { shards: 1001, ..order.clone() }, "each of 1001 threads needs a user, and there are 1000 users");
+        refused(
+            LoadOrder { shards: 1001, ..order.clone() },
+            "each of 1001 threads needs a user, and there are 1000 users",
+        );
         refused(LoadOrder { plan: Plan { users: 999, ..order.plan.clone() }, ..order }, "about 1000 users");
     }
 }
