@@ -53,7 +53,8 @@ const LOCK: &str = "lock";
 /// A folder that is removed at the end.
 struct Scratch {
     path: PathBuf,
-    _lock: File,
+    /// It is held as long as this lives.
+    lock: Option<File>,
 }
 
 impl Drop for Scratch {
@@ -109,18 +110,21 @@ fn scratch(request: &ChunkRequest<'_>) -> Result<Scratch, SweepError> {
     for entry in fs::read_dir(request.scratch).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
         let lock = entry.path().join(LOCK);
-        // A folder without a lock was created just now.
         if is_ours && File::open(&lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
             // Another attempt may remove it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    let path = request.scratch.join(format!("{prefix}{}-{}", request.chunk, request.attempt));
-    fs::create_dir(&path).map_err(SweepError::io("create", &path))?;
-    let lock = path.join(LOCK);
-    let scratch = |lock| Scratch { path: path.clone(), _lock: lock };
-    let scratch = File::create(&lock).map(scratch).map_err(SweepError::io("create", &lock))?;
-    scratch._lock.lock().map_err(SweepError::io("lock", &lock))?;
+    let name = format!("{prefix}{}-{}", request.chunk, request.attempt);
+    // It gets its name when it has its lock: another attempt may look at it in between.
+    let (new, path) = (request.scratch.join(format!(".{name}")), request.scratch.join(name));
+    fs::create_dir(&new).map_err(SweepError::io("create", &new))?;
+    let mut scratch = Scratch { lock: None, path: new };
+    let lock = scratch.path.join(LOCK);
+    let file = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+    scratch.lock = Some(file.map_err(SweepError::io("lock", &lock))?);
+    fs::rename(&scratch.path, &path).map_err(SweepError::io("create", &path))?;
+    scratch.path = path;
     Ok(scratch)
 }
 

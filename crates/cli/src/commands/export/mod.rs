@@ -67,6 +67,8 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
 
 fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -> Result<(), Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
+    // The rows are read twice: other processes may add some meanwhile.
+    let _snapshot = store.snapshot().map_err(Failure::failed)?;
     let version = version::latest(&store, request)?.id;
     let table = ReplicationTable::of(&store, version, |run| request.wants(run)).map_err(Failure::failed)?;
     if table.rows() == 0 {

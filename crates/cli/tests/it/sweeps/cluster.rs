@@ -118,7 +118,7 @@ impl Cluster {
     }
 
     /// Does the work of an operator: a controller that crashed while tasks ran starts them a second time, calls them duplicate jobs,
-    /// and drains their nodes until somebody resumes them.
+    /// and drains their nodes until an operator resumes them.
     pub fn resume_drained(&self) {
         let nodes = self.slurm("sinfo", &["--noheader", "--Node", "--states=drain,drained", "--format=%N"]);
         for node in nodes.lines() {
