@@ -3,7 +3,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use crate::typed::{value, value_as};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use netrig_core::setting::AboveZero;
 use netrig_core::{Duration, Fraction, Size};
 use netrig_sip_tester::keep::KeepPolicy;
 
@@ -110,7 +112,7 @@ pub struct Run {
     #[command(flatten)]
     pub place: Where,
     /// Number of runs at the same time; default: the number of cores
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::<NonZeroUsize>)]
     pub jobs: Option<NonZeroUsize>,
     /// Keep the time series and the time line of each new run in the store
     #[arg(long)]
@@ -148,7 +150,7 @@ pub struct RunKeep {
     #[arg(long, value_name = "DIR", default_value = "sip-messages", requires = "keep")]
     pub keep_to: PathBuf,
     /// Disk space for the files of all runs; messages that would exceed it are dropped and counted
-    #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep")]
+    #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep", value_parser = value_as::<AboveZero, Size>)]
     pub keep_most: Size,
 }
 

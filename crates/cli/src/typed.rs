@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use netrig_core::setting::{Setting, SettingValue, SettingsTable, WordCount};
+use netrig_core::setting::{OwnForm, Setting, SettingForms, SettingValue, SettingsTable, WordCount};
 
 /// The settings of a table: those that were typed, and the defaults of the others.
 #[derive(Clone, Debug, Default)]
@@ -145,6 +145,19 @@ fn names(choices: &[(&'static str, &'static str)]) -> PossibleValuesParser {
         PossibleValue::new(*name).help(about.trim().trim_end_matches('.'))
     };
     PossibleValuesParser::new(choices.iter().map(choice))
+}
+
+/// Reads a value of type `T`, for an argument without a row.
+pub fn value<T>(word: &str) -> Result<T, String>
+where
+    OwnForm: SettingForms<T>,
+{
+    value_as::<OwnForm, T>(word)
+}
+
+/// Reads a value in the form `F`, for an argument without a row: a form with a range.
+pub fn value_as<F: SettingForms<T>, T>(word: &str) -> Result<T, String> {
+    F::read(&[word]).map_err(|error| error.why)
 }
 
 /// Reads a value with a name, for an argument without a row.

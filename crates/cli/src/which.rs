@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::typed::{value, value_as};
 use clap::Args;
 use netrig_core::Size;
+use netrig_core::setting::AboveZero;
 use netrig_sim::Simulator;
 
 /// The store if `--store` is not given.
@@ -26,13 +28,13 @@ pub struct Changes {
     #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL..]")]
     pub set: Vec<String>,
     /// Number of replications of each point, instead of the file's rule
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::<u32>)]
     pub replications: Option<u32>,
     /// Seed of the first replication, instead of the file's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::<u64>)]
     pub seed: Option<u64>,
     /// Memory limit of one simulated run; a run that would exceed it fails
-    #[arg(long, value_name = "SIZE", default_value_t = Simulator::MOST_MEMORY)]
+    #[arg(long, value_name = "SIZE", default_value_t = Simulator::MOST_MEMORY, value_parser = value_as::<AboveZero, Size>)]
     pub memory: Size,
     /// Substrates, separated by commas; default: `sim`, or `netns` if the simulator can run no point
     #[arg(long, value_name = "SUBSTRATE[,..]", value_delimiter = ',')]

@@ -8,6 +8,7 @@ mod tables;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::marker::PhantomData;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -223,8 +224,10 @@ impl<const LEAST: u64, const MOST: u64> Within<LEAST, MOST> {
         let word = words.last().copied().unwrap_or_default();
         let range = LEAST..=MOST;
         if word.parse().is_ok_and(|number: u64| !range.contains(&number)) {
-            let most = if MOST == u64::MAX { String::new() } else { format!("={MOST}") };
-            let why = format!("{word} is not in {LEAST}..{most}");
+            let why = match MOST {
+                u64::MAX => format!("expected a whole number of at least {LEAST}"),
+                _ => format!("expected a whole number from {LEAST} to {MOST}"),
+            };
             return Err(SettingWordError { word: word.to_owned(), why });
         }
         Ok(())
@@ -243,6 +246,65 @@ impl<T: SettingField, const LEAST: u64, const MOST: u64> SettingForms<T> for Wit
 
     fn words(value: &T) -> Vec<String> {
         value.words()
+    }
+}
+
+/// A value above zero, in the form `F`.
+#[derive(Clone, Copy, Debug)]
+pub struct AboveZero<F = OwnForm>(PhantomData<F>);
+
+/// A quantity that may be zero.
+pub trait ZeroableQuantity {
+    /// Whether it is zero or below. A quantity that is not given is not.
+    fn is_not_above_zero(&self) -> bool;
+}
+
+impl<T: ZeroableQuantity> ZeroableQuantity for Option<T> {
+    fn is_not_above_zero(&self) -> bool {
+        self.as_ref().is_some_and(T::is_not_above_zero)
+    }
+}
+
+impl ZeroableQuantity for Duration {
+    fn is_not_above_zero(&self) -> bool {
+        self.is_zero()
+    }
+}
+
+impl ZeroableQuantity for Size {
+    fn is_not_above_zero(&self) -> bool {
+        self.bytes() == 0
+    }
+}
+
+impl ZeroableQuantity for Rate {
+    fn is_not_above_zero(&self) -> bool {
+        self.bits_per_s() == 0
+    }
+}
+
+impl ZeroableQuantity for f64 {
+    fn is_not_above_zero(&self) -> bool {
+        *self <= 0.0
+    }
+}
+
+impl<T: ZeroableQuantity, F: SettingForms<T>> SettingForms<T> for AboveZero<F> {
+    fn form() -> SettingForm {
+        F::form()
+    }
+
+    fn read(words: &[&str]) -> Result<T, SettingWordError> {
+        let value = F::read(words)?;
+        if value.is_not_above_zero() {
+            let word = words.last().copied().unwrap_or_default().to_owned();
+            return Err(SettingWordError { word, why: "it must be above zero".to_owned() });
+        }
+        Ok(value)
+    }
+
+    fn words(value: &T) -> Vec<String> {
+        F::words(value)
     }
 }
 
@@ -416,6 +478,24 @@ macro_rules! numbers {
 }
 
 numbers!(u8 u16 u32 u64 usize);
+
+macro_rules! numbers_above_zero {
+    ($($type:ty)+) => {$(
+        impl SettingValue for $type {
+            const VALUE_NAME: &'static str = "N";
+
+            fn read(word: &str) -> Result<Self, String> {
+                word.parse().map_err(|_| format!("expected a whole number from 1 to {}", Self::MAX))
+            }
+
+            fn word(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+numbers_above_zero!(NonZeroU8 NonZeroUsize);
 
 impl SettingValue for f64 {
     const VALUE_NAME: &'static str = "N";

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use netrig_core::setting::AboveZero;
 use netrig_core::{Dscp, Duration, Instant, Prefix, Rate, settings};
 use rustix::net::{SocketType, ipproto};
 
@@ -93,7 +94,7 @@ settings! {
         /// Format of this end's STAMP time stamps.
         timestamps: Format { value_name: "TIMESTAMPS" };
         /// Highest rate at which this end sends to a probe that asks for it.
-        max_rate: Rate {} = Rate::from_bits_per_s(100_000_000);
+        max_rate: Rate as AboveZero {} = Rate::from_bits_per_s(100_000_000);
     }
 }
 

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use netrig_core::Size;
+use netrig_core::setting::AboveZero;
 use netrig_sip_tester::keep::{KeepOrder, KeepPolicy, Keeper, LoadEvidence, RecordWriter};
 
 use crate::failure::Failure;
+use crate::typed::value_as;
 
 /// The messages that are kept, and their files.
 #[derive(Debug, Args)]
@@ -19,7 +21,7 @@ pub struct KeepArguments {
     #[arg(long, value_name = "FILE", default_value = "sip-messages", requires = "keep")]
     pub keep_to: PathBuf,
     /// The largest size of both files together; further messages are dropped and counted
-    #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep")]
+    #[arg(long, value_name = "SIZE", default_value = "4 GB", requires = "keep", value_parser = value_as::<AboveZero, Size>)]
     pub keep_most: Size,
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use netrig_core::setting::Within;
 use netrig_sip_tester::keep::sip_capture;
 use netrig_sip_tester::ladder::{
     CallFilter, Ladder, LadderTimes, TraceDocument, TraceMask, calls, calls_text, difference, printable,
@@ -13,7 +14,7 @@ use netrig_sip_tester::trace::SipTrace;
 use crate::failure::{Failure, print, print_json};
 use crate::input::read_bytes;
 use crate::output;
-use crate::typed::named;
+use crate::typed::{named, value, value_as};
 
 /// The longest file that is read, bytes. It is held in memory.
 const LONGEST_FILE: u64 = 4 << 30;
@@ -28,13 +29,13 @@ pub struct Show {
     #[arg(value_name = "CALL-ID")]
     pub call_ids: Vec<String>,
     /// The call with this number in the list
-    #[arg(long, value_name = "NUMBER", conflicts_with = "call_ids")]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "call_ids", value_parser = value::<usize>)]
     pub call: Vec<usize>,
     /// Only calls with this text in the user of From or To
     #[arg(long, value_name = "TEXT")]
     pub user: Option<String>,
     /// Only calls with a response of this status
-    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..700))]
+    #[arg(long, value_name = "STATUS", value_parser = value_as::<Within<100, 699>, u16>)]
     pub status: Option<u16>,
     /// Only calls with this text in any message, case-insensitive (ASCII)
     #[arg(long, value_name = "TEXT")]
@@ -49,7 +50,7 @@ pub struct Show {
     #[arg(long, value_parser = named::<LadderTimes>(), default_value = "since-first")]
     pub times: LadderTimes,
     /// Print a whole message, by its number in the ladder
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = value::<usize>)]
     pub message: Option<usize>,
     /// Compare two messages by their numbers in the ladder
     #[arg(long, value_names = ["NUMBER", "NUMBER"], num_args = 2, conflicts_with = "message")]

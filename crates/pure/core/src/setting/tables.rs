@@ -352,8 +352,8 @@ mod tests {
         let mut roof = Roof::default();
         assert_eq!(roof, Roof { tiles: 200, slope: None, colours: vec![Paint::Red] });
         for (key, word, said) in [
-            ("tiles", "0", "`0`: 0 is not in 1.."),
-            ("slope", "61", "`61`: 61 is not in 10..=60"),
+            ("tiles", "0", "`0`: expected a whole number of at least 1"),
+            ("slope", "61", "`61`: expected a whole number from 10 to 60"),
             ("slope", "steep", "`steep`: expected a whole number up to 65535"),
         ] {
             assert_eq!(roof.set(key, &[word]).unwrap_err().to_string(), said);

@@ -131,6 +131,9 @@ pub struct PlanError {
     pub why: String,
 }
 
+/// The highest rate of attempts, 1/s. Times are whole nanoseconds.
+const HIGHEST_RATE: f64 = 1e9;
+
 /// Field name for the pace, which a file can set by any of several keys.
 pub const PACE: &str = "pace";
 
@@ -348,6 +351,10 @@ impl Plan {
             Pace::Open(arrivals) if arrivals.peak() <= 0.0 => {
                 refuse(PACE, "no attempt starts: a rate is zero or more, and not zero throughout")
             }
+            Pace::Open(arrivals) if arrivals.peak() > HIGHEST_RATE => refuse(
+                PACE,
+                format!("the highest rate is {HIGHEST_RATE:.0e}/s: an attempt for each tick of the clock"),
+            ),
             Pace::Open(_) => Ok(()),
         }
     }

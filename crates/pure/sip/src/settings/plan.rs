@@ -86,7 +86,7 @@ impl LoadSettings {
         if self.users.is_none() {
             plan.users = plan.wanted_users().map_err(|error| self.wrong_plan(error))?;
         }
-        plan.check().map_err(|error| self.wrong_plan(error))?;
+        self.check_plan(&plan)?;
         self.check_tested_users(&plan)?;
         Ok(plan)
     }
@@ -129,6 +129,14 @@ impl LoadSettings {
             calls: self.most_calls,
             ..some
         })
+    }
+
+    /// Checks a plan of these settings.
+    ///
+    /// # Errors
+    /// The first invalid key.
+    pub fn check_plan(&self, plan: &Plan) -> Result<(), SettingError> {
+        plan.check().map_err(|error| self.wrong_plan(error))
     }
 
     /// The error of a plan, with the key of the settings.

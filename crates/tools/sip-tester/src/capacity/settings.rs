@@ -1,6 +1,6 @@
 //! The settings of a search.
 
-use netrig_core::setting::{Seconds, Share};
+use netrig_core::setting::{AboveZero, Seconds, Share};
 use netrig_core::{choices, settings};
 use netrig_sip::index::DelayStatistic;
 use netrig_sip::load::PerSecond;
@@ -160,9 +160,9 @@ settings! {
     #[serde(deny_unknown_fields)]
     pub struct DesignObjective {
         /// The increase of the rate from step to step.
-        increment: f64 as PerSecond { heading: OF_OBJECTIVE };
+        increment: f64 as AboveZero<PerSecond> { heading: OF_OBJECTIVE };
         /// The duration of each step.
-        step_s: f64 as Seconds { flag: "step", heading: OF_OBJECTIVE };
+        step_s: f64 as AboveZero<Seconds> { flag: "step", heading: OF_OBJECTIVE };
         /// A step passes if the share of inadequately handled scenarios is below this.
         objective: f64;
     }

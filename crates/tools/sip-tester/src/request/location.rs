@@ -8,7 +8,6 @@ use netrig_core::Seeds;
 use netrig_host::{HostAddress, user_file};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Kind, Zone};
-use netrig_sip::settings::SettingError;
 use netrig_sip::{SipUri, Uri};
 use netrig_sip_net::dns::{Asking, Found, Location, NameSource, Reach, locate};
 
@@ -47,9 +46,6 @@ fn name_source(settings: &TesterSettings) -> Result<Option<NameSource>, RequestE
         let zone = Zone::parse(&read_text(file)?)
             .map_err(|error| RequestError::File { file: file.clone(), why: format!(": {error}") })?;
         return Ok(Some(NameSource::Table(Arc::new(zone))));
-    }
-    if !(1..=100).contains(&settings.dns_tries) {
-        return Err(SettingError { field: "dns_tries", why: "from 1 to 100".to_owned() }.into());
     }
     let asking = |server| Asking { server, retry: settings.dns_retry, tries: settings.dns_tries };
     Ok(settings.resolver.map(|resolver| NameSource::Server(asking(resolver.0))))

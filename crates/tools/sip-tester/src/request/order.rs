@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use netrig_core::setting::SettingsTable as _;
+use netrig_core::setting::{AboveZero, SettingsTable as _};
 use netrig_core::{Duration, settings};
 use netrig_sip::header::Transport;
 use netrig_sip::index::Thresholds;
-use netrig_sip::load::{ArrivalRate, Arrivals, Directory, OwnMessage, Pace, Plan, moments_of};
+use netrig_sip::load::{ArrivalRate, Arrivals, Directory, OwnMessage, PACE, Pace, Plan, moments_of};
 use netrig_sip::settings::{Called, LoadSettings, ScenarioName, SettingError};
 use netrig_sip_net::dns::{Found, Location};
 use netrig_sip_net::listed_users;
@@ -31,10 +31,10 @@ settings! {
     #[derive(Clone, Debug, Default)]
     pub struct LoadPeriod {
         /// Attempts of each user in an hour (busy hour call attempts), in place of the rate of all.
-        bhca: Option<f64> { heading: ARRIVALS, group: "pace" };
+        bhca: Option<f64> as AboveZero { heading: ARRIVALS, group: "pace" };
         /// How long attempts start. Started attempts are brought to their end. By default as long as the stages or the trace
         /// last, or 10 s.
-        lasts: Option<Duration> { flag: "for", heading: ARRIVALS };
+        lasts: Option<Duration> as AboveZero { flag: "for", heading: ARRIVALS };
         /// Attempts that start in this first part of the time are not measured.
         warm_up: Duration { heading: ARRIVALS };
     }
@@ -72,7 +72,6 @@ impl LoadRequest {
     /// If a setting is invalid, a file cannot be read, or the server is not found or must not be tested.
     pub fn order(&self, period: &LoadPeriod) -> Result<LoadOrder, RequestError> {
         let load = match period.bhca {
-            Some(attempts) if attempts <= 0.0 => return Err(refused("bhca", "it must be above zero")),
             // The rate follows from the number of users.
             Some(_) => LoadSettings { rate: Some(RATE), ..self.load.clone() },
             None => self.paced()?,
@@ -86,6 +85,9 @@ impl LoadRequest {
         if let Some(attempts) = period.bhca {
             let rate = attempts * f64::from(order.plan.users) / 3600.0;
             order.plan.pace = Pace::Open(Arrivals::at(rate, load.arrivals));
+            order.plan.check().map_err(|error| {
+                refused(if error.field == PACE { "bhca" } else { error.field }, error.why)
+            })?;
         }
         Ok(order)
     }
@@ -139,6 +141,7 @@ impl LoadRequest {
             plan.options.messages = own_messages(file)?;
         }
         self.populate(&mut plan, load, is_step)?;
+        load.check_plan(&plan)?;
         let users = plan.users;
         let own = LoadOrder::new(address, plan);
         Ok(LoadOrder {

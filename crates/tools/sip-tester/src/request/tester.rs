@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use netrig_core::setting::{AtLeastOne, PartOf, TablePart};
+use netrig_core::setting::{AboveZero, AtLeastOne, PartOf, TablePart, Within};
 use netrig_core::{Duration, Fraction, setting_texts, settings};
 use netrig_host::{HostAddress, HostAddressError};
 use netrig_sip::index::{DelayStatistic, Thresholds};
@@ -29,9 +29,9 @@ settings! {
         /// When the server is looked up. By default once, before the load.
         lookup: Option<LookupSettings> { heading: NAMES, value_name: "WHEN", requires: &[NAME_SOURCE] };
         /// Time after which an unanswered DNS question is sent again.
-        dns_retry: Duration { heading: NAMES } = Duration::from_secs(2);
-        /// How often a DNS question is sent before it times out, 1 to 100.
-        dns_tries: u32 { heading: NAMES } = 3;
+        dns_retry: Duration as AboveZero { heading: NAMES, requires: &["resolver"] } = Duration::from_secs(2);
+        /// How often a DNS question is sent before it times out.
+        dns_tries: u32 as Within<1, 100> { heading: NAMES, requires: &["resolver"] } = 3;
         /// The first user's name. It ends with zeros, which count the users and then their peers.
         names: String { heading: USERS, value_name: "NAME", excludes: &["users_from"] } = "user000000".to_owned();
         /// A file with `name` or `name,password` on each line: first the callers, then their peers.
@@ -39,7 +39,7 @@ settings! {
         /// The variable of the environment with the password of all users, for a server that requires one.
         password_env: Option<String> { heading: USERS, value_name: "NAME" };
         /// How long a call may ring, or wait after a 100, before the tester cancels it.
-        longest_ringing: Duration { heading: CALLS } = Duration::from_secs(180);
+        longest_ringing: Duration as AboveZero { heading: CALLS } = Duration::from_secs(180);
         /// A file of TOML with own header fields and bodies for messages of the scenarios: a table `[[messages]]` for each
         /// step, with `set`, `add`, `body` or `parts`.
         messages: Option<PathBuf> { heading: CALLS };

@@ -1,9 +1,11 @@
 //! The settings of a server, and its order.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use netrig_core::setting::AtLeastOne;
-use netrig_core::{Duration, Rate, Size, settings};
+use netrig_core::setting::{AboveZero, AtLeastOne};
+use netrig_core::{Duration, Rate, Size, setting_texts, settings};
 use netrig_host::tls::{Identity, TlsError};
 use netrig_host::{ConnectionLimits, HostAddress, loopback_addresses};
 
@@ -32,7 +34,7 @@ settings! {
         open: bool {};
         /// Allow web pages of this origin (`https://example.com`; `*` for any) to measure by ndt7. By default only pages of the
         /// server itself.
-        allow_origin: Vec<String> { value_name: "ORIGIN" };
+        allow_origin: Vec<PageOrigin> {};
         /// Certificate of the server, a PEM file. By default a new self-signed one.
         certificate: Option<PathBuf> { heading: KEY, requires: &["certificate_key"] };
         /// Private key of the certificate, a PEM file.
@@ -48,12 +50,39 @@ settings! {
         /// Sessions with one key that measure at the same time. By default no limit of its own.
         per_key: Option<usize> as AtLeastOne { heading: LIMITS };
         /// Rate of all sessions together in one direction; a session that does not state its rate is limited to an equal share.
-        max_rate: Option<Rate> { heading: LIMITS };
+        max_rate: Option<Rate> as AboveZero { heading: LIMITS };
         /// Longest duration of a session.
-        max_time: Duration { heading: LIMITS } = AdmissionLimits::default().lasts;
+        max_time: Duration as AboveZero { heading: LIMITS } = AdmissionLimits::default().lasts;
         /// Bytes that a session may carry in both directions together.
-        max_size: Size { heading: LIMITS } = Size::from_bytes(AdmissionLimits::default().bytes);
+        max_size: Size as AboveZero { heading: LIMITS } = Size::from_bytes(AdmissionLimits::default().bytes);
     }
+}
+
+/// Origin of web pages (RFC 6454): `https://example.com`, or `*` for any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageOrigin(String);
+
+impl FromStr for PageOrigin {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_origin =
+            |(scheme, host): (&str, &str)| !scheme.is_empty() && !host.is_empty() && !host.contains('/');
+        match text == "*" || text.split_once("://").is_some_and(is_origin) {
+            true => Ok(Self(text.to_owned())),
+            false => Err("expected a scheme and a host, such as https://example.com, or *"),
+        }
+    }
+}
+
+impl fmt::Display for PageOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+setting_texts! {
+    PageOrigin = "ORIGIN";
 }
 
 impl SpeedServerSettings {
@@ -71,7 +100,7 @@ impl SpeedServerSettings {
             iperf3: iperf3_port.filter(|port| *port != self.port).map(at).unwrap_or_default(),
             keys,
             open: self.open,
-            origins: self.allow_origin.clone(),
+            origins: self.allow_origin.iter().map(|origin| origin.0.clone()).collect(),
             identity: identity.map(|(certificate, key)| Identity::read(certificate, key)).transpose()?,
             limits: AdmissionLimits {
                 sessions: self.sessions,

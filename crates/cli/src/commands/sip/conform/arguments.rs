@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use netrig_core::Duration;
+use netrig_core::setting::{AtLeastOne, Within};
 use netrig_sip::Uri;
 use netrig_sip_tester::conformance::TestedRole;
 use netrig_sip_tester::request::ReachSettings;
 
 use netrig_sip::load::ArrivalRate;
 
-use crate::typed::{Typed, named};
+use crate::typed::{Typed, named, value, value_as};
 
 /// `netrig sip conform`.
 #[derive(Debug, Args)]
@@ -36,13 +37,13 @@ pub struct Conform {
     #[arg(long)]
     pub capability_template: bool,
     /// Number of concurrent test cases; each needs three users
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_as::<Within<1, 64>, u16>)]
     pub jobs: u16,
     /// Test during a load of registrations or calls at this rate, by users after those of the test cases
     #[arg(long, value_name = "RATE")]
     pub beside: Option<ArrivalRate>,
     /// Number of users of that load
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "beside", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "beside", value_parser = value_as::<AtLeastOne, u32>)]
     pub beside_users: u32,
     /// How long the tester waits for a response
     #[arg(long, value_name = "TIME", default_value = "4s")]
@@ -53,7 +54,7 @@ pub struct Conform {
     #[command(flatten)]
     pub names: ConformNames,
     /// Seed of the identifiers; by default another one for each start
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::<u64>)]
     pub seed: Option<u64>,
     #[command(flatten)]
     pub reach: Typed<ReachSettings>,

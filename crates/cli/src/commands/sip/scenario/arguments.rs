@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use netrig_core::setting::AtLeastOne;
 use netrig_core::setting::{Setting, SettingsTable as _};
 use netrig_core::{Duration, Fraction};
 use netrig_sip::settings::LoadSettings;
@@ -11,6 +12,7 @@ use netrig_sip_net::ListeningPoint;
 use netrig_sip_tester::media::MediaCodec;
 
 use crate::commands::sip::keeping::{KeepArguments, RecordArguments};
+use crate::typed::{value, value_as};
 
 /// Arguments for every run of a scenario, as caller or as callee.
 #[derive(Debug, Args)]
@@ -48,7 +50,7 @@ pub struct ScriptArguments {
     pub leave_sessions: bool,
     /// The value of `[media_port]`, and the source port of media if the session description names none. With --media it is the
     /// first of the ports, of which each call takes two. By default 6000 for callers and 26000 for callees
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", value_parser = value_as::<AtLeastOne, u16>)]
     pub media_port: Option<u16>,
     /// Send and measure media in each call: RTP and RTCP from both ends with this codec, pcmu, pcma, g729 or opus. Without a
     /// scenario file the tester makes plain calls
@@ -154,16 +156,16 @@ pub struct ServedScenario {
     #[arg(long)]
     pub open: bool,
     /// End after this number of calls
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::<u64>)]
     pub count: Option<u64>,
     /// End after this time
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<Duration>,
     /// Number of users. A user has one call at a time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::<u32>)]
     pub users: Option<u32>,
     /// The most concurrent calls
-    #[arg(long, value_name = "N", default_value_t = 1 << 17)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 17, value_parser = value::<u32>)]
     pub most_calls: u32,
     /// Duration of each pause that states no duration (SIPp's -d)
     #[arg(long, value_name = "TIME", default_value = "0s")]
@@ -181,7 +183,7 @@ pub struct ServedScenario {
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub private_key: Option<PathBuf>,
     /// Seed of all random draws
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::<u64>)]
     pub seed: u64,
     #[command(flatten)]
     pub script: ScriptArguments,

@@ -9,7 +9,7 @@ use super::roles::{ProxyPart, RedirectPart, RegistrarPart, StatelessProxyPart, U
 use crate::commands::sip::keeping::KeepArguments;
 use crate::commands::sip::metrics_arguments::MetricsArguments;
 use crate::commands::sip::scenario::ServedScenario;
-use crate::typed::Typed;
+use crate::typed::{Typed, value};
 use clap::{Args, Subcommand};
 use netrig_core::setting::{PartOf, TablePart};
 use netrig_core::{Duration, Fraction, SpanDistribution};
@@ -60,7 +60,7 @@ pub struct SocketArguments {
     #[arg(long, help_heading = "Sockets", value_name = "TRANSPORT:ADDRESS[:PORT]")]
     pub listen: Vec<ListeningPoint>,
     /// Number of threads. Each has its own sockets and a part of the state: `uas` by Call-ID, all others by user
-    #[arg(long, help_heading = "Sockets", value_name = "N", default_value = "1")]
+    #[arg(long, help_heading = "Sockets", value_name = "N", default_value = "1", value_parser = value::<NonZeroU8>)]
     pub threads: NonZeroU8,
     /// Serve any peer, also over a network and without digest authentication
     #[arg(long, help_heading = "Sockets")]
@@ -70,7 +70,7 @@ pub struct SocketArguments {
     pub hosts: Vec<NamedHost>,
     /// The most concurrent connections; by default 10000, or fewer if the limit of open files allows fewer. If there are more, one
     /// that has carried no message is closed
-    #[arg(long, help_heading = "Sockets", value_name = "N")]
+    #[arg(long, help_heading = "Sockets", value_name = "N", value_parser = value::<usize>)]
     pub max_connections: Option<usize>,
     #[command(flatten)]
     pub slots: Typed<ConnectionLimits>,
@@ -129,7 +129,7 @@ pub struct Ending {
     pub json: bool,
     /// Seed of all random draws: tags, branches, delays. With a known seed, nonces can be guessed. By default another one for each
     /// start
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::<u64>)]
     pub seed: Option<u64>,
     #[command(flatten)]
     pub keeping: KeepArguments,
@@ -180,7 +180,7 @@ pub struct Dns {
     #[arg(long)]
     pub json: bool,
     /// Seed of losses and delays
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::<u64>)]
     pub seed: u64,
 }
 
