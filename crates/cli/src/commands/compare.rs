@@ -1,6 +1,7 @@
 //! `netrig compare`.
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,8 +21,13 @@ use crate::request::ExperimentRequest;
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let place = StoreVersion::of(&arguments.store, Path::new(STORE));
-    let mut first = Side::new(&request, &place, "first")?;
-    let mut second = Side::new(&request, &StoreVersion::of(&arguments.with, &place.store), "second")?;
+    let with = StoreVersion::of(&arguments.with, &place.store);
+    // Each store may have a million runs, and both are read at once.
+    let (first, second) = std::thread::scope(|scope| {
+        let second = scope.spawn(|| Side::new(&request, &with, "second"));
+        (Side::new(&request, &place, "first"), second.join())
+    });
+    let (mut first, mut second) = (first?, second.unwrap_or_else(|panic| resume_unwind(panic))?);
     let constants = other_constants(&request, &first, &second);
     for side in [&mut first, &mut second] {
         side.set_aside(&constants);

@@ -74,7 +74,7 @@ pub fn carry_out(
     let mut ended = PlanOutcome::default();
     for substrate in request.substrates {
         let scope = wanted.on(*substrate, &request.provenance.build);
-        let mut sweep = Sweep::new(request, &scope, place, store, progress)?;
+        let mut sweep = SubstrateRuns::new(request, &scope, place, store, progress)?;
         sweep.run()?;
         sweep.file()?;
         ended.interrupted |= sweep.cancelled > 0;
@@ -214,7 +214,7 @@ struct StoreIds {
 }
 
 /// The runs on one substrate.
-struct Sweep<'a> {
+struct SubstrateRuns<'a> {
     request: &'a PlanRequest<'a>,
     scope: &'a SubstratePlan<'a>,
     place: StoreIds,
@@ -229,7 +229,7 @@ struct Sweep<'a> {
     start: Instant,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> SubstrateRuns<'a> {
     fn new(
         request: &'a PlanRequest<'a>,
         scope: &'a SubstratePlan<'a>,

@@ -20,9 +20,9 @@ pub(crate) struct PendingRuns<'a> {
     /// Whether the runs were chosen by the caller, and not by the stopping rule.
     is_chosen: bool,
     points: Vec<PointState>,
-    /// Identities of waiting runs, by replication and then by the point's place. Every point has its first replication
-    /// before any has its second, so an interrupted sweep covers all points.
-    waiting: BTreeMap<(u32, usize), String>,
+    /// The waiting runs, by replication and then by the point's place. Every point has its first replication before any has
+    /// its second, so an interrupted sweep covers all points. Their identities are computed again: there may be a million.
+    waiting: BTreeSet<(u32, usize)>,
     /// The runs that the store has of the point that is looked at, by identity, each with the number under which it is filed.
     /// They are read together: one query for each run takes several times as long.
     filed: BTreeMap<String, (u32, StoredRun)>,
@@ -150,7 +150,7 @@ impl<'a> PendingRuns<'a> {
             past,
             is_chosen: false,
             points: Vec::new(),
-            waiting: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             filed: BTreeMap::new(),
             wanted_by: BTreeMap::new(),
             names: ResponseNames::default(),
@@ -162,7 +162,7 @@ impl<'a> PendingRuns<'a> {
 
     /// The waiting runs, by replication and then by point.
     pub(crate) fn planned(&self) -> Vec<PlannedRun> {
-        self.waiting.keys().map(|&(replication, point)| PlannedRun { point, replication }).collect()
+        self.waiting.iter().map(|&(replication, point)| PlannedRun { point, replication }).collect()
     }
 
     /// The number of waiting runs.
@@ -172,29 +172,43 @@ impl<'a> PendingRuns<'a> {
 
     /// The next run to execute. If another process has recorded a run since it was requested, that run counts as found.
     pub(crate) fn next(&mut self, store: &Store) -> Result<Option<PendingRun>, StoreError> {
-        while let Some(((replication, place), identity)) = self.take() {
+        while let Some((replication, place)) = self.take() {
+            let Some(identity) = self.identity_of_waiting(place, replication) else { continue };
             if let Some((stored, _)) = self.stored(store, &identity, replication)? {
                 self.found(&stored, store)?;
                 continue;
             }
-            match self.scope.plan.run(place, replication) {
+            match self.scope.run(place, replication) {
                 Ok(run) => return Ok(Some(PendingRun { identity, point: place, run })),
                 Err(problem) => {
-                    let end = RunEnd::Failed(problem.to_string());
-                    self.ended(&identity, &end, &BTreeMap::new(), None, store)?;
+                    self.ended(&identity, &RunEnd::Failed(problem), &BTreeMap::new(), None, store)?;
                 }
             }
         }
         Ok(None)
     }
 
+    /// The identity under which a run waits.
+    fn identity_of_waiting(&self, place: usize, replication: u32) -> Option<String> {
+        let is_it = |wanting: &[(usize, u32)]| wanting.contains(&(place, replication));
+        let computed = self.scope.identity(place, replication).ok();
+        // The substrate may have become unable to identify its runs since.
+        computed
+            .filter(|identity| self.wanted_by.get(identity).is_some_and(|wanting| is_it(wanting)))
+            .or_else(|| {
+                self.wanted_by
+                    .iter()
+                    .find(|(_, wanting)| is_it(wanting))
+                    .map(|(identity, _)| identity.clone())
+            })
+    }
+
     /// Takes the first run of the earliest round from the cursor on, or else the first of that round.
-    fn take(&mut self) -> Option<((u32, usize), String)> {
-        let (first, _) = self.waiting.first_key_value()?;
+    fn take(&mut self) -> Option<(u32, usize)> {
+        let first = self.waiting.first()?;
         let round = first.0;
-        let mut rest = self.waiting.range((round, self.cursor)..=(round, usize::MAX));
-        let key = *rest.next().map_or(first, |(key, _)| key);
-        self.waiting.remove_entry(&key)
+        let next = *self.waiting.range((round, self.cursor)..=(round, usize::MAX)).next().unwrap_or(first);
+        self.waiting.take(&next)
     }
 
     /// Moves the cursor to a random point. It is called when another process on the same store recorded a run first: if both
@@ -323,8 +337,8 @@ impl<'a> PendingRuns<'a> {
                 self.unfiled.push((place, replication, identity));
             }
         } else {
-            self.wanted_by.insert(identity.clone(), vec![(place, replication)]);
-            self.waiting.insert((replication, place), identity);
+            self.wanted_by.insert(identity, vec![(place, replication)]);
+            self.waiting.insert((replication, place));
         }
         Ok(())
     }
@@ -335,12 +349,15 @@ impl<'a> PendingRuns<'a> {
         let asked = self.points[place].asked;
         self.points[place].end = Some(PointEnd::Enough(last));
         for replication in last.saturating_add(1)..=asked {
-            let Some(identity) = self.waiting.remove(&(replication, place)) else { continue };
+            if !self.waiting.remove(&(replication, place)) {
+                continue;
+            }
+            let Some(identity) = self.identity_of_waiting(place, replication) else { continue };
             let Some(others) = self.wanted_by.get_mut(&identity) else { continue };
             others.retain(|(other, _)| *other != place);
             match others.first() {
                 Some((other, replication)) => {
-                    self.waiting.insert((*replication, *other), identity);
+                    self.waiting.insert((*replication, *other));
                 }
                 None => {
                     self.wanted_by.remove(&identity);
@@ -390,6 +407,24 @@ impl SubstratePlan<'_> {
     }
 
     pub(crate) fn identity(&self, place: usize, replication: u32) -> Result<String, String> {
+        self.at(place, replication, |last| {
+            let substrate = self.substrate.identity(&last.run).map_err(|error| error.to_string())?;
+            Ok(last.identity.of_run(last.run.seed, self.substrate.name(), &substrate, self.build))
+        })
+    }
+
+    /// A run of the plan.
+    fn run(&self, place: usize, replication: u32) -> Result<Run, String> {
+        self.at(place, replication, |last| Ok(last.run.clone()))
+    }
+
+    /// Calls `with` with a run of the plan. The point is resolved once if its runs follow each other.
+    fn at<T>(
+        &self,
+        place: usize,
+        replication: u32,
+        with: impl FnOnce(&mut LastPoint) -> Result<T, String>,
+    ) -> Result<T, String> {
         let mut last = match self.last.take().filter(|last| last.place == place) {
             Some(last) => last,
             None => {
@@ -398,10 +433,9 @@ impl SubstratePlan<'_> {
             }
         };
         (last.run.replication, last.run.seed) = (replication, self.plan.seed(replication));
-        let substrate = self.substrate.identity(&last.run).map_err(|error| error.to_string())?;
-        let identity = last.identity.of_run(last.run.seed, self.substrate.name(), &substrate, self.build);
+        let result = with(&mut last);
         self.last.replace(Some(last));
-        Ok(identity)
+        result
     }
 }
 
@@ -424,7 +458,7 @@ impl PointState {
 
 /// The names of responses, which the records of all runs share.
 #[derive(Debug, Default)]
-pub(crate) struct ResponseNames(BTreeSet<Arc<str>>);
+pub(crate) struct ResponseNames(Arc<[Box<str>]>);
 
 impl ResponseNames {
     /// The record of a run. It is the same for a run that has just ended and for one from the store.
@@ -437,11 +471,11 @@ impl ResponseNames {
     ) -> RunRecord {
         match end {
             RunEnd::Finished(outcome) => {
-                let measured: MeasuredValues = responses
-                    .iter()
-                    .map(|(name, response)| (self.shared(name), response.measured.clone()))
-                    .collect();
-                RunRecord::new(replication, seed, outcome, measured)
+                if !self.0.iter().map(|name| &**name).eq(responses.keys().map(String::as_str)) {
+                    self.0 = responses.keys().map(|name| name.as_str().into()).collect();
+                }
+                let values = responses.values().map(|response| response.measured.clone());
+                RunRecord::new(replication, seed, outcome, MeasuredValues::new(Arc::clone(&self.0), values))
             }
             RunEnd::Failed(why) => RunRecord {
                 replication,
@@ -450,14 +484,5 @@ impl ResponseNames {
                 ..RunRecord::default()
             },
         }
-    }
-
-    fn shared(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(name) {
-            return Arc::clone(known);
-        }
-        let name: Arc<str> = name.into();
-        self.0.insert(Arc::clone(&name));
-        name
     }
 }

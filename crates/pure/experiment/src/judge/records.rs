@@ -101,6 +101,7 @@ impl PointRuns {
     pub fn new(substrate: &str, point: Point, mut runs: Vec<RunRecord>, last: Option<u32>) -> Self {
         runs.sort_by_key(|run| run.replication);
         runs.retain(|run| last.is_none_or(|last| run.replication <= last));
+        runs.shrink_to_fit();
         let failure = runs.iter().find_map(|run| match &run.validity {
             Validity::Failed(why) => Some((run, why)),
             Validity::Valid | Validity::Invalid(_) => None,

@@ -27,18 +27,28 @@ pub struct Cut {
 
 /// The measured values of one run, by response. The runs of an experiment share the names: there may be a million of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MeasuredValues(Box<[(Arc<str>, MeasuredValue)]>);
+pub struct MeasuredValues {
+    names: Arc<[Box<str>]>,
+    values: Box<[MeasuredValue]>,
+}
 
 impl MeasuredValues {
+    /// Values of the responses with these names, in the same order.
+    pub fn new(names: Arc<[Box<str>]>, values: impl IntoIterator<Item = MeasuredValue>) -> Self {
+        Self { names, values: values.into_iter().collect() }
+    }
+
     /// The value of a response; `None` if the run does not have the response.
     pub fn get(&self, response: &str) -> Option<&MeasuredValue> {
-        self.0.iter().find(|(name, _)| &**name == response).map(|(_, value)| value)
+        self.names.iter().zip(&self.values).find(|(name, _)| &***name == response).map(|(_, value)| value)
     }
 }
 
-impl<N: Into<Arc<str>>> FromIterator<(N, MeasuredValue)> for MeasuredValues {
+impl<N: Into<Box<str>>> FromIterator<(N, MeasuredValue)> for MeasuredValues {
     fn from_iter<I: IntoIterator<Item = (N, MeasuredValue)>>(values: I) -> Self {
-        Self(values.into_iter().map(|(name, value)| (name.into(), value)).collect())
+        let (names, values): (Vec<Box<str>>, Vec<MeasuredValue>) =
+            values.into_iter().map(|(name, value)| (name.into(), value)).unzip();
+        Self { names: names.into(), values: values.into() }
     }
 }
 
