@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netrig_experiment::{Plan as Runs, Run, RunError, Substrate};
@@ -67,7 +68,7 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         }
         // A run in real time takes as long as it lasts: no testbed is built and no program started.
         spent += if substrate.repeats() {
-            trial(&run, substrate).map_err(|error| trial_failure(&run, error))?
+            trial(&run, substrate, &AtomicBool::new(false)).map_err(|error| trial_failure(&run, error))?
         } else {
             run.scenario.duration.into()
         };

@@ -9,15 +9,17 @@ use netrig_experiment::{Run, RunError, Substrate};
 /// A trial is stopped after this time, and the rest of the run is estimated.
 const TRIAL: Duration = Duration::from_millis(3);
 
-/// Estimates how long a run takes: it is executed for some milliseconds, or, if its flows end it, to its end.
+/// Estimates how long a run takes: it is executed for some milliseconds, or, if its flows end it, to its end or until `interrupted` is
+/// set.
 ///
 /// # Errors
 /// The failure of the run.
-pub fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, RunError> {
+pub fn trial(run: &Run, substrate: &dyn Substrate, interrupted: &AtomicBool) -> Result<Duration, RunError> {
     let cancel = AtomicBool::new(false);
     let start = Instant::now();
     let gives_up = run.scenario.ends_with.is_empty();
-    let mut progress = TrialSink { start, cancel: &cancel, gives_up, first: None, last: Default::default() };
+    let mut progress =
+        TrialSink { start, cancel: &cancel, interrupted, gives_up, first: None, last: Default::default() };
     match substrate.run(run, &mut progress, &cancel) {
         Ok(_) => Ok(start.elapsed()),
         Err(RunError::Cancelled) => Ok(progress.estimate(run)),
@@ -29,6 +31,7 @@ pub fn trial(run: &Run, substrate: &dyn Substrate) -> Result<Duration, RunError>
 struct TrialSink<'a> {
     start: Instant,
     cancel: &'a AtomicBool,
+    interrupted: &'a AtomicBool,
     /// False if the run ends with its flows: how long it lasts is known only at its end.
     gives_up: bool,
     /// The first and the last interval, and when they were reported. Before the first, time may have gone into set-up.
@@ -55,7 +58,8 @@ impl Sink for TrialSink<'_> {
         }
         self.last = (sample.at, self.start.elapsed());
         if self.first.is_some() {
-            self.cancel.store(self.gives_up && self.last.1 > TRIAL, Ordering::Relaxed);
+            let stops = self.gives_up && self.last.1 > TRIAL || self.interrupted.load(Ordering::Relaxed);
+            self.cancel.store(stops, Ordering::Relaxed);
         } else {
             self.first = Some(self.last);
         }

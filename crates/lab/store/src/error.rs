@@ -115,6 +115,17 @@ impl From<parquet::errors::ParquetError> for StoreError {
 }
 
 impl StoreError {
+    /// What is wrong with a store that was named by its path, without the advice for the store of a command.
+    pub fn fault(&self) -> String {
+        match self {
+            Self::NotAStore(_) => "it is not a netrig store".to_owned(),
+            Self::Missing(_) => "there is no such file".to_owned(),
+            Self::Damaged { what, .. } => format!("it is damaged ({what})"),
+            Self::CannotOpen { reason, .. } => format!("it cannot be opened: {reason}"),
+            other => other.to_string(),
+        }
+    }
+
     /// Translates an error of SQLite at the store `path`.
     pub(crate) fn new(path: &Path, error: rusqlite::Error) -> Self {
         let path = path.to_owned();

@@ -4,13 +4,13 @@
 //! gives way to a valid one. Two valid runs of one identity must agree to the last bit.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::Value;
 use rusqlite::{
-    Connection, OptionalExtension, Rows, Statement, Transaction, TransactionBehavior, params_from_iter,
+    Connection, ErrorCode, OptionalExtension, Rows, Statement, Transaction, TransactionBehavior,
+    params_from_iter,
 };
 
 use crate::store::log_of;
@@ -33,8 +33,13 @@ pub struct MergeOutcome {
     pub equal: u64,
     /// Runs that failed or were invalid, of which this store has one already.
     pub ignored: u64,
-    /// Runs that both stores have, valid and with different results. If there are any, nothing was merged.
+    /// Runs that both stores have, valid and with different results: the first [`Self::MOST_DIFFERENT`]. If there are any, nothing was merged.
     pub different: Vec<RunDifference>,
+}
+
+impl MergeOutcome {
+    /// A merge ends at so many differences: two stores that disagree may do so in all of their runs.
+    pub const MOST_DIFFERENT: usize = 20;
 }
 
 /// Two valid runs of one identity with different results.
@@ -88,14 +93,18 @@ const PARTS: [(&str, &str); 3] = [
 const RESPONSES: usize = 0;
 
 impl Store {
-    /// Adds the runs of the store at `path`, in one transaction. Runs of a substrate for which `repeats` is true are compared if both
-    /// stores have them.
+    /// Adds the runs of another store, in one transaction. Runs of a substrate for which `repeats` is true are compared if both stores
+    /// have them.
     ///
     /// # Errors
-    /// If the other store is missing, damaged, or of another form, or if one of the two fails. Nothing was merged then.
-    pub fn merge(&mut self, path: &Path, repeats: impl Fn(&str) -> bool) -> Result<MergeOutcome, MergeError> {
-        let other = Self::open_read_only(path).map_err(MergeError::There)?;
+    /// If the other store is damaged, or if one of the two fails. Nothing was merged then.
+    pub fn merge(
+        &mut self,
+        other: &Self,
+        repeats: impl Fn(&str) -> bool,
+    ) -> Result<MergeOutcome, MergeError> {
         other.check().map_err(MergeError::There)?;
+        let _snapshot = other.snapshot().map_err(MergeError::There)?;
         let mut outcome = MergeOutcome::default();
         self.connection
             .pragma_update(None, "cache_size", -CACHE)
@@ -105,8 +114,12 @@ impl Store {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         merge(&transaction, &other.connection, &repeats, &mut outcome).map_err(|error| match error {
-            Fault::Here(error) => MergeError::Here(StoreError::new(&here, error)),
-            Fault::There(error) => MergeError::There(StoreError::new(path, error)),
+            // Both stores have the same constraints: what this one refuses is wrong in the other.
+            FailedSide::Here(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                MergeError::There(other.damaged(error.to_string()))
+            }
+            FailedSide::Here(error) => MergeError::Here(StoreError::new(&here, error)),
+            FailedSide::There(error) => MergeError::There(other.failed(error)),
         })?;
         if outcome.different.is_empty() {
             transaction.commit().map_err(failed)?;
@@ -173,7 +186,7 @@ pub enum MergeError {
 }
 
 /// An error of SQLite at one of the two stores.
-enum Fault {
+enum FailedSide {
     Here(rusqlite::Error),
     There(rusqlite::Error),
 }
@@ -186,21 +199,21 @@ fn merge(
     from: &Connection,
     repeats: &dyn Fn(&str) -> bool,
     outcome: &mut MergeOutcome,
-) -> Result<(), Fault> {
+) -> Result<(), FailedSide> {
     let mut statements = Vec::new();
     for (table, columns) in PARTS {
         let key = columns.split(',').next().unwrap_or_default();
         let read = format!("SELECT run, {columns} FROM {table} ORDER BY run, {key}");
-        statements.push(from.prepare(&read).map_err(Fault::There)?);
+        statements.push(from.prepare(&read).map_err(FailedSide::There)?);
     }
     let mut parts = Vec::new();
     for (statement, (table, columns)) in statements.iter_mut().zip(PARTS) {
-        parts.push(Parts::new(to, statement, table, columns)?);
+        parts.push(PartTable::new(to, statement, table, columns)?);
     }
     let columns = COLUMNS.join(", ");
-    let here = |sql: String| to.prepare(&sql).map_err(Fault::Here);
+    let here = |sql: String| to.prepare(&sql).map_err(FailedSide::Here);
     let set = COLUMNS.map(|column| format!("{column} = ?")).join(", ");
-    let merging = Merging {
+    let merging = MergeInProgress {
         find: here(format!("SELECT id, {columns} FROM run WHERE identity = ?"))?,
         insert: here(format!("INSERT INTO run ({columns}) VALUES (?{})", ", ?".repeat(COLUMNS.len() - 1)))?,
         update: here(format!("UPDATE run SET {set} WHERE id = ?"))?,
@@ -214,19 +227,19 @@ fn merge(
 }
 
 /// A merge in progress.
-struct Merging<'a> {
+struct MergeInProgress<'a> {
     to: &'a Transaction<'a>,
     from: &'a Connection,
     find: Statement<'a>,
     insert: Statement<'a>,
     update: Statement<'a>,
-    parts: Vec<Parts<'a>>,
+    parts: Vec<PartTable<'a>>,
     outcome: &'a mut MergeOutcome,
     repeats: &'a dyn Fn(&str) -> bool,
 }
 
 /// A table of parts of runs: a cursor over the rows of the other store, sorted by run, and the statements for this one.
-struct Parts<'a> {
+struct PartTable<'a> {
     rows: Rows<'a>,
     /// The number of its columns without the run.
     columns: usize,
@@ -235,17 +248,17 @@ struct Parts<'a> {
     insert: Statement<'a>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> PartTable<'a> {
     fn new(
         to: &'a Transaction<'_>,
         theirs: &'a mut Statement<'_>,
         table: &str,
         columns: &str,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, FailedSide> {
         let count = columns.split(',').count();
-        let here = |sql: String| to.prepare(&sql).map_err(Fault::Here);
-        let mut rows = theirs.query([]).map_err(Fault::There)?;
-        rows.advance().map_err(Fault::There)?;
+        let here = |sql: String| to.prepare(&sql).map_err(FailedSide::Here);
+        let mut rows = theirs.query([]).map_err(FailedSide::There)?;
+        rows.advance().map_err(FailedSide::There)?;
         Ok(Self {
             rows,
             columns: count,
@@ -278,8 +291,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Merging<'_> {
-    fn merge(mut self) -> Result<(), Fault> {
+impl MergeInProgress<'_> {
+    fn merge(mut self) -> Result<(), FailedSide> {
         let provenances = self.shared(
             "SELECT id, digest, build, os, kernel, cpu, cpus, host, settings, first_seen FROM provenance",
             "INSERT OR IGNORE INTO provenance (digest, build, os, kernel, cpu, cpus, host, settings, first_seen)
@@ -297,46 +310,51 @@ impl Merging<'_> {
 
     /// Copies rows that both stores may have. The first column that is read is the row id; `find` finds a copied row by the first two
     /// of the others.
-    fn shared(&self, read: &str, write: &str, find: &str) -> Result<RowIds, Fault> {
+    fn shared(&self, read: &str, write: &str, find: &str) -> Result<RowIds, FailedSide> {
         let mut ids = RowIds::new();
-        let mut read = self.from.prepare(read).map_err(Fault::There)?;
+        let mut read = self.from.prepare(read).map_err(FailedSide::There)?;
         let columns = read.column_count();
-        let mut rows = read.query([]).map_err(Fault::There)?;
-        while let Some(row) = rows.next().map_err(Fault::There)? {
-            let id: i64 = row.get(0).map_err(Fault::There)?;
+        let mut rows = read.query([]).map_err(FailedSide::There)?;
+        while let Some(row) = rows.next().map_err(FailedSide::There)? {
+            let id: i64 = row.get(0).map_err(FailedSide::There)?;
             let values = (1..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-            let values = values.map_err(Fault::There)?;
+            let values = values.map_err(FailedSide::There)?;
             let put = || -> rusqlite::Result<i64> {
                 self.to.prepare_cached(write)?.execute(params_from_iter(&values))?;
                 let mut find = self.to.prepare_cached(find)?;
                 let keys = find.parameter_count();
                 find.query_row(params_from_iter(&values[..keys]), |row| row.get(0))
             };
-            ids.insert(id, put().map_err(Fault::Here)?);
+            ids.insert(id, put().map_err(FailedSide::Here)?);
         }
         Ok(ids)
     }
 
-    fn runs(&mut self, provenances: &RowIds) -> Result<RowIds, Fault> {
+    fn runs(&mut self, provenances: &RowIds) -> Result<RowIds, FailedSide> {
         let mut ids = RowIds::new();
         let columns = COLUMNS.join(", ");
-        let mut read =
-            self.from.prepare(&format!("SELECT id, {columns} FROM run ORDER BY id")).map_err(Fault::There)?;
-        let mut rows = read.query([]).map_err(Fault::There)?;
-        while let Some(row) = rows.next().map_err(Fault::There)? {
-            let id: i64 = row.get(0).map_err(Fault::There)?;
+        let mut read = self
+            .from
+            .prepare(&format!("SELECT id, {columns} FROM run ORDER BY id"))
+            .map_err(FailedSide::There)?;
+        let mut rows = read.query([]).map_err(FailedSide::There)?;
+        while let Some(row) = rows.next().map_err(FailedSide::There)? {
+            let id: i64 = row.get(0).map_err(FailedSide::There)?;
             let values = (1..=COLUMNS.len()).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-            let mut values = values.map_err(Fault::There)?;
+            let mut values = values.map_err(FailedSide::There)?;
             if let Value::Integer(theirs) = values[PROVENANCE] {
                 values[PROVENANCE] = provenances.get(&theirs).copied().into();
             }
             ids.insert(id, self.run(id, &values)?);
+            if self.outcome.different.len() == MergeOutcome::MOST_DIFFERENT {
+                break;
+            }
         }
         Ok(ids)
     }
 
     /// Merges a run; returns its row id here.
-    fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, Fault> {
+    fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, FailedSide> {
         let mine = self
             .find
             .query_row([&values[0]], |row| {
@@ -344,10 +362,10 @@ impl Merging<'_> {
                 Ok((row.get(0)?, mine.collect::<rusqlite::Result<Vec<Value>>>()?))
             })
             .optional()
-            .map_err(Fault::Here)?;
+            .map_err(FailedSide::Here)?;
         let is_valid = |values: &[Value]| values[STATUS] == Value::Text("ok".to_owned());
         let Some((here, mine)) = mine else {
-            self.insert.execute(params_from_iter(values)).map_err(Fault::Here)?;
+            self.insert.execute(params_from_iter(values)).map_err(FailedSide::Here)?;
             let here = self.to.last_insert_rowid();
             self.copy_parts(there, here)?;
             self.outcome.added += 1;
@@ -358,9 +376,9 @@ impl Merging<'_> {
             (false, true) => {
                 let id = Value::Integer(here);
                 let values = values.iter().chain([&id]);
-                self.update.execute(params_from_iter(values)).map_err(Fault::Here)?;
+                self.update.execute(params_from_iter(values)).map_err(FailedSide::Here)?;
                 for part in &mut self.parts {
-                    part.delete.execute([here]).map_err(Fault::Here)?;
+                    part.delete.execute([here]).map_err(FailedSide::Here)?;
                 }
                 self.copy_parts(there, here)?;
                 self.outcome.replaced += 1;
@@ -371,25 +389,25 @@ impl Merging<'_> {
     }
 
     /// Copies the responses, series and notes of a run.
-    fn copy_parts(&mut self, there: i64, here: i64) -> Result<(), Fault> {
+    fn copy_parts(&mut self, there: i64, here: i64) -> Result<(), FailedSide> {
         for part in &mut self.parts {
-            for values in part.theirs(there).map_err(Fault::There)? {
+            for values in part.theirs(there).map_err(FailedSide::There)? {
                 let values = [Value::Integer(here)].into_iter().chain(values);
-                part.insert.execute(params_from_iter(values)).map_err(Fault::Here)?;
+                part.insert.execute(params_from_iter(values)).map_err(FailedSide::Here)?;
             }
         }
         Ok(())
     }
 
     /// Compares two valid runs of one identity.
-    fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), Fault> {
+    fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), FailedSide> {
         if matches!(&mine[1], Value::Text(substrate) if !(self.repeats)(substrate)) {
             self.outcome.equal += 1;
             return Ok(());
         }
         let responses = &mut self.parts[RESPONSES];
-        let my_responses = responses.mine(here).map_err(Fault::Here)?;
-        let their_responses = responses.theirs(there).map_err(Fault::There)?;
+        let my_responses = responses.mine(here).map_err(FailedSide::Here)?;
+        let their_responses = responses.theirs(there).map_err(FailedSide::There)?;
         let column = DECIDED.into_iter().find(|column| mine[*column] != theirs[*column]);
         let difference = column
             .map(|column| (COLUMNS[column].to_owned(), mine[column].clone(), theirs[column].clone()))
@@ -406,28 +424,28 @@ impl Merging<'_> {
         Ok(())
     }
 
-    fn replications(&self, experiments: &RowIds, runs: &RowIds) -> Result<(), Fault> {
+    fn replications(&self, experiments: &RowIds, runs: &RowIds) -> Result<(), FailedSide> {
         let mut read = self
             .from
             .prepare("SELECT experiment, factors, number, run FROM replication ORDER BY experiment, factors, number, run")
-            .map_err(Fault::There)?;
-        let mut rows = read.query([]).map_err(Fault::There)?;
+            .map_err(FailedSide::There)?;
+        let mut rows = read.query([]).map_err(FailedSide::There)?;
         let mut put = self
             .to
             .prepare_cached(
                 "INSERT OR IGNORE INTO replication (experiment, factors, number, run) VALUES (?, ?, ?, ?)",
             )
-            .map_err(Fault::Here)?;
-        while let Some(row) = rows.next().map_err(Fault::There)? {
+            .map_err(FailedSide::Here)?;
+        while let Some(row) = rows.next().map_err(FailedSide::There)? {
             let read = || -> rusqlite::Result<(i64, Value, Value, i64)> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             };
-            let (experiment, factors, number, run) = read().map_err(Fault::There)?;
+            let (experiment, factors, number, run) = read().map_err(FailedSide::There)?;
             // Both are foreign keys of the other store, whose integrity was checked.
             let (Some(experiment), Some(run)) = (experiments.get(&experiment), runs.get(&run)) else {
                 continue;
             };
-            put.execute((experiment, factors, number, run)).map_err(Fault::Here)?;
+            put.execute((experiment, factors, number, run)).map_err(FailedSide::Here)?;
         }
         Ok(())
     }

@@ -75,6 +75,18 @@ impl Store {
         Self::prepared(connection, path)
     }
 
+    /// Opens a closed store that no process changes any more, without a lock: a network file system may have none.
+    ///
+    /// # Errors
+    /// Those of [`Store::open_read_only`].
+    pub fn open_sealed(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::Missing(path.to_owned()));
+        }
+        check_kind(path)?;
+        Self::prepared(Self::connect_to_read(path, &immutable(path))?, path)
+    }
+
     fn connect_to_read(path: &Path, address: &Path) -> Result<Connection, StoreError> {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_experiment::{Experiment, Plan, Substrate};
 use netrig_runner::{PlannedRun, identities};
-use netrig_store::Store;
 
 use crate::folder::digest_of;
-use crate::{Shard, SweepChunk, SweepFolder};
+use crate::{Shard, SweepChunk, SweepError, SweepFolder};
 
 /// A shard whose digest is not that of its name.
 pub(crate) const CHANGED: &str = "it was changed or cut after it was published";
@@ -26,6 +25,23 @@ impl<'a> ShardCheck<'a> {
         Self { folder, experiment, substrate, plan: experiment.plan() }
     }
 
+    /// The shards of the folder that can be used, and the others, each with its fault.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn sort(&self) -> Result<(Vec<Shard>, Vec<(Shard, String)>), SweepError> {
+        let chunks: BTreeMap<u32, SweepChunk> =
+            self.folder.chunks()?.into_iter().map(|chunk| (chunk.chunk, chunk)).collect();
+        let (mut usable, mut others) = (Vec::new(), Vec::new());
+        for shard in self.folder.shards()? {
+            match self.fault(&shard, chunks.get(&shard.chunk)) {
+                None => usable.push(shard),
+                Some(fault) => others.push((shard, fault)),
+            }
+        }
+        Ok((usable, others))
+    }
+
     /// Why a shard cannot be used, as a sentence; `None` if it can. `chunk` is the chunk that it names, if the sweep has it.
     pub fn fault(&self, shard: &Shard, chunk: Option<&SweepChunk>) -> Option<String> {
         let Some(chunk) = chunk else { return Some(format!("the sweep has no chunk {}", shard.chunk)) };
@@ -39,7 +55,7 @@ impl<'a> ShardCheck<'a> {
             return Err(CHANGED.to_owned());
         }
         let manifest = self.folder.manifest();
-        let store = Store::open_read_only(&shard.path).map_err(|error| text(&error))?;
+        let store = shard.open().map_err(|error| error.fault())?;
         let plan = &self.plan;
         let named = identities(self.experiment, self.substrate, &manifest.build, runs);
         let named = named.map_err(|error| text(&error))?;

@@ -28,6 +28,10 @@ const LATE: Duration = Duration::from_secs(5);
 const HELD: f64 = 10.0;
 const HELD_LEAST: Duration = Duration::from_secs(600);
 
+/// The memory of a task: what runs took, times this, and more, bytes.
+const MEMORY_SHARE: f64 = 1.5;
+const MEMORY_ROOM: u64 = 128 << 20;
+
 /// The most doublings of the time and the memory of a task.
 const MOST_DOUBLINGS: u32 = 4;
 
@@ -51,7 +55,8 @@ pub struct DriveRequest<'a> {
     pub work_s: &'a dyn Fn(usize) -> f64,
     /// The size of chunks.
     pub size: ChunkSize,
-    /// Memory of a task, bytes, with room.
+    /// The largest memory of this process, in which runs were tried, bytes. Tasks get as much, with room, until shards tell what
+    /// their runs took.
     pub memory: u64,
     /// The most attempts for a chunk.
     pub attempts: u32,
@@ -152,8 +157,6 @@ struct ChunkState {
     running: Option<Duration>,
     /// Whether its last attempt runs for far longer than expected.
     is_stuck: bool,
-    /// Failed attempts that were reported.
-    failures: usize,
 }
 
 struct Driver<'a> {
@@ -168,6 +171,12 @@ struct Driver<'a> {
     /// The number of failed reads of each shard.
     unread: BTreeMap<PathBuf, u32>,
     progress: SweepProgress,
+    /// The largest memory that a shard tells, bytes.
+    memory: Option<u64>,
+    /// The text of the last log of each chunk that failed.
+    failures: BTreeMap<u32, String>,
+    /// The logs that were read.
+    read_logs: BTreeSet<PathBuf>,
     /// Whether anything happened since the last pause.
     is_busy: bool,
     /// The most doublings of the needs of a task. An engine without such a machine refuses them.
@@ -200,6 +209,9 @@ pub fn drive(
         settled: BTreeSet::new(),
         unread: BTreeMap::new(),
         progress: SweepProgress::default(),
+        memory: None,
+        failures: BTreeMap::new(),
+        read_logs: BTreeSet::new(),
         is_busy: false,
         doublings: MOST_DOUBLINGS,
         refused: None,
@@ -207,6 +219,11 @@ pub fn drive(
         check: ShardCheck::new(request.folder, request.experiment, request.substrate),
     };
     driver.run()
+}
+
+/// The memory that a task is given, bytes, where runs took `memory`.
+fn with_room(memory: u64) -> u64 {
+    ((memory as f64 * MEMORY_SHARE) as u64).saturating_add(MEMORY_ROOM)
 }
 
 /// The first submission of [`drive`], as commands that a user would type.
@@ -223,6 +240,7 @@ pub fn dry_run(
     let wanted: BTreeSet<PlannedRun> = runs.iter().copied().collect();
     let mut chunks = folder.chunks()?;
     let shards = folder.shards()?;
+    let memory = with_room(shards.iter().filter_map(Shard::memory).max().unwrap_or(memory));
     let whole: BTreeSet<u32> =
         shards.iter().filter(|shard| shard.is_whole).map(|shard| shard.chunk).collect();
     chunks.retain(|chunk| !whole.contains(&chunk.chunk) && chunk.planned().any(|run| wanted.contains(&run)));
@@ -374,29 +392,29 @@ impl Driver<'_> {
             return Err(MergeFault::Shard(fault));
         }
         let repeats = |name: &str| name == substrate.name() && substrate.repeats();
-        self.store.merge(&shard.path, repeats).map_err(|error| match error {
+        let opened = shard.open().map_err(|error| MergeFault::Shard(error.fault()))?;
+        let outcome = self.store.merge(&opened, repeats).map_err(|error| match error {
             MergeError::Here(error) => MergeFault::Store(error),
-            MergeError::There(error) => MergeFault::Shard(error.to_string()),
-        })
+            MergeError::There(error) => MergeFault::Shard(error.fault()),
+        })?;
+        self.memory = self.memory.max(shard.memory());
+        Ok(outcome)
     }
 
     /// Reports new logs of failed attempts. Returns the chunks that failed as often as allowed, if nothing else is left to wait for.
     fn report_failures(&mut self) -> Result<Option<BTreeMap<u32, String>>, SweepError> {
-        let mut logs: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        for failed in self.request.folder.failed_attempts()? {
-            logs.entry(failed.chunk).or_default().push(failed.text);
-        }
-        let mut events = Vec::new();
-        for (number, texts) in &logs {
-            let Some(state) = self.chunks.get_mut(number).filter(|state| !state.is_done) else { continue };
-            if texts.len() > state.failures {
-                state.failures = texts.len();
-                let text = texts.last().map_or("", |text| text.trim());
-                events.push(DriveEvent::Failed(*number, text.lines().last().unwrap_or_default().to_owned()));
+        let mut failed = BTreeSet::new();
+        for log in self.request.folder.failure_logs()? {
+            if !self.read_logs.contains(&log.path) {
+                self.failures.insert(log.chunk, log.text());
+                failed.insert(log.chunk);
+                self.read_logs.insert(log.path);
             }
         }
-        for event in events {
-            self.tell(&event);
+        failed.retain(|number| self.chunks.get(number).is_some_and(|state| !state.is_done));
+        for number in failed {
+            let text = self.failures.get(&number).and_then(|text| text.lines().last()).unwrap_or_default();
+            self.tell(&DriveEvent::Failed(number, text.to_owned()));
         }
         let open: Vec<&ChunkState> = self.chunks.values().filter(|state| !state.is_done).collect();
         if open.is_empty() || !open.iter().all(|state| self.is_spent(state)) {
@@ -407,8 +425,7 @@ impl Driver<'_> {
             if state.is_stuck {
                 return "the engine reports that it still runs, far longer than expected".to_owned();
             }
-            let last = logs.get(&state.chunk.chunk).and_then(|texts| texts.last());
-            last.map_or(none, |text| text.trim()).to_owned()
+            self.failures.get(&state.chunk.chunk).map_or(none, String::as_str).to_owned()
         };
         Ok(Some(open.into_iter().map(|state| (state.chunk.chunk, text(state))).collect()))
     }
@@ -431,7 +448,6 @@ impl Driver<'_> {
         let tasks = match self.engine.tasks(self.request.folder) {
             Ok(tasks) => tasks,
             Err(error) => {
-                // The engine's tasks are unknown, so no chunk counts as lost yet.
                 // Its tasks are not known: none of them is late yet.
                 self.chunks.values_mut().for_each(|state| state.unlisted = None);
                 self.refused = None;
@@ -502,6 +518,7 @@ impl Driver<'_> {
         // A task that was ended for its time or memory leaves no log: each attempt gets twice as much.
         let doublings = attempts.min(self.doublings);
         let DriveRequest { memory, size, .. } = *self.request;
+        let memory = with_room(self.memory.unwrap_or(memory));
         let needs =
             TaskNeeds { work_s: longest_s, memory, doublings, is_retry: attempts > 0, slots: size.slots };
         let submitted = self.engine.submit(self.request.folder, due, &needs);
@@ -546,14 +563,6 @@ impl Driver<'_> {
 
 impl ChunkState {
     const fn new(chunk: SweepChunk) -> Self {
-        Self {
-            chunk,
-            is_done: false,
-            attempts: 0,
-            unlisted: None,
-            running: None,
-            is_stuck: false,
-            failures: 0,
-        }
+        Self { chunk, is_done: false, attempts: 0, unlisted: None, running: None, is_stuck: false }
     }
 }

@@ -1,5 +1,6 @@
 //! The work of the runs of an experiment, estimated from runs that were made.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netrig_experiment::{Experiment, RunError, Substrate};
@@ -21,13 +22,15 @@ impl WorkEstimate {
     /// From the runs of the store, or from trials at points spread over the plan.
     ///
     /// # Errors
-    /// If the store cannot be read. A run whose trial fails counts as one that takes no time.
+    /// If the store cannot be read. A run whose trial fails counts as one that takes no time. If `interrupted` is set, the trials end
+    /// early.
     pub fn of(
         experiment: &Experiment,
         id: ExperimentId,
         substrate: &dyn Substrate,
         build: &str,
         store: &Store,
+        interrupted: &AtomicBool,
     ) -> Result<Self, SweepError> {
         let plan = experiment.plan();
         let known = store.mean_durations(id, substrate.name(), build)?;
@@ -36,7 +39,7 @@ impl WorkEstimate {
             let at = |place| -> Result<Duration, RunError> {
                 let run = plan.run(place, 1).map_err(|error| RunError::Failed(error.to_string()))?;
                 substrate.check(&run).map_err(|why| RunError::Failed(why.to_string()))?;
-                trial(&run, substrate)
+                trial(&run, substrate, interrupted)
             };
             let tried: Vec<f64> = (0..plan.len())
                 .step_by(stride)

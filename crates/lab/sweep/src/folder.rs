@@ -9,7 +9,7 @@
 //! | `engine.json` | the engine of the last submitter |
 //! | `chunks.jsonl` | a chunk on each line; only the submitter appends |
 //! | `shards/K.ATTEMPT.DIGEST.db` | a store with all runs of chunk K; the digest is that of the file |
-//! | `shards/K.ATTEMPT.DIGEST.part.db` | a store with some of them |
+//! | `parts/K.ATTEMPT.DIGEST.db` | a store with some of them |
 //! | `logs/K.ATTEMPT.log` | why an attempt at chunk K failed |
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -18,10 +18,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use netrig_core::text::hex;
+use netrig_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{SweepChunk, SweepError};
+
+/// Follows the memory of an attempt in the name of its shard, MiB.
+const MEMORY_UNIT: &str = "MiB";
 
 /// The form of the folder.
 const FORM: u32 = 1;
@@ -77,15 +81,39 @@ pub struct Shard {
     pub path: PathBuf,
 }
 
-/// Why an attempt failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedAttempt {
+impl Shard {
+    /// Opens it. A shard is not changed after it was published, so it needs no lock of the file system.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn open(&self) -> Result<Store, StoreError> {
+        Store::open_sealed(&self.path)
+    }
+
+    /// The largest memory of the process that made it, bytes, if its name has it.
+    pub fn memory(&self) -> Option<u64> {
+        let name = self.path.file_name()?.to_str()?;
+        let mebibytes = name.split('.').nth(1)?.rsplit_once('-')?.1.strip_suffix(MEMORY_UNIT)?;
+        mebibytes.parse::<u64>().ok()?.checked_mul(1 << 20)
+    }
+}
+
+/// The log of an attempt that failed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FailureLog {
     /// The chunk.
     pub chunk: u32,
-    /// The log.
-    pub log: PathBuf,
-    /// Its text.
-    pub text: String,
+    /// Time of the last change.
+    pub changed: SystemTime,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl FailureLog {
+    /// Its text; empty if it has vanished.
+    pub fn text(&self) -> String {
+        fs::read_to_string(&self.path).unwrap_or_default().trim().to_owned()
+    }
 }
 
 /// The engine that a sweep was last submitted to.
@@ -145,7 +173,7 @@ impl SweepFolder {
             Err(_) if !folder.manifest_path().exists() => {}
             Err(error) => return Err(error),
         }
-        for part in [folder.shards_path(), folder.logs_path()] {
+        for part in [folder.shards_path(), folder.parts_path(), folder.logs_path()] {
             fs::create_dir_all(&part).map_err(SweepError::io("create", &part))?;
         }
         folder.write("experiment.toml", text.as_bytes())?;
@@ -213,6 +241,10 @@ impl SweepFolder {
 
     fn shards_path(&self) -> PathBuf {
         self.path.join("shards")
+    }
+
+    fn parts_path(&self) -> PathBuf {
+        self.path.join("parts")
     }
 
     fn manifest_path(&self) -> PathBuf {
@@ -298,20 +330,7 @@ impl SweepFolder {
     /// # Errors
     /// If the list cannot be read or is damaged.
     pub fn chunks(&self) -> Result<Vec<SweepChunk>, SweepError> {
-        let path = self.chunks_path();
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(SweepError::io("read", &path)(error)),
-        };
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let read = |(number, line): (usize, &str)| {
-            serde_json::from_str(line).map_err(|error| SweepError::NotASweep {
-                path: self.path.clone(),
-                why: format!("chunks.jsonl, line {}: {error}", number + 1),
-            })
-        };
-        whole.lines().enumerate().map(read).collect()
+        (1..).zip(self.chunk_list()?.lines()).map(|(number, line)| self.read_chunk(number, line)).collect()
     }
 
     /// One chunk. If the list does not have it, waits for a while: on a network file system the list may be an old one.
@@ -321,17 +340,41 @@ impl SweepFolder {
     pub fn chunk(&self, number: u32) -> Result<SweepChunk, SweepError> {
         let mut waited = Duration::ZERO;
         loop {
-            let chunks = self.chunks()?;
-            let known = chunks.len();
-            if let Some(chunk) = chunks.into_iter().find(|chunk| chunk.chunk == number) {
-                return Ok(chunk);
+            let list = self.chunk_list()?;
+            let place = number.checked_sub(1);
+            if let Some(line) = place.and_then(|place| list.lines().nth(place as usize)) {
+                return self.read_chunk(number, line);
             }
             if number == 0 || waited >= LATE {
+                let known = list.lines().count();
                 return Err(SweepError::NoChunk { path: self.path.clone(), chunk: number, known });
             }
             std::thread::sleep(LATE_STEP);
             waited += LATE_STEP;
         }
+    }
+
+    /// The complete lines of the list of chunks.
+    fn chunk_list(&self) -> Result<String, SweepError> {
+        let path = self.chunks_path();
+        match fs::read_to_string(&path) {
+            Ok(mut text) => {
+                text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+                Ok(text)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(SweepError::io("read", &path)(error)),
+        }
+    }
+
+    /// The chunk of a line. Chunk K is on line K.
+    fn read_chunk(&self, number: u32, line: &str) -> Result<SweepChunk, SweepError> {
+        let wrong = |why: String| SweepError::NotASweep {
+            path: self.path.clone(),
+            why: format!("chunks.jsonl, line {number}: {why}"),
+        };
+        let chunk: SweepChunk = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        if chunk.chunk == number { Ok(chunk) } else { Err(wrong(format!("it has chunk {}", chunk.chunk))) }
     }
 
     /// Appends chunks to the list. The caller has the lock.
@@ -370,29 +413,38 @@ impl SweepFolder {
     /// # Errors
     /// If the folder cannot be read.
     pub fn shards(&self) -> Result<Vec<Shard>, SweepError> {
-        let mut shards: Vec<_> = files(&self.shards_path())?.into_iter().filter_map(shard).collect();
+        let whole = files(&self.shards_path())?.into_iter().filter_map(|path| shard(path, true));
+        let mut shards: Vec<_> = whole.chain(self.parts()?).collect();
         shards.sort();
         Ok(shards)
     }
 
-    /// The failed attempts, by chunk.
+    /// The shards with some of the runs of their chunks.
     ///
     /// # Errors
     /// If the folder cannot be read.
-    pub fn failed_attempts(&self) -> Result<Vec<FailedAttempt>, SweepError> {
-        let read = |log: PathBuf| {
-            let name = log.file_name()?.to_str()?;
-            let chunk = name.strip_suffix(".log")?.split('.').next()?.parse().ok()?;
-            // A log that vanished meanwhile is none.
-            let text = fs::read_to_string(&log).ok()?;
-            Some(FailedAttempt { chunk, log, text })
-        };
-        let mut failed: Vec<_> = files(&self.logs_path())?.into_iter().filter_map(read).collect();
-        failed.sort_by(|one, other| (one.chunk, &one.log).cmp(&(other.chunk, &other.log)));
-        Ok(failed)
+    pub fn parts(&self) -> Result<Vec<Shard>, SweepError> {
+        Ok(files(&self.parts_path())?.into_iter().filter_map(|path| shard(path, false)).collect())
     }
 
-    /// Publishes a closed store as the shard of a chunk: copied beside its place, synchronised, and renamed.
+    /// The logs of failed attempts, by chunk and time.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn failure_logs(&self) -> Result<Vec<FailureLog>, SweepError> {
+        let log = |path: PathBuf| {
+            let name = path.file_name()?.to_str()?;
+            let chunk = name.strip_suffix(".log")?.split('.').next()?.parse().ok()?;
+            let changed = fs::metadata(&path).and_then(|file| file.modified()).unwrap_or(UNIX_EPOCH);
+            Some(FailureLog { chunk, changed, path })
+        };
+        let mut logs: Vec<_> = files(&self.logs_path())?.into_iter().filter_map(log).collect();
+        logs.sort();
+        Ok(logs)
+    }
+
+    /// Publishes a closed store as the shard of a chunk: copied beside its place, synchronised, and renamed. `memory` is the largest one
+    /// of the process that made it, bytes.
     ///
     /// # Errors
     /// If the shard cannot be written. Nothing is left of it then.
@@ -402,11 +454,13 @@ impl SweepFolder {
         attempt: &str,
         is_whole: bool,
         store: &Path,
+        memory: u64,
     ) -> Result<PathBuf, SweepError> {
-        let part = if is_whole { "" } else { ".part" };
+        let folder = if is_whole { self.shards_path() } else { self.parts_path() };
         let digest = digest_of(store).map_err(SweepError::io("read", store))?;
-        let place = self.shards_path().join(format!("{chunk}.{attempt}.{digest}{part}.db"));
-        let new = self.shards_path().join(format!(".{chunk}.{attempt}.new"));
+        let memory = memory.div_ceil(1 << 20);
+        let place = folder.join(format!("{chunk}.{attempt}-{memory}{MEMORY_UNIT}.{digest}.db"));
+        let new = folder.join(format!(".{chunk}.{attempt}.new"));
         let copied = fs::copy(store, &new)
             .and_then(|_| File::open(&new)?.sync_all())
             .and_then(|()| fs::rename(&new, &place));
@@ -424,7 +478,9 @@ impl SweepFolder {
     /// If the log cannot be written.
     pub fn add_failure(&self, chunk: u32, attempt: &str, text: &str) -> Result<(), SweepError> {
         let path = self.logs_path().join(format!("{chunk}.{attempt}.log"));
-        fs::write(&path, text).map_err(SweepError::io("write", &path))
+        let new = self.logs_path().join(format!(".{chunk}.{attempt}.new"));
+        // A log that appears is complete.
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(SweepError::io("write", &path))
     }
 
     /// Writes a file whole.
@@ -454,15 +510,13 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, SweepError> {
     list().map_err(SweepError::io("list", folder))
 }
 
-fn shard(path: PathBuf) -> Option<Shard> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".db")?;
-    let part = name.strip_suffix(".part");
-    let mut words = part.unwrap_or(name).split('.');
+fn shard(path: PathBuf, is_whole: bool) -> Option<Shard> {
+    let mut words = path.file_name()?.to_str()?.strip_suffix(".db")?.split('.');
     let (chunk, attempt, digest) = (words.next()?.parse().ok()?, words.next()?, words.next()?.to_owned());
     if attempt.is_empty() || words.next().is_some() {
         return None;
     }
-    Some(Shard { chunk, is_whole: part.is_none(), digest, path })
+    Some(Shard { chunk, is_whole, digest, path })
 }
 
 /// The first 16 hexadecimal digits of a file's SHA-256.

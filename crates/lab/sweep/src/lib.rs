@@ -29,7 +29,7 @@ pub use drive::{
 };
 pub use error::SweepError;
 pub use estimate::WorkEstimate;
-pub use folder::{EngineRecord, FailedAttempt, Shard, SubmitterLock, SweepFolder, SweepManifest};
+pub use folder::{EngineRecord, FailureLog, Shard, SubmitterLock, SweepFolder, SweepManifest};
 pub use state::SweepState;
 pub use work::{ChunkOutcome, ChunkRequest, make_chunk};
 

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::text::AlignedTable;
-use netrig_store::Store;
 use serde::Serialize;
 
 use crate::check::CHANGED;
 use crate::engine::EngineTasks;
-use crate::folder::digest_of;
+use crate::folder::{FailureLog, digest_of};
 use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
 /// The state of a sweep.
@@ -56,6 +55,7 @@ impl SweepState {
         let (chunks, manifest) = (folder.chunks()?, folder.manifest());
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
         let (mut unreadable, mut used_s) = (BTreeMap::new(), 0.0);
+        let mut parts_s = Vec::new();
         let numbered: BTreeMap<u32, &SweepChunk> = chunks.iter().map(|chunk| (chunk.chunk, chunk)).collect();
         for shard in folder.shards()? {
             let is_intact = digest_of(&shard.path).is_ok_and(|digest| digest == shard.digest);
@@ -63,16 +63,17 @@ impl SweepState {
                 Some(check) => check.fault(&shard, numbered.get(&shard.chunk).copied()),
                 None => (!is_intact).then(|| CHANGED.to_owned()),
             };
-            let spent = Store::open_read_only(&shard.path).and_then(|store| store.time_spent());
-            let spent = spent.map_err(|error| error.to_string());
+            let spent = shard.open().and_then(|store| store.time_spent());
+            let spent = spent.map_err(|error| error.fault());
             match spent.and_then(|spent_s| fault.map_or(Ok(spent_s), Err)) {
                 Ok(spent_s) => {
-                    used_s += spent_s;
                     if shard.is_whole {
-                        whole.insert(shard.chunk)
+                        used_s += spent_s;
+                        whole.insert(shard.chunk);
                     } else {
-                        parts.insert(shard.chunk)
-                    };
+                        parts_s.push((shard.chunk, spent_s));
+                        parts.insert(shard.chunk);
+                    }
                 }
                 Err(error) => {
                     let name = shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -80,9 +81,16 @@ impl SweepState {
                 }
             }
         }
+        // A whole shard has the runs of the earlier parts.
+        used_s += parts_s
+            .iter()
+            .filter(|(chunk, _)| !whole.contains(chunk))
+            .map(|(_, spent_s)| spent_s)
+            .sum::<f64>();
         let missing: Vec<_> = chunks.iter().filter(|chunk| !whole.contains(&chunk.chunk)).collect();
         let is_missing = |number| numbered.contains_key(&number) && !whole.contains(&number);
-        let failed = folder.failed_attempts()?.into_iter().filter(|failed| is_missing(failed.chunk));
+        let failed = folder.failure_logs()?.into_iter().filter(|log| is_missing(log.chunk));
+        let last: BTreeMap<u32, FailureLog> = failed.map(|log| (log.chunk, log)).collect();
         Ok(Self {
             sweep: manifest.sweep.clone(),
             experiment: manifest.experiment.clone(),
@@ -96,7 +104,7 @@ impl SweepState {
             used_h: used_s / 3600.0,
             left_h: missing.iter().map(|chunk| chunk.work_s).fold(0.0, |sum, work_s| sum + work_s) / 3600.0,
             unreadable,
-            failed: failed.map(|failed| (failed.chunk, failed.text.trim().to_owned())).collect(),
+            failed: last.into_iter().map(|(chunk, log)| (chunk, log.text())).collect(),
         })
     }
 

@@ -30,6 +30,8 @@ pub struct ChunkRequest<'a> {
     pub jobs: NonZeroUsize,
     /// A folder on a local disk: SQLite must not write on a network file system.
     pub scratch: &'a Path,
+    /// The largest memory of this process so far, bytes.
+    pub memory: fn() -> u64,
     /// Set by another thread to stop. The finished runs are published.
     pub cancel: &'a AtomicBool,
 }
@@ -99,7 +101,7 @@ pub fn make_chunk(
     store.close()?;
     let is_whole = !outcome.interrupted;
     let shard = (is_whole || outcome.ran > 0)
-        .then(|| folder.publish(number, attempt, is_whole, &place))
+        .then(|| folder.publish(number, attempt, is_whole, &place, (request.memory)()))
         .transpose()?;
     Ok(ChunkOutcome { runs: chosen.len() as u64, made: outcome.ran, interrupted: outcome.interrupted, shard })
 }
@@ -135,15 +137,17 @@ fn take_earlier_parts(
     store: &mut Store,
 ) -> Result<(), SweepError> {
     let ChunkRequest { folder, experiment, substrate, .. } = *request;
-    let mut parts = folder.shards()?;
-    parts.retain(|shard| shard.chunk == chunk.chunk && !shard.is_whole);
+    let mut parts = folder.parts()?;
+    parts.retain(|shard| shard.chunk == chunk.chunk);
     if parts.is_empty() {
         return Ok(());
     }
     let check = ShardCheck::new(folder, experiment, substrate);
     for part in parts.iter().filter(|part| check.fault(part, Some(chunk)).is_none()) {
         // A part that vanished or cannot be read is made again.
-        let _ = store.merge(&part.path, |name| name == substrate.name() && substrate.repeats());
+        let _ = part
+            .open()
+            .map(|part| store.merge(&part, |name| name == substrate.name() && substrate.repeats()));
     }
     Ok(())
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use netrig_core::Duration;
+use netrig_core::setting::AtLeastOne;
 
+use crate::typed::{value, value_as};
 use crate::which::{Where, Which};
 
 /// `netrig split`.
@@ -32,7 +34,7 @@ pub struct SizeArguments {
     #[arg(long, value_name = "TIME")]
     pub chunk: Option<Duration>,
     /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value_as::<AtLeastOne, u32>)]
     pub slots: Option<u32>,
 }
 
@@ -44,13 +46,13 @@ pub struct ChunkArguments {
     pub folder: PathBuf,
     /// Numbers of chunks, from 1; default: the one that the engine's variable names (SLURM_ARRAY_TASK_ID, HQ_TASK_ID, SGE_TASK_ID,
     /// PBS_ARRAY_INDEX, and JOB_COMPLETION_INDEX, which counts from 0)
-    #[arg(value_name = "K")]
+    #[arg(value_name = "K", value_parser = value::<u32>)]
     pub chunks: Vec<u32>,
     /// A number that counts from 0, as HTCondor's $(Process): chunk N + 1
-    #[arg(long, value_name = "N", conflicts_with = "chunks")]
+    #[arg(long, value_name = "N", conflicts_with = "chunks", value_parser = value::<u32>)]
     pub index: Option<u32>,
     /// Number of runs at the same time
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = value::<NonZeroUsize>)]
     pub jobs: NonZeroUsize,
     /// A folder on a local disk for the runs in progress; default: TMPDIR, or /tmp
     #[arg(long, value_name = "DIR")]
@@ -88,7 +90,7 @@ pub struct Sweep {
 pub struct Via {
     /// Make the runs on an engine: `slurm`, `hq`, `kubernetes`, `parallel`, or `command PROGRAM .. {}`, where {} is replaced by the
     /// command of a chunk (`command ssh node1 {}`)
-    #[arg(long, value_name = "ENGINE")]
+    #[arg(long, value_name = "ENGINE", conflicts_with = "jobs")]
     pub via: Option<String>,
     /// The folder of the sweep, which all machines must see; default: beside the store
     #[arg(long, value_name = "DIR", requires = "via")]
@@ -97,10 +99,10 @@ pub struct Via {
     #[arg(long, value_name = "TIME", requires = "via")]
     pub chunk: Option<Duration>,
     /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
-    #[arg(long, value_name = "N", requires = "via", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "via", value_parser = value_as::<AtLeastOne, u32>)]
     pub slots: Option<u32>,
     /// The most attempts for each chunk
-    #[arg(long, value_name = "N", requires = "via", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "via", default_value_t = 5, value_parser = value_as::<AtLeastOne, u32>)]
     pub attempts: u32,
     /// Print the first submission, and submit nothing
     #[arg(long, requires = "via")]

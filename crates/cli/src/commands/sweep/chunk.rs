@@ -11,7 +11,7 @@ use netrig_runner::{ProgressListener, provenance};
 use netrig_sweep::{ChunkOutcome, ChunkRequest, SweepFolder, make_chunk};
 
 use super::arguments::ChunkArguments;
-use super::{failure, repeating};
+use super::{failure, largest_memory, repeating};
 use crate::build::BUILD;
 use crate::failure::{Failure, INTERRUPTED, print};
 use crate::input::random_seed;
@@ -106,6 +106,7 @@ fn make(
         provenance: machine,
         jobs: arguments.jobs,
         scratch: &scratch,
+        memory: largest_memory,
         cancel,
     };
     let progress: &mut dyn ProgressListener = &mut ProgressLine::new();

@@ -1,6 +1,6 @@
 //! `netrig merge`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use netrig_store::{MergeError, MergeOutcome, RunDifference, Store};
@@ -13,45 +13,64 @@ use crate::request::{ExperimentRequest, SUBSTRATES, substrate};
 
 /// Adds the runs of other stores to a store.
 pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
-    let (shards, refused_shards) = shards(arguments)?;
-    if let Some(same) = shards.iter().find(|shard| is_same(shard, &arguments.store)) {
+    let named = arguments.shards.iter().filter(|path| !path.is_dir());
+    if let Some(same) = named.clone().find(|path| is_same(path, &arguments.store)) {
         return Err(Failure::request(format!("{}: a store is not merged into itself", same.display())));
     }
     let mut store = Store::open(&arguments.store).map_err(Failure::request)?;
     let mut sum = MergeOutcome::default();
-    for (shard, why) in &refused_shards {
-        eprintln!("error: {}: {why}", shard.display());
-    }
-    let mut refused = 0;
-    for shard in &shards {
-        match store.merge(shard, repeats) {
+    let (mut merged, mut refused) = (0, 0);
+    let mut take = |path: &Path, other: Result<Store, String>| -> Result<(), Failure> {
+        let outcome = other.and_then(|other| match store.merge(&other, repeats) {
+            Ok(outcome) => Ok(Ok(outcome)),
+            // What was merged before stays merged.
+            Err(MergeError::Here(error)) => Ok(Err(Failure::failed(error))),
+            Err(MergeError::There(error)) => Err(error.fault()),
+        });
+        match outcome {
             Ok(outcome) => {
-                tell_differences(shard, &outcome.different);
+                let outcome = outcome?;
+                tell_differences(path, &outcome.different);
+                merged += 1;
                 sum.added += outcome.added;
                 sum.replaced += outcome.replaced;
                 sum.equal += outcome.equal;
                 sum.ignored += outcome.ignored;
                 sum.different.extend(outcome.different);
             }
-            // Shards that were merged before stay merged.
-            Err(MergeError::Here(error)) => return Err(Failure::failed(error)),
-            Err(MergeError::There(error)) => {
+            Err(fault) => {
                 refused += 1;
-                eprintln!("error: {}: {error}", shard.display());
+                eprintln!("error: {}: {fault}", path.display());
             }
+        }
+        Ok(())
+    };
+    for path in &arguments.shards {
+        if !path.is_dir() {
+            take(path, Store::open_read_only(path).map_err(|error| error.fault()))?;
+            continue;
+        }
+        let folder = SweepFolder::open(path).map_err(failure)?;
+        let request = ExperimentRequest::of_sweep(&folder)?;
+        let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
+        let (usable, others) = check.sort().map_err(failure)?;
+        for (shard, fault) in others {
+            take(&shard.path, Err(fault))?;
+        }
+        for shard in usable {
+            take(&shard.path, shard.open().map_err(|error| error.fault()))?;
         }
     }
     print(format!(
-        "{}: {} runs added, {} in place of failed ones, {} equal to runs that were there, {} failed ones left out, from {} of {} stores",
+        "{}: {} runs added, {} in place of failed ones, {} equal to runs that were there, {} failed ones left out, from {merged} of {} stores",
         arguments.store.display(),
         sum.added,
         sum.replaced,
         sum.equal,
         sum.ignored,
-        shards.len() - refused,
-        shards.len() + refused_shards.len()
+        merged + refused
     ))?;
-    if refused + refused_shards.len() > 0 || !sum.different.is_empty() {
+    if refused > 0 || !sum.different.is_empty() {
         return Ok(ExitCode::from(FAILED));
     }
     Ok(ExitCode::SUCCESS)
@@ -67,36 +86,14 @@ pub fn tell_differences(shard: &Path, different: &[RunDifference]) {
             shard.display()
         );
     }
+    if different.len() == MergeOutcome::MOST_DIFFERENT {
+        eprintln!("error: {}: further runs were not compared", shard.display());
+    }
 }
 
 /// Whether runs of a substrate repeat to the last bit.
 pub fn repeats(name: &str) -> bool {
     SUBSTRATES.contains(&name) && substrate(name).is_ok_and(|substrate| substrate.repeats())
-}
-
-/// Shards that are refused, with the reasons.
-type RefusedShards = Vec<(PathBuf, String)>;
-
-/// The stores, and the shards of the folders; and the shards that are not what their folders say.
-fn shards(arguments: &Merge) -> Result<(Vec<PathBuf>, RefusedShards), Failure> {
-    let (mut shards, mut refused) = (Vec::new(), Vec::new());
-    for path in &arguments.shards {
-        if !path.is_dir() {
-            shards.push(path.clone());
-            continue;
-        }
-        let folder = SweepFolder::open(path).map_err(failure)?;
-        let request = ExperimentRequest::of_sweep(&folder)?;
-        let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
-        let chunks = folder.chunks().map_err(failure)?;
-        for shard in folder.shards().map_err(failure)? {
-            match check.fault(&shard, chunks.iter().find(|chunk| chunk.chunk == shard.chunk)) {
-                None => shards.push(shard.path),
-                Some(why) => refused.push((shard.path, why)),
-            }
-        }
-    }
-    Ok((shards, refused))
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

@@ -16,6 +16,7 @@ pub use state::sweep;
 pub use via::{ViaEnd, carry_via};
 
 use netrig_experiment::Substrate;
+use netrig_host::proc;
 use netrig_sweep::SweepError;
 
 use crate::failure::Failure;
@@ -27,6 +28,11 @@ fn failure(error: SweepError) -> Failure {
         SweepError::Io { .. } | SweepError::Store(_) | SweepError::Runner(_) => Failure::failed(error),
         _ => Failure::request(error),
     }
+}
+
+/// The largest memory of this process so far, bytes. 0 if the kernel does not tell.
+fn largest_memory() -> u64 {
+    proc::number(&proc::text("/proc/self/status"), "VmHWM").unwrap_or(0) << 10
 }
 
 /// The substrate of a sweep. Runs in real time are refused.

@@ -1,12 +1,15 @@
 //! `netrig split`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::Substrate;
 use netrig_runner::{EarlierRuns, missing};
 use netrig_store::Store;
-use netrig_sweep::{ChunkSize, SweepFolder, SweepManifest, WorkEstimate, cut};
+use netrig_sweep::engine::typed;
+use netrig_sweep::{ChunkSize, SweepChunk, SweepFolder, SweepManifest, WorkEstimate, cut};
 
 use super::arguments::{SizeArguments, Split};
 use super::{executable, failure, repeating};
@@ -23,10 +26,9 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
     let folder = folder(&request, manifest(&request, substrate, arguments.traces), &arguments.into)?;
     let lock = folder.lock().map_err(failure)?;
-    let work = work(&request, substrate, &mut store)?;
+    let work = work(&request, substrate, &mut store, &AtomicBool::new(false))?;
     let known = folder.chunks().map_err(failure)?;
-    let planned: std::collections::BTreeSet<_> =
-        known.iter().flat_map(netrig_sweep::SweepChunk::planned).collect();
+    let planned: BTreeSet<_> = known.iter().flat_map(SweepChunk::planned).collect();
     let runs = missing(&request.experiment, substrate, &BUILD, EarlierRuns::TriedAgain, &store)
         .map_err(Failure::failed)?;
     let all = runs.len();
@@ -45,10 +47,12 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     ))?;
     if !chunks.is_empty() {
         let (first, last) = (known.len() + 1, known.len() + chunks.len());
+        let words = |words: &[&str]| typed(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let (place, store) = (place.to_string(), arguments.place.store.display().to_string());
         print(format!(
-            "each chunk: {}/netrig chunk {place} K, with K = {first} to {last}; then: netrig merge {} {place}",
-            place,
-            arguments.place.store.display()
+            "each chunk: {} K, with K = {first} to {last}; then: {}",
+            words(&[&format!("{place}/netrig"), "chunk", &place]),
+            words(&["netrig", "merge", &store, &place])
         ))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -86,10 +90,11 @@ pub fn work(
     request: &ExperimentRequest,
     substrate: &dyn Substrate,
     store: &mut Store,
+    interrupted: &AtomicBool,
 ) -> Result<WorkEstimate, Failure> {
     let experiment = &request.experiment;
     let id = store.add_experiment(&experiment.design.name, experiment.text()).map_err(Failure::failed)?;
-    WorkEstimate::of(experiment, id, substrate, &BUILD, store).map_err(failure)
+    WorkEstimate::of(experiment, id, substrate, &BUILD, store, interrupted).map_err(failure)
 }
 
 /// The size of chunks.

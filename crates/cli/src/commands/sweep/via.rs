@@ -17,7 +17,7 @@ use netrig_sweep::{
 use super::arguments::SizeArguments;
 use super::merge::tell_differences;
 use super::split::{folder, manifest, size, work};
-use super::{failure, repeating};
+use super::{failure, largest_memory, repeating};
 use crate::arguments::Run;
 use crate::failure::{FAILED, Failure, print};
 use crate::progress::words;
@@ -25,10 +25,6 @@ use crate::request::ExperimentRequest;
 
 /// Engines by their names.
 const ENGINES: &str = "slurm, hq, kubernetes, parallel, or command PROGRAM .. {}";
-
-/// Memory of a task beyond the simulator's largest use so far, as a share of that use, and bytes.
-const MEMORY_SHARE: f64 = 1.5;
-const MEMORY_ROOM: u64 = 128 << 20;
 
 /// Time between two looks at an interruption.
 const STEP: Duration = Duration::from_millis(50);
@@ -69,7 +65,7 @@ pub fn carry_via(
     }
     let sweep = folder(request, manifest, &place)?;
     let lock = sweep.lock().map_err(failure)?;
-    let work = work(request, substrate, store)?;
+    let work = work(request, substrate, store, cancel)?;
     let slots = chosen.slots.or_else(|| engine.is_local().then(processors));
     let order = DriveRequest {
         folder: &sweep,
@@ -77,7 +73,7 @@ pub fn carry_via(
         substrate,
         work_s: &|point| work.work_s(point),
         size: size(SizeArguments { chunk: chosen.chunk, slots }),
-        memory: memory(),
+        memory: largest_memory(),
         attempts: chosen.attempts,
         cancel,
     };
@@ -189,14 +185,6 @@ fn check_path(place: &Path) -> Result<(), Failure> {
 
 fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
-}
-
-/// Memory that a task is given: what this process took for its trials, with room.
-fn memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak =
-        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-    (peak.unwrap_or(0u64) as f64 * 1024.0 * MEMORY_SHARE) as u64 + MEMORY_ROOM
 }
 
 fn chunks(count: usize) -> String {

@@ -5,6 +5,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::{EXPERIMENT, Lab, Running, processes_with, wait_for};
+use crate::common::namespace::can;
 use crate::common::text;
 
 #[test]
@@ -69,8 +70,8 @@ fn a_chunk_that_is_killed_publishes_nothing_and_one_that_is_asked_to_end_what_it
     let output = asked.output();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("interrupted after"), "{}", text(&output.stdout));
-    let shards = lab.shards("sweep");
-    assert!(shards.len() == 1 && shards[0].ends_with(".part.db"), "{shards:?}");
+    let parts = lab.names("sweep", "parts");
+    assert!(parts.len() == 1 && lab.shards("sweep").is_empty(), "{parts:?}");
     assert!(scratch().is_empty(), "{:?}", scratch());
     let merged = lab.ok("merge all.db sweep");
     assert!(!merged.contains(" 0 runs added"), "{merged}");
@@ -131,13 +132,43 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
         ),
         ("merge all.db all.db", "a store is not merged into itself"),
         ("merge all.db no.db", "is not a netrig store"),
-        ("merge all.db none.db", "there is no store at none.db"),
+        ("merge all.db none.db", "none.db: there is no such file"),
+        ("chunk sweep 1 --jobs=0", "expected a whole number from 1 to"),
+        ("chunk sweep one", "expected a whole number up to 4294967295"),
+        ("run four.toml --via=parallel --jobs=2", "cannot be used with"),
+        ("run four.toml --memory=0B", "it must be above zero"),
         ("sweep sweep --cancel", "no engine has this sweep"),
     ] {
         let refused = lab.netrig(line);
         assert!(!refused.status.success(), "{line}");
         assert!(text(&refused.stderr).contains(said), "{line}: {}", text(&refused.stderr));
     }
+}
+
+/// A shared folder without space costs the chunk that is published, and the same command makes it later.
+#[test]
+fn a_full_shared_folder_costs_a_chunk_and_leaves_no_half_shard() {
+    if !can(&["unshare"]) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.ok("split four.toml --store=all.db --into=sweep --chunk=1h");
+    // The mount ends with the process that has this name space.
+    let full = format!(
+        "mount -t tmpfs -o size=4k tmpfs sweep/shards && {} chunk sweep 1; status=$?; ls -A sweep/shards; exit $status",
+        env!("CARGO_BIN_EXE_netrig")
+    );
+    let refused =
+        Command::new("unshare").args(["--mount", "sh", "-c", &full]).current_dir(lab.path()).output();
+    let refused = refused.unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("No space left on device"), "{}", text(&refused.stderr));
+    assert_eq!(text(&refused.stdout), "", "something is left of the shard");
+    let state = lab.ok("sweep sweep");
+    assert!(state.contains("No space left on device"), "the log tells why: {state}");
+    lab.ok("chunk sweep 1");
+    lab.ok("merge all.db sweep");
+    lab.is_as_alone("all.db");
 }
 
 /// A folder's shards are checked before they are merged: another sweep's are refused, and one that was edited.

@@ -83,9 +83,14 @@ impl Lab {
         assert!(list.contains(&format!("{RUNS} runs")), "{list}");
     }
 
-    /// The shards of a sweep's folder.
+    /// The names of the whole shards of a sweep.
     fn shards(&self, sweep: &str) -> Vec<String> {
-        let list = std::fs::read_dir(self.path().join(sweep).join("shards")).unwrap();
+        self.names(sweep, "shards")
+    }
+
+    /// The names of the files in a folder of a sweep.
+    fn names(&self, sweep: &str, folder: &str) -> Vec<String> {
+        let list = std::fs::read_dir(self.path().join(sweep).join(folder)).unwrap();
         let mut names: Vec<_> = list.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names

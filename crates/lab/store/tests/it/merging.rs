@@ -1,6 +1,8 @@
 //! The runs of other stores are merged once, and none is lost.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::path::Path;
+
 use netrig_core::Instant;
 use netrig_experiment::MeasuredValue;
 use netrig_store::{
@@ -25,8 +27,13 @@ fn shard(identities: &[&str], change: impl Fn(&mut RunEntry)) -> tempfile::TempD
     folder
 }
 
+/// Merges a store that no process changes.
+fn merge_sealed(into: &mut Store, path: &Path) -> Result<MergeOutcome, MergeError> {
+    into.merge(&Store::open_sealed(path).map_err(MergeError::There)?, repeats)
+}
+
 fn merge(into: &mut Store, shard: &tempfile::TempDir) -> MergeOutcome {
-    into.merge(&shard.path().join("netrig.db"), repeats).unwrap()
+    merge_sealed(into, &shard.path().join("netrig.db")).unwrap()
 }
 
 #[test]
@@ -146,7 +153,7 @@ fn a_shard_that_is_cut_or_missing_or_no_store_changes_nothing() {
     let cut = folder.path().join("cut.db");
     for length in [0, 1, 100, 4096, bytes.len() / 2, bytes.len() - 4096, bytes.len() - 1] {
         std::fs::write(&cut, &bytes[..length]).unwrap();
-        let refused = all.merge(&cut, repeats);
+        let refused = merge_sealed(&mut all, &cut);
         assert!(refused.is_err(), "{length} of {} bytes: {refused:?}", bytes.len());
     }
     std::fs::write(
@@ -154,9 +161,9 @@ fn a_shard_that_is_cut_or_missing_or_no_store_changes_nothing() {
         "this is no store, but a text that is longer than the head of one would be".repeat(9),
     )
     .unwrap();
-    assert!(matches!(all.merge(&cut, repeats), Err(MergeError::There(StoreError::NotAStore(_)))));
+    assert!(matches!(merge_sealed(&mut all, &cut), Err(MergeError::There(StoreError::NotAStore(_)))));
     let none = folder.path().join("none.db");
-    assert!(matches!(all.merge(&none, repeats), Err(MergeError::There(StoreError::Missing(_)))));
+    assert!(matches!(merge_sealed(&mut all, &none), Err(MergeError::There(StoreError::Missing(_)))));
     assert!(!none.exists());
     assert_eq!(all.experiments().unwrap()[0].runs, 1);
     assert_eq!(merge(&mut all, &whole).added, 200);
@@ -184,7 +191,42 @@ fn a_store_that_a_process_writes_can_be_merged() {
     let (_folder, mut all, _, _) = store();
     let (_other, mut live, experiment, provenance) = store();
     live.record(&entry(experiment, provenance, "aa")).unwrap();
-    assert_eq!(all.merge(live.path(), repeats).unwrap().added, 1);
+    let path = live.path().to_owned();
+    let live_now = || Store::open_read_only(&path).unwrap();
+    assert_eq!(all.merge(&live_now(), repeats).unwrap().added, 1);
     live.record(&entry(experiment, provenance, "bb")).unwrap();
-    assert_eq!(all.merge(live.path(), repeats).unwrap().added, 1);
+    assert_eq!(all.merge(&live_now(), repeats).unwrap().added, 1);
+}
+
+/// Two stores that disagree in all of their runs do not fill the memory with differences.
+#[test]
+fn a_merge_ends_at_so_many_differences() {
+    let names: Vec<String> = (0..50).map(|n| format!("{n:04}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (_folder, mut all, experiment, provenance) = store();
+    for name in &names {
+        all.record(&entry(experiment, provenance, name)).unwrap();
+    }
+    let other = shard(&names, |run| {
+        let RunEnd::Finished(outcome) = &mut run.end else { panic!("a run that finished") };
+        outcome.events += 1;
+    });
+    let outcome = merge(&mut all, &other);
+    assert_eq!((outcome.different.len(), outcome.added), (MergeOutcome::MOST_DIFFERENT, 0));
+}
+
+/// A store that breaks a rule of its form is refused, and the next one is merged.
+#[test]
+fn a_store_that_breaks_the_form_is_refused_as_the_other_store() {
+    let (_folder, mut all, ..) = store();
+    let wrong = shard(&["aa"], |_| {});
+    let path = wrong.path().join("netrig.db");
+    let edited = rusqlite::Connection::open(&path).unwrap();
+    edited
+        .execute_batch("PRAGMA ignore_check_constraints = on; PRAGMA foreign_keys = off; UPDATE run SET status = 'perhaps';")
+        .unwrap();
+    drop(edited);
+    let refused = merge_sealed(&mut all, &path);
+    assert!(matches!(refused, Err(MergeError::There(StoreError::Damaged { .. }))), "{refused:?}");
+    assert_eq!(merge(&mut all, &shard(&["bb"], |_| {})).added, 1);
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::program::call;
-use super::{Engine, EngineError, EngineTasks, TaskNeeds, ranges, typed};
+use super::{Engine, EngineError, EngineTasks, MOST_NAMED, TaskNeeds, ranges, typed};
 use crate::SweepFolder;
 
 /// The most restarts by HyperQueue of a task whose worker was lost.
@@ -75,7 +75,9 @@ impl Engine for HyperQueue {
     }
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
-        call("hq", &self.arguments(sweep, chunks, needs))?;
+        for chunks in chunks.chunks(MOST_NAMED) {
+            call("hq", &self.arguments(sweep, chunks, needs))?;
+        }
         Ok(())
     }
 
@@ -100,8 +102,11 @@ impl Engine for HyperQueue {
     }
 
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
-        let words = ["hq".to_owned()].into_iter().chain(self.arguments(sweep, chunks, needs));
-        vec![typed(&words.collect::<Vec<_>>())]
+        let of = |chunks: &[u32]| {
+            let words = ["hq".to_owned()].into_iter().chain(self.arguments(sweep, chunks, needs));
+            typed(&words.collect::<Vec<_>>())
+        };
+        chunks.chunks(MOST_NAMED).map(of).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::program::{ProgramError, call};
-use super::{Engine, EngineError, EngineTasks, TaskNeeds, typed};
+use super::{Engine, EngineError, EngineTasks, MOST_NAMED, TaskNeeds, typed};
 use crate::{SweepError, SweepFolder};
 
 /// The most restarts of a failed task by Kubernetes.
@@ -33,11 +33,11 @@ pub struct Kubernetes {
 /// What `kubectl get jobs -o json` prints. Other fields are ignored.
 #[derive(Debug, Deserialize)]
 struct JobList {
-    items: Vec<ListedJob>,
+    items: Vec<KubernetesJob>,
 }
 
 #[derive(Debug, Deserialize)]
-struct ListedJob {
+struct KubernetesJob {
     metadata: Metadata,
     #[serde(default)]
     status: JobStatus,
@@ -83,6 +83,15 @@ impl Kubernetes {
         self.options.iter().filter(|option| !is_own(option)).cloned().collect()
     }
 
+    /// The manifests of jobs for these chunks, as one stream of documents.
+    fn manifests(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> String {
+        let of = |chunks: &[u32]| {
+            let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs));
+            manifest.expect("strings and numbers always have a JSON form") + "\n"
+        };
+        chunks.chunks(MOST_NAMED).map(of).collect::<Vec<_>>().join("---\n")
+    }
+
     /// The manifest of a job for these chunks (batch/v1, Kubernetes 1.33 and later).
     fn manifest(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> serde_json::Value {
         // A chunk that is submitted again needs a job of another name.
@@ -94,7 +103,7 @@ impl Kubernetes {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {
-                "name": format!("{}-{now}", sweep.job()),
+                "name": format!("{}-{now}-{}", sweep.job(), chunks.first().unwrap_or(&0)),
                 "labels": { "app": "netrig", "sweep": sweep.job() },
                 "annotations": { CHUNKS: list },
             },
@@ -127,11 +136,9 @@ impl Kubernetes {
         })
     }
 
-    /// Writes the manifest and the container file; returns the path of the manifest.
+    /// Writes the manifests and the container file; returns the path of the manifests.
     fn write(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<PathBuf, SweepError> {
-        let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs));
-        let manifest = manifest.expect("strings and numbers always have a JSON form") + "\n";
-        sweep.write("job.json", manifest.as_bytes())?;
+        sweep.write("job.json", self.manifests(sweep, chunks, needs).as_bytes())?;
         // The netrig binary is in the sweep's folder, which is mounted. It needs only the C library.
         sweep.write("Containerfile", b"FROM debian:12-slim\nENV TMPDIR=/tmp\n")?;
         Ok(sweep.path().join("job.json"))
@@ -194,8 +201,7 @@ impl Engine for Kubernetes {
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
         let words = ["kubectl".to_owned(), "create".to_owned(), "--filename=-".to_owned()];
         let command = typed(&words.into_iter().chain(self.passed()).collect::<Vec<_>>());
-        let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs));
-        vec![command, manifest.expect("strings and numbers always have a JSON form")]
+        vec![command, self.manifests(sweep, chunks, needs)]
     }
 }
 

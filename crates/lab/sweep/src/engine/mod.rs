@@ -54,6 +54,9 @@ pub trait Engine {
 /// Time to start a task and to publish its last shard, with room.
 const START: Duration = Duration::from_secs(300);
 
+/// The most chunks that are named in one argument of a program, or one annotation: Linux limits an argument to 128 KiB.
+const MOST_NAMED: usize = 10_000;
+
 /// The ratio of the longest time of a task to its estimated work: machines differ.
 const SLOWER: f64 = 4.0;
 
@@ -81,7 +84,7 @@ impl TaskNeeds {
 
     /// The memory of a task, bytes.
     pub fn memory(&self) -> u64 {
-        self.memory << self.doublings
+        self.memory.saturating_mul(1 << self.doublings)
     }
 }
 
@@ -140,7 +143,7 @@ fn ranges(numbers: &[u32]) -> String {
 }
 
 /// A command as a user would type it.
-fn typed(words: &[String]) -> String {
+pub fn typed(words: &[String]) -> String {
     let quoted = |word: &String| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%@+{}".contains(c);
         if !word.is_empty() && word.chars().all(is_plain) {

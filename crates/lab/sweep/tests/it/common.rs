@@ -253,6 +253,7 @@ impl Scripted<'_> {
             provenance: &Provenance { build: build.to_owned(), ..Provenance::default() },
             jobs: NonZeroUsize::MIN,
             scratch: self.scratch,
+            memory: || 40 << 20,
             cancel: &AtomicBool::new(false),
         };
         make_chunk(&request, &mut ()).unwrap().shard.unwrap()

@@ -64,13 +64,16 @@ fn lost_doubled_late_and_cut_chunks_are_made_again_or_once() {
         .collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert!(
-        refused.iter().any(|(name, why)| name.starts_with("4.host-1.") && why.contains("changed or cut")),
+        refused
+            .iter()
+            .any(|(name, why)| name.starts_with("4.host-1-40MiB.") && why.contains("changed or cut")),
         "{refused:?}"
     );
     assert!(
         refused
             .iter()
-            .any(|(name, why)| name.starts_with("5.host-1.") && why.contains("netrig 0.1.0+other made it")),
+            .any(|(name, why)| name.starts_with("5.host-1-40MiB.")
+                && why.contains("netrig 0.1.0+other made it")),
         "{refused:?}"
     );
     assert!(
@@ -114,10 +117,11 @@ fn an_engine_that_has_no_machine_with_twice_the_memory_gets_a_task_with_less() {
     let substrate = Quick::default();
     let mut store = Store::open(lab.store.path()).unwrap();
     let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Lost, AttemptFate::Fails])]);
-    engine.memory = 3 << 20;
+    engine.memory = 600 << 20;
     assert_eq!(lab.drive(&mut engine, &mut store, &mut Events::default()), DriveOutcome::Complete);
     let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory() >> 20).collect();
-    assert_eq!(memory, [1, 2, 4, 2], "MiB of each attempt");
+    // First with room beyond the 1 MiB of the trials, then beyond the 40 MiB that the first shards tell.
+    assert_eq!(memory, [129, 376, 752, 376], "MiB of each attempt");
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_resul
     assert!(chunks[&3].starts_with("no attempt left a log"), "{}", chunks[&3]);
     assert_eq!((engine.attempts[&2], engine.attempts[&3], engine.attempts[&1]), (3, 3, 1));
     let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory() >> 20).collect();
-    assert_eq!(memory, [1, 2, 4], "MiB of each attempt");
+    assert_eq!(memory, [129, 376, 752], "MiB of each attempt");
     assert_eq!(store.experiments().unwrap()[0].runs, 4, "two of four chunks");
     // The same command again begins where it was.
     engine.fates.clear();
@@ -188,7 +192,7 @@ fn machines_that_disagree_are_an_error() {
     lab.engine(&other, &[]).publish(&lab.folder, 2, "otherhost-1", crate::it::common::BUILD);
     let ended = lab.drive(&mut lab.engine(&one, &[]), &mut store, &mut events);
     let DriveOutcome::Different(shard, different) = ended else { panic!("{ended:?}") };
-    assert!(shard.display().to_string().contains("/2.otherhost-1."), "{}", shard.display());
+    assert!(shard.display().to_string().contains("/2.otherhost-1-40MiB."), "{}", shard.display());
     assert!(different.iter().all(|run| run.what == "goodput"), "{different:?}");
 }
 

@@ -1,11 +1,13 @@
 //! The folder of a sweep says what is wrong with it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
 use netrig_store::Provenance;
+use netrig_sweep::engine::{Engine as _, HyperQueue, Kubernetes, TaskNeeds};
 use netrig_sweep::{
     ChunkRequest, RunRange, ShardCheck, SweepChunk, SweepError, SweepFolder, SweepManifest, SweepState,
     make_chunk,
@@ -27,6 +29,7 @@ fn make(lab: &SweepLab, number: u32, attempt: &str) -> Result<netrig_sweep::Chun
         provenance: &Provenance { build: BUILD.to_owned(), ..Provenance::default() },
         jobs: NonZeroUsize::MIN,
         scratch: lab.place.path(),
+        memory: || 40 << 20,
         cancel: &AtomicBool::new(false),
     };
     make_chunk(&request, &mut ())
@@ -79,7 +82,8 @@ fn a_chunk_is_published_whole_and_only_its_own_files_count() {
     let shards = lab.folder.shards().unwrap();
     assert_eq!(shards.len(), 1);
     assert!(shards[0].chunk == 2 && shards[0].is_whole);
-    let name = format!("shards/2.node1-aa.{}.db", shards[0].digest);
+    let name = format!("shards/2.node1-aa-40MiB.{}.db", shards[0].digest);
+    assert_eq!(shards[0].memory(), Some(40 << 20));
     assert!(shards[0].path.ends_with(&name), "{}", shards[0].path.display());
     let files: Vec<_> =
         fs::read_dir(lab.place.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
@@ -114,12 +118,13 @@ fn an_interrupted_chunk_publishes_a_part_and_the_next_attempt_takes_it() {
         provenance: &Provenance { build: BUILD.to_owned(), ..Provenance::default() },
         jobs: NonZeroUsize::MIN,
         scratch: lab.place.path(),
+        memory: || 40 << 20,
         cancel: &cancel,
     };
     let stopped = make_chunk(&request, &mut Stops(&cancel)).unwrap();
     assert!(stopped.interrupted && stopped.made == 2, "{stopped:?}");
     let part = stopped.shard.unwrap().display().to_string();
-    assert!(part.contains("/1.node1-aa.") && part.ends_with(".part.db"), "{part}");
+    assert!(part.contains("/parts/1.node1-aa-40MiB."), "{part}");
     assert_eq!(SweepState::read(&lab.folder, None, None).unwrap().partial, 1);
     let rest = make(&lab, 1, "node2-bb").unwrap();
     assert_eq!((rest.runs, rest.made, rest.interrupted), (4, 2, false));
@@ -195,15 +200,15 @@ fn a_shard_that_is_not_what_its_name_says_is_refused() {
     fs::write(&good, &bytes).unwrap();
     // The shard of another chunk, and one with a run less, published under names of their own.
     let second = make(&lab, 2, "node1-aa").unwrap().shard.unwrap();
-    let wrong = lab.folder.publish(1, "node2-bb", true, &second).unwrap();
+    let wrong = lab.folder.publish(1, "node2-bb", true, &second, 1).unwrap();
     assert!(fault(&wrong).is_some_and(|why| why.contains("is not one of chunk 1")), "{:?}", fault(&wrong));
     let fewer = lab.place.path().join("fewer");
     netrig_store::Store::open(&fewer).unwrap().close().unwrap();
-    let lacking = lab.folder.publish(2, "node2-bb", true, &fewer).unwrap();
+    let lacking = lab.folder.publish(2, "node2-bb", true, &fewer, 1).unwrap();
     assert_eq!(fault(&lacking).as_deref(), Some("it lacks 2 runs of chunk 2"));
-    let part = lab.folder.publish(2, "node3-cc", false, &fewer).unwrap();
+    let part = lab.folder.publish(2, "node3-cc", false, &fewer, 1).unwrap();
     assert_eq!(fault(&part), None, "a part may lack runs");
-    let stray = lab.folder.publish(99, "node4-dd", true, &fewer).unwrap();
+    let stray = lab.folder.publish(99, "node4-dd", true, &fewer, 1).unwrap();
     assert_eq!(fault(&stray).as_deref(), Some("the sweep has no chunk 99"));
 }
 
@@ -227,4 +232,27 @@ fn without_kubectl_the_manifest_is_written_and_its_chunks_wait_for_the_user() {
     assert!(lab.folder.path().join("job.json").exists());
     let tasks = engine.tasks(&lab.folder).unwrap();
     assert_eq!((tasks.waiting, tasks.running.len()), ([1, 2].into(), 0));
+}
+
+/// An annotation of Kubernetes has at most 256 KiB, an argument 128 KiB: many chunks are several jobs.
+#[test]
+fn engines_name_many_chunks_in_several_submissions() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let chunks: Vec<u32> = (1..=25_000).map(|n| n * 7).collect();
+    let needs = TaskNeeds { work_s: 1.0, memory: 1 << 20, doublings: 0, is_retry: false, slots: None };
+    let printed = Kubernetes::new(Vec::new(), None).commands(&lab.folder, &chunks, &needs)[1].clone();
+    let jobs: Vec<serde_json::Value> =
+        printed.split("---\n").map(|job| serde_json::from_str(job).unwrap()).collect();
+    let mut named = Vec::new();
+    for job in &jobs {
+        let list = job["metadata"]["annotations"]["netrig/chunks"].as_str().unwrap();
+        assert!(list.len() < 128 << 10, "{}", list.len());
+        assert_eq!(job["spec"]["completions"], list.split(',').count());
+        named.extend(list.split(',').map(|chunk| chunk.parse::<u32>().unwrap()));
+    }
+    assert_eq!((jobs.len(), named), (3, chunks.clone()));
+    let names: BTreeSet<&str> = jobs.iter().map(|job| job["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 3);
+    let commands = HyperQueue::new(Vec::new()).commands(&lab.folder, &chunks, &needs);
+    assert!(commands.len() == 3 && commands.iter().all(|command| command.len() < 128 << 10));
 }
