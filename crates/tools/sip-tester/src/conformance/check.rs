@@ -7,7 +7,7 @@ use netrig_sip::{Method, Name, Response, Uri};
 use super::capability::Capability;
 use super::case::TestCase;
 use super::messages::{AnsweredRequest, Forwarded, line_of};
-use super::outcome::{PurposeEnd, PurposeOutcome, require};
+use super::outcome::{PurposeEnd, PurposeOutcome, require, required};
 use super::purposes::asks_the_tester;
 use super::target::TestAgent;
 
@@ -37,12 +37,11 @@ pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeO
 fn asks_for_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = case.register_request(TestAgent::First, &[])?;
     let response = case.ask_plainly(TestAgent::First, &request)?.response;
-    require!(
+    required!(
         response.status.code() == 401,
         "a REGISTER without credentials was answered {}",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 fn keeps_two_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -53,16 +52,14 @@ fn keeps_two_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = case.register_request(TestAgent::First, &[])?;
     let response = case.ask(&request)?.response;
     let count = response.headers.addresses(&Name::Contact).map(|contacts| contacts.len()).unwrap_or(0);
-    require!(count == 2, "after two contacts were registered, the server lists {count}");
-    Ok(())
+    required!(count == 2, "after two contacts were registered, the server lists {count}")
 }
 
 fn refuses_short_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
     let contact = NameAddr::new(Uri::Sip(case.contact(TestAgent::First)?)).to_string();
     let request = case.register_request(TestAgent::First, &[format!("{contact};expires=1")])?;
     let response = case.ask(&request)?.response;
-    require!(response.status.code() == 423, "a REGISTER with expires=1 was answered {}", line_of(&response));
-    Ok(())
+    required!(response.status.code() == 423, "a REGISTER with expires=1 was answered {}", line_of(&response))
 }
 
 /// An INVITE for the second user as it arrives. It is answered with 486.
@@ -98,17 +95,15 @@ fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
     let forwarded = case.forward(&request, TestAgent::Second)?;
     let trying = case.response(TestAgent::First, &forwarded.sent, Duration::from_secs(1))?;
-    require!(trying.is_some_and(|response| response.status.code() == 100), "an INVITE gets no 100");
-    Ok(())
+    required!(trying.is_some_and(|response| response.status.code() == 100), "an INVITE gets no 100")
 }
 
 fn records_its_route(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = forwards(case)?;
-    require!(
+    required!(
         forwarded.arrived.headers.get(&Name::RecordRoute).is_some(),
         "an INVITE arrives without Record-Route"
-    );
-    Ok(())
+    )
 }
 
 fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -126,8 +121,7 @@ fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
     }
     case.answer(&first, 486)?;
     let _ = case.final_of(&first);
-    require!(second.is_some(), "an INVITE for a user with two contacts arrives at only one of them");
-    Ok(())
+    required!(second.is_some(), "an INVITE for a user with two contacts arrives at only one of them")
 }
 
 fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -135,12 +129,11 @@ fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
     let response = case.ask(&request)?.response;
     let code = response.status.code();
-    require!(
+    required!(
         (300..400).contains(&code),
         "an INVITE for a registered user was answered {}",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 /// The 2xx to a call to the server, which is ended.
@@ -158,8 +151,7 @@ fn rings(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.hang_up(&mut dialog)?;
     let has_rung = answered.provisional.iter().any(|response| response.status.code() > 100);
     require!(has_rung, "the call was answered without ringing");
-    require!(took >= Duration::from_millis(200), "the call rang for only {took}");
-    Ok(())
+    required!(took >= Duration::from_millis(200), "the call rang for only {took}")
 }
 
 /// Whether the server names an option in Supported.
@@ -167,8 +159,7 @@ fn supports(case: &mut TestCase<'_>, option: &str) -> PurposeOutcome {
     let request = case.request(Method::Options, case.callee_uri())?;
     let response = case.ask(&request)?.response;
     let named = response.headers.has_token(&Name::Supported, option);
-    require!(named, "the response to OPTIONS has Supported: {:?}", response.headers.get(&Name::Supported));
-    Ok(())
+    required!(named, "the response to OPTIONS has Supported: {:?}", response.headers.get(&Name::Supported))
 }
 
 /// Whether the server names a method in Allow.
@@ -176,8 +167,7 @@ fn allows(case: &mut TestCase<'_>, method: &str) -> PurposeOutcome {
     let request = case.request(Method::Options, case.callee_uri())?;
     let response = case.ask(&request)?.response;
     let named = response.headers.has_token(&Name::Allow, method);
-    require!(named, "the response to OPTIONS has Allow: {:?}", response.headers.get(&Name::Allow));
-    Ok(())
+    required!(named, "the response to OPTIONS has Allow: {:?}", response.headers.get(&Name::Allow))
 }
 
 fn takes_another_offer(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -192,10 +182,9 @@ fn takes_another_offer(case: &mut TestCase<'_>) -> PurposeOutcome {
         case.acknowledge(&mut dialog)?;
     }
     case.hang_up(&mut dialog)?;
-    require!(
+    required!(
         answered.response.status.is_success(),
         "an INVITE within a call was answered {}",
         line_of(&answered.response)
-    );
-    Ok(())
+    )
 }

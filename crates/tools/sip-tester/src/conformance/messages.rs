@@ -10,7 +10,7 @@ use netrig_sip::header::{CSeq, Transport};
 use netrig_sip::{Message, Method, Name, Request, Response, Status};
 use netrig_sip_net::ArrivalPath;
 
-use super::outcome::{PurposeOutcome, ensure};
+use super::outcome::{PurposeOutcome, ensured};
 use super::target::TestAgent;
 
 /// A message that a user agent received.
@@ -137,8 +137,7 @@ pub(super) fn line_of(response: &Response) -> String {
 
 /// Fails unless the status of a response is in a range. `what` names the request in the message.
 pub(super) fn ensure_status(response: &Response, codes: Range<u16>, what: &str) -> PurposeOutcome {
-    ensure!(codes.contains(&response.status.code()), "{what} was answered {}", line_of(response));
-    Ok(())
+    ensured!(codes.contains(&response.status.code()), "{what} was answered {}", line_of(response))
 }
 
 /// Fails unless a response has this status.

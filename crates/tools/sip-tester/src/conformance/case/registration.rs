@@ -5,7 +5,7 @@ use netrig_sip::header::{CSeq, NameAddr};
 use netrig_sip::{Method, Name, Request, Uri};
 
 use super::super::messages::line_of;
-use super::super::outcome::{PurposeOutcome, as_inconclusive, require};
+use super::super::outcome::{PurposeOutcome, as_inconclusive, required};
 use super::super::target::TestAgent;
 use super::TestCase;
 
@@ -54,12 +54,11 @@ impl TestCase<'_> {
         request.headers.set(Name::Expires, 600);
         let answered = self.ask_of(agent, &request).map_err(as_inconclusive)?;
         let status = answered.response.status;
-        require!(
+        required!(
             status.is_success(),
             "a necessary registration was answered {}",
             line_of(&answered.response)
-        );
-        Ok(())
+        )
     }
 
     /// Removes all bindings of a user agent's address of record (RFC 3261 section 10.2.2), with a Call-ID that no earlier run

@@ -9,7 +9,9 @@ use netrig_sip::{Host, Message, Name, Request, Response};
 
 use super::super::case::TestCase;
 use super::super::messages::{AnsweredRequest, ensure_code, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
+use super::super::outcome::{
+    PurposeEnd, PurposeOutcome, as_inconclusive, ensure, ensured, require, required,
+};
 use super::super::target::TestAgent;
 
 /// A correct request, and how to recognise that the server accepts it.
@@ -37,12 +39,11 @@ impl SubjectRequest {
 pub fn requires_an_answer(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let answered = case.ask(&request).map_err(as_inconclusive)?;
-    require!(
+    required!(
         subject.takes(&answered.response),
         "a correct request was answered {}",
         line_of(&answered.response)
-    );
-    Ok(())
+    )
 }
 
 /// The request with credentials, as the server accepts it: sends its first form and answers challenges. `None` if the server
@@ -102,8 +103,7 @@ pub fn takes_changed(
     change: impl Fn(String) -> String,
 ) -> PurposeOutcome {
     let response = ask_changed(case, subject, change)?;
-    ensure!(subject.takes(&response), "the request was answered {}", line_of(&response));
-    Ok(())
+    ensured!(subject.takes(&response), "the request was answered {}", line_of(&response))
 }
 
 /// RFC 3261 section 7.3.1: names of header fields are case-insensitive.
@@ -197,8 +197,7 @@ pub fn copies_vias(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeO
         );
     }
     let kept = came.last().and_then(|via| via.parameters.value("netrig")) == Some("kept");
-    ensure!(kept, "a parameter of a Via below the topmost is not copied");
-    Ok(())
+    ensured!(kept, "a parameter of a Via below the topmost is not copied")
 }
 
 /// RFC 3261 section 8.2.6.2: From, Call-ID and CSeq of a response are those of the request.
@@ -213,11 +212,10 @@ pub fn copies_from_call_id_and_cseq(case: &mut TestCase<'_>, subject: SubjectReq
     let (Some(sent), Some(came)) = (sent, came) else {
         return Err(PurposeEnd::Fail("From of the response is missing, or breaks the grammar".to_owned()));
     };
-    ensure!(
+    ensured!(
         sent.tag() == came.tag() && sent.uri.is_equivalent(&came.uri),
         "From of the response is {came}, and of the request {sent}"
-    );
-    Ok(())
+    )
 }
 
 /// RFC 3261 section 8.2.6.2: To of a response is that of the request, with a tag if the request has none.
@@ -229,8 +227,7 @@ pub fn adds_a_tag(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOu
         return Err(PurposeEnd::Fail("To of the response is missing, or breaks the grammar".to_owned()));
     };
     ensure!(came.uri.is_equivalent(&sent.uri), "To of the response is {came}, and of the request {sent}");
-    ensure!(came.tag().is_some_and(|tag| !tag.is_empty()), "To of the {} has no tag", line_of(&response));
-    Ok(())
+    ensured!(came.tag().is_some_and(|tag| !tag.is_empty()), "To of the {} has no tag", line_of(&response))
 }
 
 /// RFC 3261 sections 7 and 20: each message from the server follows the grammar.
@@ -239,8 +236,7 @@ pub fn writes_right_messages(case: &mut TestCase<'_>, subject: SubjectRequest) -
     let response = case.ask(&request)?.response;
     let violations = Message::Response(response).violations();
     let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    ensure!(violations.is_empty(), "the response breaks rules: {}", violations.join("; "));
-    Ok(())
+    ensured!(violations.is_empty(), "the response breaks rules: {}", violations.join("; "))
 }
 
 /// RFC 3261 section 8.2.2.3: an unknown required extension is refused with 420, and listed in Unsupported.
@@ -250,8 +246,7 @@ pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: SubjectReque
     let response = case.ask(&request)?.response;
     ensure_code(&response, 420, "a request that requires an unknown extension")?;
     let named = response.headers.has_token(&Name::Unsupported, "netrig-unknown");
-    ensure!(named, "the 420 does not name the extension in Unsupported");
-    Ok(())
+    ensured!(named, "the 420 does not name the extension in Unsupported")
 }
 
 /// RFC 3261 section 18.2.2: without `rport`, a response goes to the port of `sent-by`, not to the source port.
@@ -271,8 +266,7 @@ pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: SubjectRequest) -> P
         found.is_some() || elsewhere.is_none(),
         "the response went to the source port of the request, not to that of Via's sent-by"
     );
-    ensure!(found.is_some(), "no response within {patience}");
-    Ok(())
+    ensured!(found.is_some(), "no response within {patience}")
 }
 
 /// RFC 3581 section 4: with `rport`, a response goes to the source port.
@@ -292,8 +286,7 @@ pub fn answers_to_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> Pur
         elsewhere.is_none(),
         "the response went to the port of Via's sent-by, although rport in the request asks for its source port"
     );
-    ensure!(found.is_some(), "no response within {patience}");
-    Ok(())
+    ensured!(found.is_some(), "no response within {patience}")
 }
 
 /// RFC 3581 section 4: `rport` gets the source port, and `received` the source address.
@@ -307,12 +300,11 @@ pub fn fills_in_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> Purpo
         "the response has {via}, but the source port of the request is {}",
         local.port()
     );
-    ensure!(
+    ensured!(
         via.received() == Some(local.ip()),
         "the response has {via}: expected received={} beside rport",
         local.ip()
-    );
-    Ok(())
+    )
 }
 
 /// RFC 3261 section 18.2.1: if the Via has a host name, `received` contains the source address.
@@ -325,12 +317,11 @@ pub fn adds_received(case: &mut TestCase<'_>, subject: SubjectRequest) -> Purpos
     let local = case.local(TestAgent::First)?;
     let response = case.ask_plainly(TestAgent::First, &request)?.response;
     let via = top_via(&response)?;
-    ensure!(
+    ensured!(
         via.received() == Some(local.ip()),
         "the response has {via}, but the request came from {} with a host name in its Via",
         local.ip()
-    );
-    Ok(())
+    )
 }
 
 /// RFC 3261 sections 8.2.7 and 17.2.2: a retransmitted request gets the same response.
@@ -356,8 +347,7 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     );
     let tag =
         |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
-    ensure!(tag(&again) == tag(&response), "the tag in To differs in the response to a retransmission");
-    Ok(())
+    ensured!(tag(&again) == tag(&response), "the tag in To differs in the response to a retransmission")
 }
 
 /// RFC 3261 section 18.3: in a stream, Content-Length ends a message, and the next begins there.
@@ -386,8 +376,7 @@ pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: SubjectReques
         case.pause(Duration::from_millis(60))?;
     }
     let response = final_response(case, &request)?;
-    ensure!(response.is_some(), "a request in three segments got no response");
-    Ok(())
+    ensured!(response.is_some(), "a request in three segments got no response")
 }
 
 /// RFC 3261 section 18.2.2: a response uses the connection of its request.
@@ -401,8 +390,7 @@ pub fn answers_on_the_connection(case: &mut TestCase<'_>, subject: SubjectReques
     let patience = case.target().patience;
     let response = case.response(TestAgent::First, &request, patience)?;
     acknowledged(case, &request, response.as_ref())?;
-    ensure!(response.is_some(), "the response did not arrive on the connection of the request");
-    Ok(())
+    ensured!(response.is_some(), "the response did not arrive on the connection of the request")
 }
 
 /// RFC 5626 section 4.4.1, RFC 3261 section 7.5: empty lines between messages are allowed.

@@ -6,7 +6,7 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{Forwarded, ensure_code, ensure_status, line_of, status};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::general::SubjectRequest;
@@ -116,19 +116,17 @@ fn sets_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     let contact = Uri::Sip(case.contact(SECOND)?);
     let uri = &forwarded.arrived.uri;
-    ensure!(uri.is_equivalent(&contact), "the Request-URI is {uri}, but the contact is {contact}");
-    Ok(())
+    ensured!(uri.is_equivalent(&contact), "the Request-URI is {uri}, but the contact is {contact}")
 }
 
 fn lowers_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |request| request.headers.set(Name::MaxForwards, 33))?;
     let left = forwarded.arrived.headers.number(&Name::MaxForwards).ok().flatten();
-    ensure!(
+    ensured!(
         left == Some(32),
         "Max-Forwards: 33 became {:?}",
         forwarded.arrived.headers.get(&Name::MaxForwards)
-    );
-    Ok(())
+    )
 }
 
 fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -136,8 +134,7 @@ fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     let vias = vias(&forwarded.arrived)?;
     ensure!(vias.len() >= 2, "the request arrived with {} Via values", vias.len());
     let branch = vias[0].branch().unwrap_or_default();
-    ensure!(branch.starts_with(MAGIC_COOKIE), "the branch of the proxy's Via is \"{branch}\"");
-    Ok(())
+    ensured!(branch.starts_with(MAGIC_COOKIE), "the branch of the proxy's Via is \"{branch}\"")
 }
 
 pub(super) fn vias(request: &Request) -> PurposeOutcome<Vec<netrig_sip::header::Via>> {
@@ -164,11 +161,10 @@ fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
             "the Via {sent} arrived as {came}"
         );
     }
-    ensure!(
+    ensured!(
         own[own.len() - 1].parameters.value("netrig") == Some("kept"),
         "a parameter of a Via was removed"
-    );
-    Ok(())
+    )
 }
 
 fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -176,11 +172,10 @@ fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
     let local = case.local(FIRST)?;
     let vias = vias(&forwarded.arrived)?;
     let Some(own) = vias.last() else { return Err(PurposeEnd::Fail("the request has no Via".to_owned())) };
-    ensure!(
+    ensured!(
         own.rport() == Some(Some(local.port())) && own.received() == Some(local.ip()),
         "the Via of the sender arrived as {own}, but the request came from {local}"
-    );
-    Ok(())
+    )
 }
 
 fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -206,8 +201,7 @@ fn keeps_unknown_fields(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
     })?;
     let came: Vec<&str> = forwarded.arrived.headers.all(&name).collect();
-    ensure!(came == ["one", "two;x=\"y, z\""], "two unknown header fields arrived as {came:?}");
-    Ok(())
+    ensured!(came == ["one", "two;x=\"y, z\""], "two unknown header fields arrived as {came:?}")
 }
 
 fn keeps_the_body(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -215,15 +209,13 @@ fn keeps_the_body(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure!(forwarded.sent.body == forwarded.arrived.body, "the body arrived changed");
     let [sent, came] =
         [&forwarded.sent, &forwarded.arrived].map(|request| request.headers.get(&Name::ContentType));
-    ensure!(sent == came, "Content-Type arrived as {came:?}");
-    Ok(())
+    ensured!(sent == came, "Content-Type arrived as {came:?}")
 }
 
 fn adds_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |request| request.headers.remove(&Name::MaxForwards))?;
     let left = forwarded.arrived.headers.number(&Name::MaxForwards).ok().flatten();
-    ensure!(left.is_some(), "a request without Max-Forwards arrived without one");
-    Ok(())
+    ensured!(left.is_some(), "a request without Max-Forwards arrived without one")
 }
 
 fn refuses_too_many_hops(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -237,20 +229,18 @@ fn refuses_too_many_hops(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 pub(super) fn has_not_arrived(case: &mut TestCase<'_>, method: &Method) -> PurposeOutcome {
     let arrived = case.arriving(SECOND, method, SOON)?;
-    ensure!(arrived.is_none(), "the {method} was forwarded nevertheless");
-    Ok(())
+    ensured!(arrived.is_none(), "the {method} was forwarded nevertheless")
 }
 
 fn forwards_unknown_methods(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Other("NETRIG".into()))?;
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(
+    ensured!(
         response.status.is_success(),
         "a 200 to an unknown method was received as {}",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -287,15 +277,13 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
     let Some(response) = final_response else { return Ok(()) };
     ensure_code(&response, 420, "an unknown Proxy-Require")?;
     let named = response.headers.has_token(&Name::Unsupported, "netrig-unknown");
-    ensure!(named, "the 420 does not name the extension in Unsupported");
-    Ok(())
+    ensured!(named, "the 420 does not name the extension in Unsupported")
 }
 
 fn ignores_require(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |request| request.headers.set(Name::Require, "netrig-unknown"))?;
     let kept = forwarded.arrived.headers.has_token(&Name::Require, "netrig-unknown");
-    ensure!(kept, "Require arrived as {:?}", forwarded.arrived.headers.get(&Name::Require));
-    Ok(())
+    ensured!(kept, "Require arrived as {:?}", forwarded.arrived.headers.get(&Name::Require))
 }
 
 pub(super) fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -325,16 +313,14 @@ fn draws_branches(case: &mut TestCase<'_>) -> PurposeOutcome {
     let count = branches.len();
     branches.sort();
     branches.dedup();
-    ensure!(branches.len() == count, "two of three INVITEs were forwarded with the same branch");
-    Ok(())
+    ensured!(branches.len() == count, "two of three INVITEs were forwarded with the same branch")
 }
 
 fn writes_right_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     let violations = netrig_sip::Message::Request(forwarded.arrived).violations();
     let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    ensure!(violations.is_empty(), "the forwarded request breaks rules: {}", violations.join("; "));
-    Ok(())
+    ensured!(violations.is_empty(), "the forwarded request breaks rules: {}", violations.join("; "))
 }
 
 fn keeps_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -342,8 +328,7 @@ fn keeps_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     let own = Uri::Sip(case.contact(FIRST)?);
     let came = forwarded.arrived.headers.addresses(&Name::Contact).unwrap_or_default();
     let same = came.len() == 1 && came[0].uri.is_equivalent(&own);
-    ensure!(same, "Contact arrived as {:?}", forwarded.arrived.headers.get(&Name::Contact));
-    Ok(())
+    ensured!(same, "Contact arrived as {:?}", forwarded.arrived.headers.get(&Name::Contact))
 }
 
 /// The next response with this status at the caller.
@@ -390,8 +375,7 @@ fn keeps_trying_to_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
     let ours = case.evidence().iter().filter(|message| !message.is_sent);
     let came =
         ours.filter(|message| message.bytes.windows(16).any(|part| part == b"Netrig Is Trying")).count();
-    ensure!(came == 0, "a 100 of the recipient was forwarded");
-    Ok(())
+    ensured!(came == 0, "a 100 of the recipient was forwarded")
 }
 
 fn forwards_success(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -421,8 +405,7 @@ fn status_comes_back(case: &mut TestCase<'_>, code: u16) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, code)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status == status(code), "a {code} was received as {}", line_of(&response));
-    Ok(())
+    ensured!(response.status == status(code), "a {code} was received as {}", line_of(&response))
 }
 
 fn removes_its_via(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -431,8 +414,7 @@ fn removes_its_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.final_of(&forwarded)?;
     let (sent, came) =
         (vias(&forwarded.sent)?.len(), response.headers.vias().map(|vias| vias.len()).unwrap_or(0));
-    ensure!(came == sent, "a request with {sent} Via values got a response with {came}");
-    Ok(())
+    ensured!(came == sent, "a request with {sent} Via values got a response with {came}")
 }
 
 fn keeps_fields_of_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -459,8 +441,7 @@ fn keeps_the_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.answer(&forwarded, 200)?;
     let came = case.final_of(&forwarded)?;
     acknowledge(case, &forwarded, &came)?;
-    ensure!(came.body == response.body, "the body of a 200 was received changed");
-    Ok(())
+    ensured!(came.body == response.body, "the body of a 200 was received changed")
 }
 
 /// Acknowledges a 200, and ends the call.
@@ -487,8 +468,7 @@ fn replaces_service_unavailable(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 503)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.code() != 503, "a 503 was forwarded unchanged");
-    Ok(())
+    ensured!(response.status.code() != 503, "a 503 was forwarded unchanged")
 }
 
 fn forwards_success_again(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -498,8 +478,7 @@ fn forwards_success_again(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer_with(&forwarded, &response)?;
     let again = case.response(FIRST, &forwarded.sent, case.patience())?;
     acknowledge(case, &forwarded, &came)?;
-    ensure!(again.is_some(), "a retransmitted 200 of the callee was not received");
-    Ok(())
+    ensured!(again.is_some(), "a retransmitted 200 of the callee was not received")
 }
 
 fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -517,8 +496,7 @@ fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
         !message.is_sent && message.bytes.starts_with(b"SIP/2.0 183")
     };
     let came = case.evidence().iter().filter(is_foreign).count();
-    ensure!(came == 0, "a response whose topmost Via names another host was forwarded");
-    Ok(())
+    ensured!(came == 0, "a response whose topmost Via names another host was forwarded")
 }
 
 fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {

@@ -4,7 +4,7 @@ use netrig_sip::{Method, Name, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_success, line_of};
-use super::super::outcome::{PurposeOutcome, ensure};
+use super::super::outcome::{PurposeOutcome, ensure, ensured};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::proxy::{asked, has_not_arrived};
@@ -36,8 +36,7 @@ fn forwards_options(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Options)?;
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response))
 }
 
 fn keeps_what_is_told(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -68,8 +67,7 @@ fn tells_its_own(case: &mut TestCase<'_>) -> PurposeOutcome {
     let is_absent = |(name, _): &&(&'static str, &str)| response.headers.get(&Name::new(name)).is_none();
     // A proxy forwards all methods, so its Allow is meaningless.
     let absent: Vec<&str> = FIELDS.iter().skip(1).filter(is_absent).map(|(name, _)| *name).collect();
-    ensure!(absent.is_empty(), "the response to OPTIONS has no {}", absent.join(", no "));
-    Ok(())
+    ensured!(absent.is_empty(), "the response to OPTIONS has no {}", absent.join(", no "))
 }
 
 fn answers_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -92,6 +90,5 @@ fn forwards_without_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = case.forward(&request, SECOND)?;
     case.answer(&forwarded, 200)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response))
 }

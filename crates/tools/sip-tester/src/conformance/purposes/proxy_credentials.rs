@@ -4,7 +4,7 @@ use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_status, line_of};
-use super::super::outcome::{PurposeOutcome, ensure};
+use super::super::outcome::{PurposeOutcome, ensure, ensured};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::proxy::{SOON, has_not_arrived, inspected, invite, invited};
@@ -41,8 +41,7 @@ fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
         .headers
         .all(&Name::ProxyAuthenticate)
         .find_map(netrig_sip::digest::DigestChallenge::of_value);
-    ensure!(challenge.is_some(), "the 407 has no digest challenge in Proxy-Authenticate");
-    Ok(())
+    ensured!(challenge.is_some(), "the 407 has no digest challenge in Proxy-Authenticate")
 }
 
 fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -61,11 +60,10 @@ fn offers_qop(case: &mut TestCase<'_>) -> PurposeOutcome {
         .headers
         .all(&Name::ProxyAuthenticate)
         .find_map(netrig_sip::digest::DigestChallenge::of_value);
-    ensure!(
+    ensured!(
         challenge.is_some_and(|challenge| !challenge.qualities.is_empty()),
         "the challenge offers no qop"
-    );
-    Ok(())
+    )
 }
 
 fn takes_cancel_without_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -74,8 +72,7 @@ fn takes_cancel_without_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
     cancel_arrives(case, &forwarded)?;
     let _ = case.final_of(&forwarded);
     let code = response.as_ref().map(|response| response.status.code());
-    ensure!(!matches!(code, Some(401 | 407)), "a CANCEL was answered {code:?}");
-    Ok(())
+    ensured!(!matches!(code, Some(401 | 407)), "a CANCEL was answered {code:?}")
 }
 
 fn keeps_credentials_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -106,11 +103,10 @@ fn keeps_challenges_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
         .headers
         .all(&Name::WwwAuthenticate)
         .any(|value| value.contains("callee.example.invalid") && value.contains("kept"));
-    ensure!(
+    ensured!(
         kept,
         "a 401 was received as {} with WWW-Authenticate {:?}",
         line_of(&came),
         came.headers.get(&Name::WwwAuthenticate)
-    );
-    Ok(())
+    )
 }

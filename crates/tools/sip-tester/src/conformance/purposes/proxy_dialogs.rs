@@ -5,7 +5,7 @@ use netrig_sip::{Method, Name, Request, SipUri, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::line_of;
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::proxy::{end_call, inspected};
@@ -42,12 +42,11 @@ fn records_a_loose_route(case: &mut TestCase<'_>) -> PurposeOutcome {
         routes.map_err(|error| PurposeEnd::Fail(format!("Record-Route breaks the grammar: {error}")))?;
     require!(!routes.is_empty(), "the INVITE arrived without Record-Route");
     let is_loose = |route: &NameAddr| route.uri.as_sip().is_some_and(SipUri::is_loose);
-    ensure!(
+    ensured!(
         routes.iter().all(is_loose),
         "Record-Route is {:?}",
         forwarded.arrived.headers.get(&Name::RecordRoute)
-    );
-    Ok(())
+    )
 }
 
 /// A call, and the BYE of the caller as it arrives.
@@ -75,8 +74,7 @@ fn removes_its_route(case: &mut TestCase<'_>) -> PurposeOutcome {
         "a BYE whose only routes were the proxy's arrived with Route: {:?}",
         arrived.headers.get(&Name::Route)
     );
-    ensure!(sent.uri.is_equivalent(&arrived.uri), "the Request-URI {} arrived as {}", sent.uri, arrived.uri);
-    Ok(())
+    ensured!(sent.uri.is_equivalent(&arrived.uri), "the Request-URI {} arrived as {}", sent.uri, arrived.uri)
 }
 
 fn passes_a_bye_back(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -87,11 +85,10 @@ fn passes_a_bye_back(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = case.forward_of(SECOND, &bye, FIRST)?;
     case.answer(&forwarded, 200)?;
     let response = case.response(SECOND, &forwarded.sent, case.patience())?;
-    ensure!(
+    ensured!(
         response.is_some_and(|response| response.status.is_success()),
         "the 200 of a BYE was not received"
-    );
-    Ok(())
+    )
 }
 
 fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -141,8 +138,7 @@ fn follows_the_route(case: &mut TestCase<'_>) -> PurposeOutcome {
             .as_sip()
             .is_some_and(|uri| (&uri.host, uri.port, &uri.user) == (&third.host, third.port, &third.user))
     };
-    ensure!(routes.first().is_some_and(is_third), "Route arrived as {:?}", arrived.headers.get(&Name::Route));
-    Ok(())
+    ensured!(routes.first().is_some_and(is_third), "Route arrived as {:?}", arrived.headers.get(&Name::Route))
 }
 
 fn serves_strict_routers(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -154,13 +150,12 @@ fn serves_strict_routers(case: &mut TestCase<'_>) -> PurposeOutcome {
     );
     let routes = arrived.headers.addresses(&Name::Route).unwrap_or_default();
     let is_last = routes.last().is_some_and(|route| route.uri.is_equivalent(&sent.uri));
-    ensure!(
+    ensured!(
         is_last,
         "the Request-URI {} is not the last Route: {:?}",
         sent.uri,
         arrived.headers.get(&Name::Route)
-    );
-    Ok(())
+    )
 }
 
 fn keeps_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -171,10 +166,9 @@ fn keeps_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
     let kept = |route: &NameAddr| {
         route.uri.as_sip().is_some_and(|uri| uri.parameters.value("netrig") == Some("kept"))
     };
-    ensure!(
+    ensured!(
         routes.len() >= 2 && routes.last().is_some_and(kept) && !kept(&routes[0]),
         "after a first Record-Route, the INVITE arrived with {:?}",
         forwarded.arrived.headers.all(&Name::RecordRoute).collect::<Vec<_>>()
-    );
-    Ok(())
+    )
 }

@@ -5,7 +5,7 @@ use netrig_sip::{Method, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{Forwarded, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::proxy::{SOON, acknowledge, comes_back, finish, invite, vias};
@@ -55,8 +55,7 @@ fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
     let _ = case.final_of(&first);
     let branch = |forwarded: &Forwarded| vias(&forwarded.arrived).map(|mut vias| vias.remove(0));
     let (one, two) = (branch(&first)?, branch(&second)?);
-    ensure!(one.branch() != two.branch(), "both branches have the branch {:?}", one.branch());
-    Ok(())
+    ensured!(one.branch() != two.branch(), "both branches have the branch {:?}", one.branch())
 }
 
 fn cancels_the_others(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -94,14 +93,12 @@ fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> PurposeOutcome<Response>
 
 fn prefers_global_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = best_of(case, [404, 603])?;
-    ensure!(response.status.code() == 603, "of 404 and 603, the caller received {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.code() == 603, "of 404 and 603, the caller received {}", line_of(&response))
 }
 
 fn prefers_the_lowest_class(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = best_of(case, [500, 486])?;
-    ensure!(response.status.code() == 486, "of 500 and 486, the caller received {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.code() == 486, "of 500 and 486, the caller received {}", line_of(&response))
 }
 
 fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -118,11 +115,10 @@ fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
     acknowledge(case, &first, &two)?;
     let tag =
         |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
-    ensure!(
+    ensured!(
         tag(&one) != tag(&two),
         "the 200 of the first branch was received twice, and that of the second was not received"
-    );
-    Ok(())
+    )
 }
 
 fn cancels_all(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -152,6 +148,5 @@ fn forwards_all_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&second, 486)?;
     let _ = case.final_of(&first);
     let tags: Vec<_> = tags.into_iter().collect::<Result<_, _>>()?;
-    ensure!(tags[0] != tags[1], "the 180s of two branches were received with one tag");
-    Ok(())
+    ensured!(tags[0] != tags[1], "the 180s of two branches were received with one tag")
 }

@@ -10,7 +10,9 @@ use netrig_sip::{Host, Method, Request, SipUri, Uri};
 
 use super::super::case::{T1, TestCase};
 use super::super::messages::{ForwardOutcome, Forwarded, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
+use super::super::outcome::{
+    PurposeEnd, PurposeOutcome, as_inconclusive, ensure, ensured, require, required,
+};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 
@@ -175,14 +177,13 @@ fn invite_by_name(
 /// Without a question for a name of the case, its records decide nothing.
 fn is_asked(case: &TestCase<'_>) -> PurposeOutcome {
     let names = case.names()?;
-    require!(
+    required!(
         !case.questions().is_empty(),
         "no question for the host of the contact came to {}: let the server ask that address, or its resolver forward questions for {} \
          there",
         names.address(),
         names.domain()
-    );
-    Ok(())
+    )
 }
 
 /// Whether the proxy asked for records of this type.
@@ -246,8 +247,7 @@ fn asks_nothing_for_an_address(case: &mut TestCase<'_>) -> PurposeOutcome {
     finish(case, &forwarded)?;
     let address = place.ip().to_string();
     let has_asked = case.questions().iter().any(|asked| asked.question.name.trim_end_matches('.') == address);
-    ensure!(!has_asked, "the DNS was asked for {address}");
-    Ok(())
+    ensured!(!has_asked, "the DNS was asked for {address}")
 }
 
 fn uses_the_default_port(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -280,8 +280,7 @@ fn sends_over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome {
     match over_tcp(case)? {
         ForwardOutcome::Arrived(forwarded) => {
             finish(case, &forwarded)?;
-            require!(forwarded.at == SECOND, "an INVITE for a contact with transport=tcp went over UDP");
-            Ok(())
+            required!(forwarded.at == SECOND, "an INVITE for a contact with transport=tcp went over UDP")
         }
         other => Err(PurposeEnd::Inconclusive(format!(
             "an INVITE for a contact with transport=tcp {}",
@@ -297,8 +296,7 @@ fn asks_for_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
     if let ForwardOutcome::Arrived(forwarded) = invite_by_name(case, &name, named(&name), &records)? {
         finish(case, &forwarded)?;
     }
-    ensure!(has_asked_for(case, Kind::Naptr), "no NAPTR record was asked for");
-    Ok(())
+    ensured!(has_asked_for(case, Kind::Naptr), "no NAPTR record was asked for")
 }
 
 /// The zone file line with a NAPTR record of the name itself.
@@ -432,8 +430,7 @@ fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     // Another purpose tests that the proxy tries the next target.
     let [first, next] = both.map_err(as_inconclusive)?;
     let [first, next] = [&first, &next].map(|forwarded| branch(&forwarded.arrived));
-    ensure!(first != next, "the INVITE went to both targets with the branch {}", first.unwrap_or_default());
-    Ok(())
+    ensured!(first != next, "the INVITE went to both targets with the branch {}", first.unwrap_or_default())
 }
 
 fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -458,8 +455,7 @@ fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
     if next.is_none() {
         let _ = case.final_of(&first);
     }
-    ensure!(next.is_some(), "the first target answered 503, but the next got no INVITE");
-    Ok(())
+    ensured!(next.is_some(), "the first target answered 503, but the next got no INVITE")
 }
 
 /// Registers the second user at a host name with two targets of equal priority and weight. A proxy that selects its target
@@ -515,8 +511,7 @@ fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
         [forwarded.at, other].map(|agent| has_arrived(case, agent, &Method::Invite, &forwarded));
     finish(case, &forwarded)?;
     ensure!(!at_other, "an unanswered INVITE was retransmitted to another target");
-    require!(at_same, "an unanswered INVITE was not retransmitted");
-    Ok(())
+    required!(at_same, "an unanswered INVITE was not retransmitted")
 }
 
 fn acknowledges_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -530,12 +525,11 @@ fn acknowledges_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
             );
             case.pause(Duration::from_millis(20))?;
         }
-        require!(
+        required!(
             has_arrived(case, forwarded.at, &Method::Ack, forwarded),
             "a 486 got no ACK within {}",
             case.patience()
-        );
-        Ok(())
+        )
     })
 }
 
@@ -562,8 +556,7 @@ fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
         case.answer(forwarded, 487)?;
         let _ = case.final_of(forwarded);
         require!(at.is_some(), "the CANCEL did not arrive within {}", case.patience());
-        ensure!(at == Some(forwarded.at), "the CANCEL went to another target than its INVITE");
-        Ok(())
+        ensured!(at == Some(forwarded.at), "the CANCEL went to another target than its INVITE")
     })
 }
 

@@ -6,7 +6,7 @@ use netrig_sip::{Method, Name, Request};
 
 use super::super::case::TestCase;
 use super::super::messages::{Forwarded, ensure_code, line_of, line_or_silence};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::proxy::{SOON, asked, comes_back, finish, has_not_arrived, invited, vias};
@@ -39,12 +39,11 @@ fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
     let trying = case.response(FIRST, &forwarded.sent, Duration::from_millis(300))?;
     finish(case, &forwarded)?;
     let code = trying.as_ref().map(|response| response.status.code());
-    ensure!(
+    ensured!(
         code == Some(100),
         "300 ms after an INVITE that its recipient has not answered, the caller got {}",
         line_or_silence(trying.as_ref())
-    );
-    Ok(())
+    )
 }
 
 fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -80,8 +79,7 @@ fn repeats_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     let again = case.arriving(SECOND, &Method::Invite, Duration::from_millis(1200))?;
     finish(case, &forwarded)?;
-    ensure!(again.is_some(), "an unanswered INVITE was not retransmitted within 1.2 s");
-    Ok(())
+    ensured!(again.is_some(), "an unanswered INVITE was not retransmitted within 1.2 s")
 }
 
 fn acknowledges_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -93,13 +91,12 @@ fn acknowledges_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let [invite, own] =
         [&forwarded.arrived, &ack].map(|request| vias(request).map(|mut vias| vias.remove(0)));
     let (invite, own) = (invite?, own?);
-    ensure!(
+    ensured!(
         invite.branch() == own.branch(),
         "the ACK of a 486 has the branch {:?}, but the INVITE has {:?}",
         own.branch(),
         invite.branch()
-    );
-    Ok(())
+    )
 }
 
 fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -108,8 +105,7 @@ fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let first = comes_back(case, &forwarded, 486)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
     case.final_response(FIRST, &forwarded.sent, &first)?;
-    ensure!(again.is_some(), "a 486 without an ACK was not retransmitted within 1.2 s");
-    Ok(())
+    ensured!(again.is_some(), "a 486 without an ACK was not retransmitted within 1.2 s")
 }
 
 fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -171,12 +167,11 @@ fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.response(FIRST, &cancel, case.patience())?;
     cancel_arrives(case, &forwarded)?;
     let _ = case.final_of(&forwarded);
-    ensure!(
+    ensured!(
         response.as_ref().is_some_and(|response| response.status.code() == 200),
         "a CANCEL whose recipient is silent got {}",
         line_or_silence(response.as_ref())
-    );
-    Ok(())
+    )
 }
 
 fn cancels(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -205,8 +200,7 @@ fn cancels_as_it_invited(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure!(number(&cancel) == number(invite), "the CSeq number of the CANCEL is not that of the INVITE");
     let [own, of_invite] = [&cancel, invite].map(|request| vias(request).map(|mut vias| vias.remove(0)));
     let (own, of_invite) = (own?, of_invite?);
-    ensure!(own.branch() == of_invite.branch(), "the branch of the CANCEL is not that of the INVITE");
-    Ok(())
+    ensured!(own.branch() == of_invite.branch(), "the branch of the CANCEL is not that of the INVITE")
 }
 
 fn forwards_request_terminated(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -229,8 +223,7 @@ fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {
     }
     case.answer(&forwarded, 200)?;
     let _ = case.final_of(&forwarded);
-    ensure!(early.is_none(), "an OPTIONS got {} within 1 s", line_or_silence(early.as_ref()));
-    Ok(())
+    ensured!(early.is_none(), "an OPTIONS got {} within 1 s", line_or_silence(early.as_ref()))
 }
 
 fn repeats_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -238,6 +231,5 @@ fn repeats_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let again = case.arriving(SECOND, &Method::Options, Duration::from_millis(1200))?;
     case.answer(&forwarded, 200)?;
     let _ = case.final_of(&forwarded);
-    ensure!(again.is_some(), "an unanswered OPTIONS was not retransmitted within 1.2 s");
-    Ok(())
+    ensured!(again.is_some(), "an unanswered OPTIONS was not retransmitted within 1.2 s")
 }

@@ -6,7 +6,7 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_status, line_of, line_or_silence};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::general::SubjectRequest;
@@ -77,8 +77,7 @@ fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn names_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = redirected(case)?;
     let own = Uri::Sip(case.contact(SECOND)?);
-    ensure!(names(&response, &own)?, "a user at {own} is redirected with {}", shown(&response));
-    Ok(())
+    ensured!(names(&response, &own)?, "a user at {own} is redirected with {}", shown(&response))
 }
 
 fn names_all_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -95,21 +94,18 @@ fn names_all_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn does_not_name_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = redirected(case)?;
     let own = Uri::Sip(case.address_of_record(SECOND));
-    ensure!(!names(&response, &own)?, "{own} is redirected to itself: {}", shown(&response));
-    Ok(())
+    ensured!(!names(&response, &own)?, "{own} is redirected to itself: {}", shown(&response))
 }
 
 fn does_not_forward(case: &mut TestCase<'_>) -> PurposeOutcome {
     redirected(case)?;
     let arrived = case.arriving(SECOND, &Method::Invite, SOON)?;
-    ensure!(arrived.is_none(), "the INVITE was also forwarded");
-    Ok(())
+    ensured!(arrived.is_none(), "the INVITE was also forwarded")
 }
 
 fn says_moved(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = redirected(case)?;
-    ensure!(response.status.code() != 305, "a user is redirected with {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.code() != 305, "a user is redirected with {}", line_of(&response))
 }
 
 fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -125,13 +121,12 @@ fn forgets_removed_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
     let response = case.ask(&request)?.response;
     let code = response.status.code();
-    ensure!(
+    ensured!(
         (400..700).contains(&code),
         "a user without a contact was answered {} with {}",
         line_of(&response),
         shown(&response)
-    );
-    Ok(())
+    )
 }
 
 fn names_the_last_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -140,8 +135,7 @@ fn names_the_last_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register_contacts(SECOND, &[NameAddr::new(third.clone()).to_string()])?;
     let request = invite(case)?;
     let response = case.ask(&request)?.response;
-    ensure!(names(&response, &third)?, "a user who moved to {third} is redirected with {}", shown(&response));
-    Ok(())
+    ensured!(names(&response, &third)?, "a user who moved to {third} is redirected with {}", shown(&response))
 }
 
 fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -154,12 +148,11 @@ fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     );
     // The ACK was sent: neither a response to it nor the redirection may follow.
     let again = case.response(FIRST, &answered.request, Duration::from_millis(1200))?;
-    ensure!(
+    ensured!(
         again.is_none(),
         "after its ACK, the redirection {} was received",
         line_or_silence(again.as_ref())
-    );
-    Ok(())
+    )
 }
 
 fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -168,8 +161,7 @@ fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancel = case.cancel_of(&answered.request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
     let code = response.status.code();
-    ensure!((200..300).contains(&code) || code == 481, "a CANCEL was answered {}", line_of(&response));
-    Ok(())
+    ensured!((200..300).contains(&code) || code == 481, "a CANCEL was answered {}", line_of(&response))
 }
 
 fn keeps_parameters_of_uris(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -180,10 +172,9 @@ fn keeps_parameters_of_uris(case: &mut TestCase<'_>) -> PurposeOutcome {
     let kept = |contact: &NameAddr| {
         contact.uri.as_sip().is_some_and(|uri| uri.parameters.value("netrig") == Some("kept"))
     };
-    ensure!(
+    ensured!(
         contacts(&response)?.iter().any(kept),
         "a parameter of the contact's URI was removed: {}",
         shown(&response)
-    );
-    Ok(())
+    )
 }

@@ -6,7 +6,7 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_status, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensured, require};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::registrar::{bindings, contact, has, plain};
@@ -54,22 +54,19 @@ fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn challenge_is_right(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = challenged(case)?;
     let challenge = challenge_of(&response)?;
-    ensure!(!challenge.nonce.is_empty(), "the nonce of the challenge is empty");
-    Ok(())
+    ensured!(!challenge.nonce.is_empty(), "the nonce of the challenge is empty")
 }
 
 fn offers_qop(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = challenged(case)?;
     let challenge = challenge_of(&response)?;
-    ensure!(!challenge.qualities.is_empty(), "the challenge offers no qop");
-    Ok(())
+    ensured!(!challenge.qualities.is_empty(), "the challenge offers no qop")
 }
 
 fn names_a_realm(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = challenged(case)?;
     let challenge = challenge_of(&response)?;
-    ensure!(!challenge.realm.is_empty(), "the realm of the challenge is empty");
-    Ok(())
+    ensured!(!challenge.realm.is_empty(), "the realm of the challenge is empty")
 }
 
 /// The request with credentials that `change` has spoilt, and its response.
@@ -165,8 +162,7 @@ fn keeps_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
     require!(!response.status.is_success(), "wrong credentials were answered {}", line_of(&response));
     case.renew_credentials(FIRST);
     let bindings = bindings(case)?;
-    ensure!(!has(&bindings, &uri), "a refused request created a binding");
-    Ok(())
+    ensured!(!has(&bindings, &uri), "a refused request created a binding")
 }
 
 fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {

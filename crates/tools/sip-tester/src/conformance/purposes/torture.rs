@@ -7,7 +7,7 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
 use super::super::messages::line_of;
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require, required};
 use super::super::purpose::{PurposeCarrier, RequirementLevel, TestPurpose, TestedRole};
 use super::super::target::TestAgent;
 use super::general::{SubjectRequest, final_response, requires_an_answer};
@@ -122,12 +122,11 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
     let code = response.status.code();
     ensure!(code >= 400, "the message was answered {}", line_of(&response));
     // A server may check the user or the domain first.
-    require!(
+    required!(
         codes.contains(&code),
         "the message was refused with {}, possibly for another reason",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 /// The final response to a message, with credentials if the server asks for them; `None` if there is none.

@@ -9,7 +9,7 @@ use netrig_sip::{Method, Name, Request, Response};
 use super::super::case::{T1, TestCase};
 use super::super::dialog::TestDialog;
 use super::super::messages::{AnsweredRequest, ensure_code, ensure_success, line_of, line_or_silence};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured, require, required};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::general::SubjectRequest;
@@ -123,12 +123,11 @@ fn answers(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn has_a_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |_, answered, _| {
         let contacts = answered.response.headers.addresses(&Name::Contact).unwrap_or_default();
-        ensure!(
+        ensured!(
             contacts.len() == 1,
             "the 2xx has Contact {:?}",
             answered.response.headers.all(&Name::Contact).collect::<Vec<_>>()
-        );
-        Ok(())
+        )
     })
 }
 
@@ -147,8 +146,7 @@ fn copies_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
     end(case, &mut dialog)?;
     let came = answered.response.headers.addresses(&Name::RecordRoute).unwrap_or_default();
     let came: Vec<String> = came.iter().map(ToString::to_string).collect();
-    ensure!(came == routes, "the Record-Route values {routes:?} are {came:?} in the 2xx");
-    Ok(())
+    ensured!(came == routes, "the Record-Route values {routes:?} are {came:?} in the 2xx")
 }
 
 fn has_an_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -172,8 +170,7 @@ fn offers(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.send_bytes(FIRST, &netrig_sip::Message::Request(ack).to_bytes())?;
     end(case, &mut dialog)?;
     let offer = offer?;
-    ensure!(!offer.media.is_empty(), "the offer of the 2xx has no medium");
-    Ok(())
+    ensured!(!offer.media.is_empty(), "the offer of the 2xx has no medium")
 }
 
 fn repeats_success(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -182,8 +179,7 @@ fn repeats_success(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure_success(&answered.response, "an INVITE")?;
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
     end_opened(case, &answered.request, &answered.response)?;
-    ensure!(again.is_some(), "a 2xx without an ACK was not retransmitted within {TWO_REPETITIONS}");
-    Ok(())
+    ensured!(again.is_some(), "a 2xx without an ACK was not retransmitted within {TWO_REPETITIONS}")
 }
 
 fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -194,8 +190,7 @@ fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
             let cseq = arrival.response().and_then(|response| response.headers.cseq().ok().flatten());
             cseq.is_some_and(|cseq| cseq.method == Method::Ack)
         });
-        ensure!(acks == 0, "an ACK was answered");
-        Ok(())
+        ensured!(acks == 0, "an ACK was answered")
     })
 }
 
@@ -241,12 +236,11 @@ fn refuses_an_unknown_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// RFC 3261 section 12.2.2: a server may recreate an unknown dialog. If it does not, it answers 481.
 pub(super) fn takes_or_refuses_with_481(response: &Response, what: &str) -> PurposeOutcome {
-    ensure!(
+    ensured!(
         response.status.is_success() || response.status.code() == 481,
         "{what} of a dialog that never existed was refused with {}",
         line_of(response)
-    );
-    Ok(())
+    )
 }
 
 fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -265,8 +259,7 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     let is_of_another =
         |response: &&Response| response.status.code() > 100 && tag(response) != tag(&answered.response);
     let other = again.iter().find(is_of_another);
-    ensure!(other.is_none(), "a retransmitted INVITE got {} with another tag", line_or_silence(other));
-    Ok(())
+    ensured!(other.is_none(), "a retransmitted INVITE got {} with another tag", line_or_silence(other))
 }
 
 fn refuses_merged_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -296,8 +289,7 @@ fn refuses_unknown_bodies(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.ask(&request)?.response;
     end_opened(case, &request, &response)?;
     ensure_code(&response, 415, "a body of an unknown type")?;
-    ensure!(response.headers.get(&Name::Accept).is_some(), "the 415 has no Accept");
-    Ok(())
+    ensured!(response.headers.get(&Name::Accept).is_some(), "the 415 has no Accept")
 }
 
 fn takes_the_ack_of_a_failure(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -310,8 +302,7 @@ fn takes_the_ack_of_a_failure(case: &mut TestCase<'_>) -> PurposeOutcome {
         line_of(&answered.response)
     );
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
-    ensure!(again.is_none(), "after the ACK of a failure, {} was received", line_or_silence(again.as_ref()));
-    Ok(())
+    ensured!(again.is_none(), "after the ACK of a failure, {} was received", line_or_silence(again.as_ref()))
 }
 
 fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -421,8 +412,7 @@ fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn terminates_the_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
     let code = cancelled.last.as_ref().map(|response| response.status.code());
-    ensure!(code == Some(487), "a cancelled INVITE got {}", line_or_silence(cancelled.last.as_ref()));
-    Ok(())
+    ensured!(code == Some(487), "a cancelled INVITE got {}", line_or_silence(cancelled.last.as_ref()))
 }
 
 pub(super) fn tag(response: &Response) -> Option<String> {
@@ -437,11 +427,10 @@ fn cancels_with_one_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
         line_of(&cancelled.of_cancel)
     );
     let (own, of_invite) = (tag(&cancelled.of_cancel), tag(&cancelled.ringing));
-    ensure!(
+    ensured!(
         own == of_invite,
         "the tag of the response to CANCEL is {own:?}, that of the INVITE's response is {of_invite:?}"
-    );
-    Ok(())
+    )
 }
 
 fn refuses_an_unknown_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -465,16 +454,14 @@ fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
         "after a late CANCEL, the call has ended: the BYE was answered {}",
         line_of(&response)
     );
-    require!(response.status.is_success(), "the BYE was answered {}", line_of(&response));
-    Ok(())
+    required!(response.status.is_success(), "the BYE was answered {}", line_of(&response))
 }
 
 fn rings_with_a_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
     ensure!(tag(&cancelled.ringing).is_some(), "a {} has no tag in To", line_of(&cancelled.ringing));
     let has_contact = cancelled.ringing.headers.get(&Name::Contact).is_some();
-    ensure!(has_contact, "a {} has a tag in To but no Contact", line_of(&cancelled.ringing));
-    Ok(())
+    ensured!(has_contact, "a {} has a tag in To but no Contact", line_of(&cancelled.ringing))
 }
 
 fn repeats_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {

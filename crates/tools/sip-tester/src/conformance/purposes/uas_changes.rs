@@ -9,7 +9,7 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
 use super::super::messages::{ensure_code, ensure_success};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::uas::{
@@ -86,8 +86,7 @@ fn counts_versions(case: &mut TestCase<'_>) -> PurposeOutcome {
         let is_same = before.media == after.media && before.connection == after.connection;
         let (old, new) = (before.origin.version, after.origin.version);
         ensure!(new >= old, "the version of the description was {old} and is {new}");
-        ensure!(is_same || new > old, "the description has changed, but its version is still {new}");
-        Ok(())
+        ensured!(is_same || new > old, "the description has changed, but its version is still {new}")
     })
 }
 

@@ -6,7 +6,7 @@ use netrig_sip::{Name, Response};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_success, line_of};
-use super::super::outcome::{PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, require, required};
 use super::super::purpose::purposes;
 use super::super::target::TestAgent;
 use super::uas::{description, end_opened, invite, within_a_call};
@@ -30,12 +30,11 @@ purposes! {
 
 /// RFC 3261 sections 13.3.1.3 and 14.2: if an offer is refused as a whole, there is no answer to check.
 pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
-    require!(
+    required!(
         ![488, 606].contains(&response.status.code()),
         "the offer was refused with {}",
         line_of(response)
-    );
-    Ok(())
+    )
 }
 
 /// The answer to an offer after `change`.
@@ -85,14 +84,12 @@ fn direction_of(case: &mut TestCase<'_>, offered: &str) -> PurposeOutcome<&'stat
 
 fn answers_sendonly(case: &mut TestCase<'_>) -> PurposeOutcome {
     let answered = direction_of(case, "sendonly")?;
-    ensure!(["recvonly", "inactive"].contains(&answered), "sendonly was answered {answered}");
-    Ok(())
+    ensured!(["recvonly", "inactive"].contains(&answered), "sendonly was answered {answered}")
 }
 
 fn answers_inactive(case: &mut TestCase<'_>) -> PurposeOutcome {
     let answered = direction_of(case, "inactive")?;
-    ensure!(answered == "inactive", "inactive was answered {answered}");
-    Ok(())
+    ensured!(answered == "inactive", "inactive was answered {answered}")
 }
 
 fn answers_port_zero(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -101,12 +98,11 @@ fn answers_port_zero(case: &mut TestCase<'_>) -> PurposeOutcome {
         second.port = 0;
         offer.media.push(second);
     })?;
-    ensure!(
+    ensured!(
         answer.media[1].port == 0,
         "a medium with port 0 was answered with port {}",
         answer.media[1].port
-    );
-    Ok(())
+    )
 }
 
 fn answers_with_offered_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -130,12 +126,11 @@ fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
         offer.media.push(second);
     })?;
     require!(answer.media[0].port != 0, "the audio was refused");
-    ensure!(
+    ensured!(
         answer.media[1].port == 0,
         "a medium of an unknown kind was answered with port {}",
         answer.media[1].port
-    );
-    Ok(())
+    )
 }
 
 /// The final response to an offer with unknown formats only. An established call is ended.
@@ -159,26 +154,23 @@ fn refuses_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
     }
     let answer = description(&response.body, "the 2xx")?;
     let port = answer.media.first().map(|media| media.port);
-    ensure!(port == Some(0), "an offer of an unknown format was accepted: port {port:?}");
-    Ok(())
+    ensured!(port == Some(0), "an offer of an unknown format was accepted: port {port:?}")
 }
 
 fn refuses_offers_with_488(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = answer_to_unknown_formats(case)?;
     require!(!response.status.is_success(), "the INVITE was answered {}", line_of(&response));
-    ensure!(
+    ensured!(
         response.status.code() == 488,
         "an offer of an unknown format was refused with {}",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 fn describes_rightly(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |_, answered, _| {
         description(&answered.response.body, "the 2xx")?;
         let kind = answered.response.headers.get(&Name::ContentType).unwrap_or_default();
-        ensure!(kind.starts_with("application/sdp"), "the 2xx has Content-Type: {kind}");
-        Ok(())
+        ensured!(kind.starts_with("application/sdp"), "the 2xx has Content-Type: {kind}")
     })
 }
