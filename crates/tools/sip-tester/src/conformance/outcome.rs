@@ -12,10 +12,20 @@ pub enum PurposeEnd {
 /// The end of a purpose; `Ok` is a pass.
 pub type PurposeOutcome<T = ()> = Result<T, PurposeEnd>;
 
+/// An end with a failure.
+macro_rules! failure {
+    ($($text:tt)+) => { $crate::conformance::PurposeEnd::Fail(format!($($text)+)) };
+}
+
+/// An end without a verdict.
+macro_rules! inconclusive {
+    ($($text:tt)+) => { $crate::conformance::PurposeEnd::Inconclusive(format!($($text)+)) };
+}
+
 /// The end of a purpose by its last check: a failure unless a condition holds.
 macro_rules! ensured {
     ($condition:expr, $($text:tt)+) => {
-        if $condition { Ok(()) } else { Err($crate::conformance::PurposeEnd::Fail(format!($($text)+))) }
+        if $condition { Ok(()) } else { Err($crate::conformance::outcome::failure!($($text)+)) }
     };
 }
 
@@ -27,7 +37,7 @@ macro_rules! ensure {
 /// The end of a step by its last check: no verdict unless a condition holds.
 macro_rules! required {
     ($condition:expr, $($text:tt)+) => {
-        if $condition { Ok(()) } else { Err($crate::conformance::PurposeEnd::Inconclusive(format!($($text)+))) }
+        if $condition { Ok(()) } else { Err($crate::conformance::outcome::inconclusive!($($text)+)) }
     };
 }
 
@@ -43,4 +53,4 @@ pub(super) fn as_inconclusive(end: PurposeEnd) -> PurposeEnd {
     }
 }
 
-pub(super) use {ensure, ensured, require, required};
+pub(super) use {ensure, ensured, failure, inconclusive, require, required};

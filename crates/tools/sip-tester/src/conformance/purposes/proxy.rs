@@ -2,18 +2,15 @@
 
 use netrig_core::Duration;
 use netrig_sip::header::{MAGIC_COOKIE, NameAddr};
-use netrig_sip::{Method, Name, Request, Response, Uri};
+use netrig_sip::{Headers, Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
+use super::super::dialog::TestDialog;
 use super::super::messages::{Forwarded, ensure_code, ensure_status, line_of, status};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured, require};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, failure, require};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND, THIRD};
 use super::general::SubjectRequest;
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
-const THIRD: TestAgent = TestAgent::Third;
 
 /// Long enough for a server on the same network.
 pub(super) const SOON: Duration = Duration::from_millis(400);
@@ -69,22 +66,30 @@ fn for_unknown_user(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.request(Method::Options, Uri::Sip(case.uri_of_user(&name)))
 }
 
-/// Registers the second user, and sends an INVITE of the first to the second. Returns it as it arrives.
-pub(super) fn invited(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
+/// Registers the second user, and sends a request of the first to the second after `change`. Returns it as it arrives.
+pub(super) fn changed(
+    case: &mut TestCase<'_>,
+    method: Method,
+    change: impl FnOnce(&mut Request),
+) -> PurposeOutcome<Forwarded> {
     case.register(SECOND)?;
-    let request = invite(case)?;
+    let mut request = case.request_to(SECOND, method)?;
+    change(&mut request);
     case.forward(&request, SECOND)
+}
+
+/// The same without a change.
+pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Forwarded> {
+    changed(case, method, |_| {})
+}
+
+/// The same for an INVITE.
+pub(in crate::conformance) fn invited(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
+    asked(case, Method::Invite)
 }
 
 pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
-    case.invite_request(Uri::Sip(case.address_of_record(SECOND)))
-}
-
-/// The same for a request of this method.
-pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Forwarded> {
-    case.register(SECOND)?;
-    let request = case.request(method, Uri::Sip(case.address_of_record(SECOND)))?;
-    case.forward(&request, SECOND)
+    case.request_to(SECOND, Method::Invite)
 }
 
 /// The INVITE of [`invited`] with a change, as it arrives. It is ended, since it is only inspected.
@@ -92,20 +97,9 @@ pub(super) fn inspected(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut Request),
 ) -> PurposeOutcome<Forwarded> {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    change(&mut request);
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = changed(case, Method::Invite, change)?;
+    case.finish(&forwarded, 486)?;
     Ok(forwarded)
-}
-
-/// Ends an INVITE that was only inspected.
-pub(super) fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
-    case.answer(forwarded, 486)?;
-    // Another purpose tests how the failure is forwarded.
-    let _ = case.final_of(forwarded);
-    Ok(())
 }
 
 fn forwards_to_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -139,7 +133,12 @@ fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 pub(super) fn vias(request: &Request) -> PurposeOutcome<Vec<netrig_sip::header::Via>> {
     let vias = request.headers.vias();
-    vias.map_err(|error| PurposeEnd::Fail(format!("a forwarded Via breaks the grammar: {error}")))
+    vias.map_err(|error| failure!("a forwarded Via breaks the grammar: {error}"))
+}
+
+/// The branch of the topmost Via.
+pub(super) fn top_branch(request: &Request) -> PurposeOutcome<Option<String>> {
+    Ok(vias(request)?.first().and_then(|via| via.branch().map(str::to_owned)))
 }
 
 fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -171,7 +170,7 @@ fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     let local = case.local(FIRST)?;
     let vias = vias(&forwarded.arrived)?;
-    let Some(own) = vias.last() else { return Err(PurposeEnd::Fail("the request has no Via".to_owned())) };
+    let Some(own) = vias.last() else { return Err(failure!("the request has no Via")) };
     ensured!(
         own.rport() == Some(Some(local.port())) && own.received() == Some(local.ip()),
         "the Via of the sender arrived as {own}, but the request came from {local}"
@@ -181,9 +180,8 @@ fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     for name in [Name::From, Name::To] {
-        let [sent, came] = [&forwarded.sent, &forwarded.arrived]
-            .map(|request| request.headers.addresses(&name).ok().and_then(|mut found| found.pop()));
-        let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
+        let (same, _) = compared([&forwarded.sent.headers, &forwarded.arrived.headers], &name);
+
         ensure!(same, "{name} arrived as {:?}", forwarded.arrived.headers.get(&name));
     }
     for name in [Name::CallId, Name::CSeq] {
@@ -191,6 +189,13 @@ fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
         ensure!(sent == came, "{name} arrived as {came:?}");
     }
     Ok(())
+}
+
+/// Whether an address has the URI and the tag that were sent, and the address that came.
+fn compared(headers: [&Headers; 2], name: &Name) -> (bool, Option<NameAddr>) {
+    let [sent, came] = headers.map(|headers| headers.addresses(name).ok().and_then(|mut found| found.pop()));
+    let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
+    (same, came)
 }
 
 fn keeps_unknown_fields(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -234,13 +239,7 @@ pub(super) fn has_not_arrived(case: &mut TestCase<'_>, method: &Method) -> Purpo
 
 fn forwards_unknown_methods(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Other("NETRIG".into()))?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
-    ensured!(
-        response.status.is_success(),
-        "a 200 to an unknown method was received as {}",
-        line_of(&response)
-    )
+    case.succeed(&forwarded, "a 200 to an unknown method").map(drop)
 }
 
 fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -254,8 +253,8 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
         // The recipient answers a forwarded request, so that the purpose ends.
         if let Some((arrived, path)) = case.arriving(SECOND, &Method::Invite, Duration::from_millis(20))? {
             let forwarded = Forwarded { sent: request.clone(), arrived, path, at: SECOND };
-            finish(case, &forwarded)?;
-            return Err(PurposeEnd::Fail("a request with an unknown Proxy-Require was forwarded".to_owned()));
+            case.finish(&forwarded, 486)?;
+            return Err(failure!("a request with an unknown Proxy-Require was forwarded"));
         }
         match case.response(FIRST, &request, SOON)? {
             Some(response) if response.status.is_final() => {
@@ -307,8 +306,8 @@ fn draws_branches(case: &mut TestCase<'_>) -> PurposeOutcome {
     for _ in 0..3 {
         let request = invite(case)?;
         let forwarded = case.forward(&request, SECOND)?;
-        finish(case, &forwarded)?;
-        branches.push(vias(&forwarded.arrived)?.remove(0).branch().unwrap_or_default().to_owned());
+        case.finish(&forwarded, 486)?;
+        branches.push(top_branch(&forwarded.arrived)?);
     }
     let count = branches.len();
     branches.sort();
@@ -344,14 +343,11 @@ pub(super) fn comes_back(
             Some(response) if response.status.code() == code => return Ok(response),
             Some(response) if response.status.is_final() => {
                 case.final_response(FIRST, &forwarded.sent, &response)?;
-                return Err(PurposeEnd::Fail(format!("a {code} was received as {}", line_of(&response))));
+                return Err(failure!("a {code} was received as {}", line_of(&response)));
             }
             Some(_) => {}
             None => {
-                return Err(PurposeEnd::Fail(format!(
-                    "a {code} was not received within {}",
-                    case.target().patience
-                )));
+                return Err(failure!("a {code} was not received within {}", case.target().patience));
             }
         }
     }
@@ -361,7 +357,7 @@ fn forwards_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 fn keeps_trying_to_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -371,7 +367,7 @@ fn keeps_trying_to_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer_with(&forwarded, &trying)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     let ours = case.evidence().iter().filter(|message| !message.is_sent);
     let came =
         ours.filter(|message| message.bytes.windows(16).any(|part| part == b"Netrig Is Trying")).count();
@@ -425,12 +421,11 @@ fn keeps_fields_of_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     response.reason = "Ringing And Ringing".to_owned();
     case.answer_with(&forwarded, &response)?;
     let came = comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     ensure!(came.headers.get(&name) == Some("one"), "an unknown header field of a response was removed");
     for name in [Name::To, Name::Contact] {
-        let [sent, came] = [&response, &came]
-            .map(|response| response.headers.addresses(&name).ok().and_then(|mut found| found.pop()));
-        let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
+        let (same, came) = compared([&response.headers, &came.headers], &name);
+
         ensure!(same, "{name} of a response was received as {came:?}");
     }
     Ok(())
@@ -450,7 +445,7 @@ pub(super) fn acknowledge(
     forwarded: &Forwarded,
     response: &Response,
 ) -> PurposeOutcome {
-    let mut dialog = super::super::dialog::TestDialog::of_caller(FIRST, &forwarded.sent, response)?;
+    let mut dialog = TestDialog::of_caller(FIRST, &forwarded.sent, response)?;
     case.acknowledge(&mut dialog)?;
     case.open_dialog(&dialog);
     Ok(())
@@ -491,7 +486,7 @@ fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.reply_to_server(&forwarded, &foreign)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     let is_foreign = |message: &&super::super::messages::EvidenceMessage| {
         !message.is_sent && message.bytes.starts_with(b"SIP/2.0 183")
     };
@@ -518,8 +513,8 @@ fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
         if let Some((arrived, path)) = case.arriving(THIRD, &Method::Invite, Duration::from_millis(20))? {
             let followed = Forwarded { sent: forwarded.sent.clone(), arrived, path, at: THIRD };
-            return finish(case, &followed);
+            return case.finish(&followed, 486);
         }
     }
-    Err(PurposeEnd::Fail("a 302 was neither forwarded nor followed".to_owned()))
+    Err(failure!("a 302 was neither forwarded nor followed"))
 }

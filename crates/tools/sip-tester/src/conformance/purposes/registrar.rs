@@ -7,14 +7,12 @@ use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_success, line_of};
 use super::super::outcome::{
-    PurposeEnd, PurposeOutcome, as_inconclusive, ensure, ensured, require, required,
+    PurposeOutcome, as_inconclusive, ensure, ensured, failure, inconclusive, require, required,
 };
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND};
 use super::general::SubjectRequest;
 use super::malformed::{does_not_take, with_field};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Registrar "REG";
@@ -121,7 +119,7 @@ pub(super) fn bindings(case: &mut TestCase<'_>) -> PurposeOutcome<Vec<NameAddr>>
 
 fn listed(response: &Response) -> PurposeOutcome<Vec<NameAddr>> {
     let contacts = response.headers.addresses(&Name::Contact);
-    contacts.map_err(|error| PurposeEnd::Fail(format!("Contact of the 200 breaks the grammar: {error}")))
+    contacts.map_err(|error| failure!("Contact of the 200 breaks the grammar: {error}"))
 }
 
 pub(super) fn has(bindings: &[NameAddr], uri: &SipUri) -> bool {
@@ -252,10 +250,10 @@ fn answers_a_query(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn keeps_users_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = contact(case, 1)?;
-    case.clear_bindings(TestAgent::Second)?;
+    case.clear_bindings(SECOND)?;
     first_registration(case, &[text(uri.clone())])?;
-    let request = case.register_request(TestAgent::Second, &[])?;
-    let response = case.ask_of(TestAgent::Second, &request)?.response;
+    let request = case.register_request(SECOND, &[])?;
+    let response = case.ask_of(SECOND, &request)?.response;
     let bindings = listed(&response)?;
     ensured!(!has(&bindings, &uri), "a contact of one user is listed for another: {}", shown(&bindings))
 }
@@ -263,9 +261,9 @@ fn keeps_users_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn refuses_foreign_domains(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = plain(case)?;
     let user = case.address_of_record(FIRST).user.unwrap_or_default();
-    let foreign: Uri = format!("sip:{user}@foreign.example.invalid").parse().map_err(|error| {
-        PurposeEnd::Inconclusive(format!("no address of record of another domain: {error}"))
-    })?;
+    let foreign: Uri = format!("sip:{user}@foreign.example.invalid")
+        .parse()
+        .map_err(|error| inconclusive!("no address of record of another domain: {error}"))?;
     request.headers.set(Name::To, NameAddr::new(foreign));
     let response = case.ask(&request)?.response;
     // 403 if the server checks first whether the user is authorized.
@@ -391,8 +389,7 @@ fn granted(response: &Response, uri: &SipUri) -> PurposeOutcome<u32> {
     let uri = Uri::Sip(uri.clone());
     let binding = bindings.iter().find(|binding| binding.uri.is_equivalent(&uri));
     let granted = binding.and_then(expiration);
-    granted
-        .ok_or_else(|| PurposeEnd::Fail(format!("the 200 has no expiration for {uri}: {}", shown(&bindings))))
+    granted.ok_or_else(|| failure!("the 200 has no expiration for {uri}: {}", shown(&bindings)))
 }
 
 fn takes_expires(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -476,6 +473,13 @@ fn takes_the_largest(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(granted > 0, "an expiration of 4294967295 s got {granted} s")
 }
 
+/// Registers a contact alone, with this Call-ID and the CSeq number 100.
+fn previously_registered(case: &mut TestCase<'_>, call_id: &str, uri: &SipUri) -> PurposeOutcome {
+    case.clear_bindings(FIRST)?;
+    let response = numbered(case, call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
+    ensure_success(&response, "the previous REGISTER").map_err(as_inconclusive)
+}
+
 /// A REGISTER of one Call-ID with this CSeq number.
 fn numbered(
     case: &mut TestCase<'_>,
@@ -502,9 +506,8 @@ fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
 /// The response to a REGISTER with the same Call-ID and a lower CSeq, which would remove the binding.
 fn old_request(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let (uri, call_id) = (contact(case, 1)?, case.token());
-    case.clear_bindings(FIRST)?;
-    let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
+    previously_registered(case, &call_id, &uri)?;
+
     numbered(case, &call_id, 50, &[format!("{};expires=0", text(uri))])
 }
 
@@ -517,9 +520,8 @@ fn keeps_after_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn takes_other_call_ids(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (uri, first, second) = (contact(case, 1)?, case.token(), case.token());
-    case.clear_bindings(FIRST)?;
-    let response = numbered(case, &first, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
+    previously_registered(case, &first, &uri)?;
+
     let response = numbered(case, &second, 1, &[format!("{};expires=0", text(uri.clone()))])?;
     ensure_success(&response, "a REGISTER with another Call-ID")?;
     is_gone(case, &uri)
@@ -527,9 +529,8 @@ fn takes_other_call_ids(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn binds_all_or_none(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (uri, other, call_id) = (contact(case, 1)?, contact(case, 2)?, case.token());
-    case.clear_bindings(FIRST)?;
-    let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
+    previously_registered(case, &call_id, &uri)?;
+
     // An old request cannot update the first contact, so the second must not be added.
     numbered(case, &call_id, 50, &[text(uri), text(other.clone())])?;
     let bindings = bindings(case)?;

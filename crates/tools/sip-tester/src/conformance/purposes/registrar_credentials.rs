@@ -6,12 +6,10 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_status, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensured, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensured, failure, require};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND};
 use super::registrar::{bindings, contact, has, plain};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Registrar "REG";
@@ -43,7 +41,7 @@ fn challenge_of(response: &Response) -> PurposeOutcome<DigestChallenge> {
     let challenge = response.headers.all(&Name::WwwAuthenticate).find_map(DigestChallenge::of_value);
     challenge.ok_or_else(|| {
         let fields: Vec<&str> = response.headers.all(&Name::WwwAuthenticate).collect();
-        PurposeEnd::Fail(format!("the 401 has no digest challenge that can be answered: {fields:?}"))
+        failure!("the 401 has no digest challenge that can be answered: {fields:?}")
     })
 }
 
@@ -140,7 +138,7 @@ fn refuses_basic(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn refuses_other_users(case: &mut TestCase<'_>) -> PurposeOutcome {
     // The first user, with its own credentials, for the second user's address of record.
     let mut request = plain(case)?;
-    let other = NameAddr::new(Uri::Sip(case.address_of_record(TestAgent::Second)));
+    let other = NameAddr::new(Uri::Sip(case.address_of_record(SECOND)));
     request.headers.set(Name::To, other);
     let response = case.ask(&request);
     match response {

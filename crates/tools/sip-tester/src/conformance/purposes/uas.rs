@@ -8,13 +8,15 @@ use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::{T1, TestCase};
 use super::super::dialog::TestDialog;
-use super::super::messages::{AnsweredRequest, ensure_code, ensure_success, line_of, line_or_silence};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, ensured, require, required};
+use super::super::messages::{
+    AnsweredRequest, cancel_of, ensure_code, ensure_status, ensure_success, line_of, line_or_silence, tag_of,
+};
+use super::super::outcome::{
+    PurposeOutcome, as_inconclusive, ensure, ensured, failure, inconclusive, require, required,
+};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
-use super::general::SubjectRequest;
-
-const FIRST: TestAgent = TestAgent::First;
+use super::super::target::FIRST;
+use super::general::{SubjectRequest, final_response, final_within};
 
 /// How long a 2xx is retransmitted without an ACK (RFC 3261 section 13.3.1.4: 64 times T1), plus some time for the BYE.
 pub(super) const GIVEN_UP: Duration = Duration::from_millis(64 * 500 + 3000);
@@ -71,6 +73,14 @@ pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.invite_request(case.callee_uri())
 }
 
+/// An INVITE and its 2xx, without an ACK.
+fn accepted(case: &mut TestCase<'_>) -> PurposeOutcome<AnsweredRequest> {
+    let request = invite(case)?;
+    let answered = case.ask(&request)?;
+    ensure_success(&answered.response, "an INVITE")?;
+    Ok(answered)
+}
+
 /// Ends the call that a response opens, if it is a 2xx.
 pub(super) fn end_opened(case: &mut TestCase<'_>, request: &Request, response: &Response) -> PurposeOutcome {
     if response.status.is_success() {
@@ -111,9 +121,8 @@ pub(super) fn end(case: &mut TestCase<'_>, dialog: &mut TestDialog) -> PurposeOu
 pub(super) fn description(body: &Bytes, what: &str) -> PurposeOutcome<SessionDescription> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     ensure!(!text.is_empty(), "{what} has no session description");
-    SessionDescription::parse(text).map_err(|error| {
-        PurposeEnd::Fail(format!("the session description of {what} breaks the grammar: {error}"))
-    })
+    SessionDescription::parse(text)
+        .map_err(|error| failure!("the session description of {what} breaks the grammar: {error}"))
 }
 
 fn answers(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -174,9 +183,8 @@ fn offers(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn repeats_success(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
     end_opened(case, &answered.request, &answered.response)?;
     ensured!(again.is_some(), "a 2xx without an ACK was not retransmitted within {TWO_REPETITIONS}")
@@ -244,9 +252,8 @@ pub(super) fn takes_or_refuses_with_481(response: &Response, what: &str) -> Purp
 }
 
 fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     let bytes = netrig_sip::Message::Request(answered.request.clone()).to_bytes();
     case.send_bytes(FIRST, &bytes)?;
     let mut again = Vec::new();
@@ -257,15 +264,14 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     end_opened(case, &answered.request, &answered.response)?;
     require!(!again.is_empty(), "the retransmitted INVITE was not answered, and the 2xx was not repeated");
     let is_of_another =
-        |response: &&Response| response.status.code() > 100 && tag(response) != tag(&answered.response);
+        |response: &&Response| response.status.code() > 100 && tag_of(response) != tag_of(&answered.response);
     let other = again.iter().find(is_of_another);
     ensured!(other.is_none(), "a retransmitted INVITE got {} with another tag", line_or_silence(other))
 }
 
 fn refuses_merged_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     let mut merged = answered.request.clone();
     case.renew_branch(FIRST, &mut merged)?;
     let second = case.ask_plainly(FIRST, &merged);
@@ -296,11 +302,7 @@ fn takes_the_ack_of_a_failure(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = invite(case)?;
     request.headers.set(Name::Require, "netrig-unknown");
     let answered = case.ask(&request)?;
-    require!(
-        !answered.response.status.is_success(),
-        "the INVITE was answered {}",
-        line_of(&answered.response)
-    );
+    ensure_status(&answered.response, 300..700, "the INVITE").map_err(as_inconclusive)?;
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
     ensured!(again.is_none(), "after the ACK of a failure, {} was received", line_or_silence(again.as_ref()))
 }
@@ -342,16 +344,13 @@ pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> PurposeOutco
         loop {
             let left = end.since(case.now());
             let Some(response) = case.response(FIRST, &request, left)? else {
-                return Err(PurposeEnd::Inconclusive("the call did not ring".to_owned()));
+                return Err(inconclusive!("the call did not ring"));
             };
             if response.status.is_final() {
                 case.final_response(FIRST, &request, &response)?;
                 let Some(next) = case.with_credentials(FIRST, &request, &response)? else {
                     leave_open(case, &request, &response)?;
-                    return Err(PurposeEnd::Inconclusive(format!(
-                        "the call did not ring: {}",
-                        line_of(&response)
-                    )));
+                    return Err(inconclusive!("the call did not ring: {}", line_of(&response)));
                 };
                 request = next;
                 break;
@@ -361,19 +360,16 @@ pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> PurposeOutco
             }
         }
     }
-    Err(PurposeEnd::Inconclusive("the server challenged the request repeatedly".to_owned()))
+    Err(inconclusive!("the server challenged the request repeatedly"))
 }
 
 /// Ends a ringing INVITE: by a CANCEL, or by a BYE if it was answered.
 pub(super) fn give_up(case: &mut TestCase<'_>, request: &Request) -> PurposeOutcome {
-    let cancel = case.cancel_of(request);
+    let cancel = cancel_of(request);
     let _ = case.ask_plainly(FIRST, &cancel);
-    while let Some(response) = case.response(FIRST, request, Duration::from_secs(1))? {
-        if response.status.is_final() {
-            case.final_response(FIRST, request, &response)?;
-            end_opened(case, request, &response)?;
-            break;
-        }
+    if let Some(response) = final_within(case, request, Duration::from_secs(1))? {
+        case.final_response(FIRST, request, &response)?;
+        end_opened(case, request, &response)?;
     }
     Ok(())
 }
@@ -389,17 +385,12 @@ pub(super) struct Cancelled {
 pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<Cancelled> {
     let request = invite(case)?;
     let (request, ringing) = ringing(case, request)?;
-    let cancel = case.cancel_of(&request);
+    let cancel = cancel_of(&request);
     let of_cancel = case.ask_plainly(FIRST, &cancel)?.response;
-    let patience = case.target().patience;
-    let mut last = None;
-    while let Some(response) = case.response(FIRST, &request, patience)? {
-        if response.status.is_final() {
-            case.final_response(FIRST, &request, &response)?;
-            leave_open(case, &request, &response)?;
-            last = Some(response);
-            break;
-        }
+    let last = final_response(case, &request)?;
+    if let Some(response) = &last {
+        case.final_response(FIRST, &request, response)?;
+        leave_open(case, &request, response)?;
     }
     Ok(Cancelled { ringing, of_cancel, last })
 }
@@ -415,18 +406,10 @@ fn terminates_the_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(code == Some(487), "a cancelled INVITE got {}", line_or_silence(cancelled.last.as_ref()))
 }
 
-pub(super) fn tag(response: &Response) -> Option<String> {
-    response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned))
-}
-
 fn cancels_with_one_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
-    require!(
-        cancelled.of_cancel.status.code() == 200,
-        "a CANCEL was answered {}",
-        line_of(&cancelled.of_cancel)
-    );
-    let (own, of_invite) = (tag(&cancelled.of_cancel), tag(&cancelled.ringing));
+    ensure_code(&cancelled.of_cancel, 200, "a CANCEL").map_err(as_inconclusive)?;
+    let (own, of_invite) = (tag_of(&cancelled.of_cancel), tag_of(&cancelled.ringing));
     ensured!(
         own == of_invite,
         "the tag of the response to CANCEL is {own:?}, that of the INVITE's response is {of_invite:?}"
@@ -435,14 +418,14 @@ fn cancels_with_one_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn refuses_an_unknown_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
-    let cancel = case.cancel_of(&request);
+    let cancel = cancel_of(&request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
     ensure_code(&response, 481, "a CANCEL without a transaction")
 }
 
 fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (answered, mut dialog) = case.call_server()?;
-    let cancel = case.cancel_of(&answered.request);
+    let cancel = cancel_of(&answered.request);
     let _ = case.ask_plainly(FIRST, &cancel)?;
     while let Some(response) = case.response(FIRST, &answered.request, T1)? {
         ensure_success(&response, "after a late CANCEL, the INVITE")?;
@@ -459,7 +442,7 @@ fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn rings_with_a_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
-    ensure!(tag(&cancelled.ringing).is_some(), "a {} has no tag in To", line_of(&cancelled.ringing));
+    ensure!(tag_of(&cancelled.ringing).is_some(), "a {} has no tag in To", line_of(&cancelled.ringing));
     let has_contact = cancelled.ringing.headers.get(&Name::Contact).is_some();
     ensured!(has_contact, "a {} has a tag in To but no Contact", line_of(&cancelled.ringing))
 }
@@ -489,27 +472,23 @@ fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response
         if again.status.is_final() {
             case.final_response(FIRST, request, &again)?;
             leave_open(case, request, &again)?;
-            return Err(PurposeEnd::Inconclusive(format!(
+            return Err(inconclusive!(
                 "the call was answered {} within {T1} after the retransmission",
                 line_of(&again)
-            )));
+            ));
         }
     }
-    Err(PurposeEnd::Fail(format!(
-        "a retransmitted INVITE did not get the {} again within {T1}",
-        line_of(last)
-    )))
+    Err(failure!("a retransmitted INVITE did not get the {} again within {T1}", line_of(last)))
 }
 
 fn answers_with_the_same_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     end_opened(case, &answered.request, &answered.response)?;
     let ringing = answered.provisional.iter().filter(|response| response.status.code() > 100);
     for ringing in ringing {
         ensure!(
-            tag(ringing) == tag(&answered.response),
+            tag_of(ringing) == tag_of(&answered.response),
             "the tag of the {} is not that of the 2xx",
             line_of(ringing)
         );

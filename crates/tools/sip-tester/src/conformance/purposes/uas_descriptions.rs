@@ -1,17 +1,15 @@
 //! Session descriptions of a user agent: its answers to offers (RFC 3264).
 
 use bytes::Bytes;
-use netrig_sip::sdp::SessionDescription;
+use netrig_sip::sdp::{Media, SessionDescription};
 use netrig_sip::{Name, Response};
 
 use super::super::case::TestCase;
-use super::super::messages::{ensure_success, line_of};
+use super::super::messages::{AnsweredRequest, ensure_success, line_of};
 use super::super::outcome::{PurposeOutcome, ensure, ensured, require, required};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::FIRST;
 use super::uas::{description, end_opened, invite, within_a_call};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Uas "UAS";
@@ -37,17 +35,25 @@ pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
     )
 }
 
-/// The answer to an offer after `change`.
-fn answer_to(
+/// An INVITE with an offer after `change`, and its final response.
+fn offered(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut SessionDescription),
-) -> PurposeOutcome<(SessionDescription, SessionDescription)> {
+) -> PurposeOutcome<(SessionDescription, AnsweredRequest)> {
     let local = case.local(FIRST)?;
     let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
     change(&mut offer);
     let mut request = invite(case)?;
     request.body = Bytes::from(offer.to_string());
-    let answered = case.ask(&request)?;
+    Ok((offer, case.ask(&request)?))
+}
+
+/// The answer to an offer after `change`.
+fn answer_to(
+    case: &mut TestCase<'_>,
+    change: impl FnOnce(&mut SessionDescription),
+) -> PurposeOutcome<(SessionDescription, SessionDescription)> {
+    let (offer, answered) = offered(case, change)?;
     may_refuse_the_offer(&answered.response)?;
     ensure_success(&answered.response, "the INVITE")?;
     end_opened(case, &answered.request, &answered.response)?;
@@ -61,12 +67,15 @@ fn answer_to(
     Ok((offer, answer))
 }
 
+/// Adds a second medium to an offer: the first one after `change`.
+fn with_second(offer: &mut SessionDescription, change: impl FnOnce(&mut Media)) {
+    let mut second = offer.media[0].clone();
+    change(&mut second);
+    offer.media.push(second);
+}
+
 fn answers_each_medium(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (offer, answer) = answer_to(case, |offer| {
-        let mut second = offer.media[0].clone();
-        second.port = 40_002;
-        offer.media.push(second);
-    })?;
+    let (offer, answer) = answer_to(case, |offer| with_second(offer, |second| second.port = 40_002))?;
     for (offered, answered) in offer.media.iter().zip(&answer.media) {
         ensure!(offered.kind == answered.kind, "a medium {} was answered as {}", offered.kind, answered.kind);
     }
@@ -93,11 +102,7 @@ fn answers_inactive(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn answers_port_zero(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (_, answer) = answer_to(case, |offer| {
-        let mut second = offer.media[0].clone();
-        second.port = 0;
-        offer.media.push(second);
-    })?;
+    let (_, answer) = answer_to(case, |offer| with_second(offer, |second| second.port = 0))?;
     ensured!(
         answer.media[1].port == 0,
         "a medium with port 0 was answered with port {}",
@@ -118,12 +123,12 @@ fn answers_with_offered_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, answer) = answer_to(case, |offer| {
-        let mut second = offer.media[0].clone();
-        "netrig".clone_into(&mut second.kind);
-        second.port = 40_002;
-        second.formats = vec!["99".to_owned()];
-        second.attributes.clear();
-        offer.media.push(second);
+        with_second(offer, |second| {
+            "netrig".clone_into(&mut second.kind);
+            second.port = 40_002;
+            second.formats = vec!["99".to_owned()];
+            second.attributes.clear();
+        });
     })?;
     require!(answer.media[0].port != 0, "the audio was refused");
     ensured!(
@@ -135,14 +140,11 @@ fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// The final response to an offer with unknown formats only. An established call is ended.
 fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
-    let local = case.local(FIRST)?;
-    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
-    offer.media[0].formats = vec!["99".to_owned()];
-    offer.media[0].attributes =
-        vec![netrig_sip::sdp::Attribute::new("rtpmap", Some("99 netrig-unknown/8000"))];
-    let mut request = invite(case)?;
-    request.body = Bytes::from(offer.to_string());
-    let answered = case.ask(&request)?;
+    let (_, answered) = offered(case, |offer| {
+        offer.media[0].formats = vec!["99".to_owned()];
+        offer.media[0].attributes =
+            vec![netrig_sip::sdp::Attribute::new("rtpmap", Some("99 netrig-unknown/8000"))];
+    })?;
     end_opened(case, &answered.request, &answered.response)?;
     Ok(answered.response)
 }

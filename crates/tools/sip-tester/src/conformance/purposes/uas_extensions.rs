@@ -9,10 +9,8 @@ use super::super::dialog::TestDialog;
 use super::super::messages::{ensure_code, ensure_success, line_of};
 use super::super::outcome::{PurposeOutcome, ensure, ensured, require};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::FIRST;
 use super::uas::{cancelled, end_opened, give_up, invite, ringing};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Uas "UAS";
