@@ -4,15 +4,14 @@
 //! their own. Each session then has its own thread. [`AdmissionLimits`] bound their number. A connection with an unsupported
 //! protocol is closed. Only an admitted session gets data, and datagrams go only to the host of its control connection.
 
-mod booths;
 mod door;
 mod echo;
 mod http;
 mod iperf3;
 mod ndt7;
 mod order;
+mod registry;
 mod response;
-mod rooms;
 mod session;
 mod shared;
 mod slot;
@@ -31,10 +30,9 @@ use netrig_host::tls::{self, Identity};
 use netrig_host::{Clock, DescriptorShortage, SlotLimits, ThreadSlotError, ThreadSlots, connections_within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::booths::Booths;
 use self::door::{Door, OpeningError, say_busy};
 pub use self::order::{ServerError, ServerOrder};
-use self::rooms::{Rooms, SessionArrival};
+use self::registry::{SessionArrival, SessionRegistry, TestArrival, TestRegistry};
 use self::shared::{AT_ONCE, ServedConnection, ServerShared};
 pub use self::tally::{ClientProtocol, ServerActivity, ServerTally, ServiceFailure};
 use crate::admission::{Admission, AdmissionLimits, HOUSEHOLDS_OF_A_SITE};
@@ -90,8 +88,8 @@ impl Server {
             clock: Clock::starting_in(Duration::ZERO),
             limits: order.limits,
             admission: Mutex::new(Admission::new(order.limits)),
-            rooms: Rooms::default(),
-            booths: Booths::default(),
+            sessions: SessionRegistry::default(),
+            tests: TestRegistry::default(),
             connections: AtomicUsize::new(0),
             callers: ThreadSlots::new(slot_limits(&order.limits).set(per_address, per_group)),
             tally: ServerTally::default(),
@@ -205,12 +203,12 @@ impl Server {
             ConnectionOpening::Data(preamble) => {
                 socket.read_exact(&mut [0; PREAMBLE_LEN])?;
                 let arrival = SessionArrival::Stream(preamble, socket);
-                shared.rooms.visit(preamble.token, peer.ip(), arrival)
+                shared.sessions.pass(&preamble.token, peer.ip(), arrival)
             }
             ConnectionOpening::Iperf3(cookie) => {
                 socket.read_exact(&mut [0; COOKIE_LEN])?;
-                if shared.booths.has(cookie) {
-                    shared.booths.visit(cookie, peer.ip(), socket)
+                if shared.tests.sessions.has(&cookie) {
+                    shared.tests.sessions.pass(&cookie, peer.ip(), TestArrival::Stream(socket))
                 } else {
                     return self.begin_iperf3(socket, peer, cookie);
                 }
@@ -234,11 +232,11 @@ impl Server {
             let _ = socket.write_all(&[&[TestState::ServerError.byte()][..], &refusal.bytes()].concat());
             return Err(OpeningError::NoKey);
         }
-        let arrivals = self.shared.booths.open(cookie, peer.ip());
+        let arrivals = self.shared.tests.sessions.open(cookie, peer.ip(), 4 * crate::iperf3::MOST_STREAMS);
         let begun = self.begin(socket, peer, move |socket, peer, shared| {
             iperf3::serve(socket, peer, cookie, arrivals, shared);
         });
-        begun.inspect_err(|_| self.shared.booths.close(peer.ip(), cookie))
+        begun.inspect_err(|_| self.shared.tests.close(peer.ip(), cookie))
     }
 
     /// Starts the thread of a session.

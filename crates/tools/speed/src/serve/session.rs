@@ -15,15 +15,15 @@ use netrig_probe::control::boot;
 use netrig_probe::greeting::{GreetingError, LONGEST_WORD};
 
 use super::echo::EchoService;
-use super::rooms::SessionArrival;
+use super::registry::SessionArrival;
 use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::protocol::{
-    Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MeasurementPhase, PREAMBLE_LEN, Preamble,
-    SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
+    Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
+    PREAMBLE_LEN, Preamble, SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
 use crate::talk::{ControlConnection, PATIENCE};
 
@@ -116,17 +116,17 @@ fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Resu
         talk,
         session: SpeedSession::new(),
         slot: None,
-        room: None,
+        registration: None,
         echoing: None,
         echoed: Arc::default(),
         phase: None,
         carried: [0; 2],
         heard: StdInstant::now(),
     };
-    let room = caller
+    let proved = caller
         .prove()
         .map_err(|_| SessionError::Refused(shared.refuse(ClientProtocol::Netrig, AdmissionRefusal::Full)));
-    match room.and_then(|()| visit.serve()) {
+    match proved.and_then(|()| visit.serve()) {
         Ok(()) => Ok(()),
         Err(error) => {
             // Before the client is informed, because it may read slowly.
@@ -156,7 +156,7 @@ struct NetrigSession<'a> {
     talk: ControlConnection,
     session: SpeedSession,
     slot: Option<Slot<'a>>,
-    room: Option<SessionRoom>,
+    registration: Option<SessionRegistration>,
     echoing: Option<EchoService>,
     /// Bytes of echoes.
     echoed: Arc<AtomicU64>,
@@ -168,7 +168,7 @@ struct NetrigSession<'a> {
 }
 
 /// The registration for data connections and datagrams.
-struct SessionRoom {
+struct SessionRegistration {
     token: SessionToken,
     arrivals: Receiver<SessionArrival>,
 }
@@ -188,8 +188,8 @@ struct CurrentPhase {
 
 impl Drop for NetrigSession<'_> {
     fn drop(&mut self) {
-        if let Some(room) = &self.room {
-            self.shared.rooms.close(room.token);
+        if let Some(registration) = &self.registration {
+            self.shared.sessions.close(&registration.token);
         }
     }
 }
@@ -251,8 +251,8 @@ impl NetrigSession<'_> {
         }
         let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.bytes);
         let token = SessionToken(random().map_err(SessionError::Carrying)?);
-        let arrivals = self.shared.rooms.open(token, self.peer.ip());
-        self.room = Some(SessionRoom { token, arrivals });
+        let arrivals = self.shared.sessions.open(token, self.peer.ip(), 2 * u32::from(MOST_STREAMS));
+        self.registration = Some(SessionRegistration { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
         // A rate that the client has stated itself is not reported as a limit of the server.
@@ -277,12 +277,12 @@ impl NetrigSession<'_> {
 
     /// Handles the arrivals for this session.
     fn look_for_arrivals(&mut self) -> Result<(), SessionError> {
-        let Some(room) = &self.room else { return Ok(()) };
+        let Some(registration) = &self.registration else { return Ok(()) };
         let mut echo = None;
-        for arrival in room.arrivals.try_iter().take(AT_ONCE) {
+        for arrival in registration.arrivals.try_iter().take(AT_ONCE) {
             let prepared = self.phase.as_mut().filter(|current| current.carrying.is_none());
             match arrival {
-                SessionArrival::Echo(from) => echo = Some((from, room.token)),
+                SessionArrival::Echo(from) => echo = Some((from, registration.token)),
                 SessionArrival::Stream(preamble, socket) => {
                     // A late or duplicate connection is closed when it is dropped.
                     if let Some(current) = prepared
@@ -292,7 +292,7 @@ impl NetrigSession<'_> {
                         current.streams.entry(preamble.stream).or_insert(socket);
                     }
                 }
-                SessionArrival::Knock(preamble, from) => {
+                SessionArrival::Datagrams(preamble, from) => {
                     if let Some(current) = prepared
                         && preamble.phase == current.phase.number
                         && current.phase.carrier.is_of_datagrams()

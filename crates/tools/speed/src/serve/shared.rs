@@ -11,12 +11,11 @@ use netrig_host::socket::Buffers;
 use netrig_host::{Clock, SlotRefusal, ThreadSlot, ThreadSlotError, ThreadSlots};
 use rustls::ServerConfig;
 
-use super::booths::Booths;
-use super::rooms::{Rooms, SessionArrival};
+use super::registry::{SessionArrival, SessionRegistry, TestRegistry};
 use super::tally::{ClientProtocol, ServerActivity, ServerTally};
 use crate::admission::{Admission, AdmissionLimits, AdmissionRefusal};
 use crate::iperf3::datagram;
-use crate::protocol::{ECHO_LEN, EchoDatagram, Keyring, PREAMBLE_LEN, Preamble};
+use crate::protocol::{ECHO_LEN, EchoDatagram, Keyring, PREAMBLE_LEN, Preamble, SessionToken};
 
 /// Connections and datagrams that are taken from one socket before the others are polled again.
 pub(super) const AT_ONCE: usize = 64;
@@ -30,8 +29,8 @@ pub(super) struct ServerShared {
     pub clock: Clock,
     pub limits: AdmissionLimits,
     pub admission: Mutex<Admission>,
-    pub rooms: Rooms,
-    pub booths: Booths,
+    pub sessions: SessionRegistry<SessionToken, SessionArrival>,
+    pub tests: TestRegistry,
     /// Number of connections with a thread.
     pub connections: AtomicUsize,
     pub callers: Arc<ThreadSlots>,
@@ -92,14 +91,14 @@ impl ServerShared {
 
     /// Handles a datagram that arrived at the listening socket.
     pub(super) fn hear(&self, bytes: &[u8], from: SocketAddr) {
-        let own = |token, arrival| self.rooms.visit(token, from.ip(), arrival);
+        let own = |token, arrival| self.sessions.pass(&token, from.ip(), arrival);
         let welcome = match (EchoDatagram::decode(bytes), Preamble::decode(bytes)) {
             (Some(echo), _) => own(echo.preamble.token, SessionArrival::Echo(from)),
             (None, Some(preamble)) if bytes.len() == PREAMBLE_LEN => {
-                own(preamble.token, SessionArrival::Knock(preamble, from))
+                own(preamble.token, SessionArrival::Datagrams(preamble, from))
             }
             _ => match bytes.try_into() {
-                Ok(words) if datagram::reply(bytes).is_some() => self.booths.knock(from, words),
+                Ok(payload) if datagram::reply(bytes).is_some() => self.tests.pass_datagram(from, payload),
                 _ => false,
             },
         };
