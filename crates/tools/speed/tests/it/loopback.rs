@@ -1,10 +1,4 @@
 //! A client and a server of the meter, over loopback.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "both ends are sockets and threads"
-)]
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -12,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use netrig_core::{Duration, Rate};
-use netrig_host::socket::TcpOptions;
-use netrig_host::tls::{self, Trust};
+
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::cause::LimitingFactor;
 use netrig_speed::measure::{
-    CallOrder, MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
+    MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
 };
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Preamble, SessionToken};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
@@ -39,17 +32,6 @@ fn serving<T>(
     common::serving(order(ServerOrder { keys: key().into(), ..common::order(4) }), with)
 }
 
-fn call(server: SocketAddr) -> CallOrder {
-    CallOrder {
-        server,
-        name: server.ip().into(),
-        tls: tls::client(&Trust::Anyone, None).unwrap(),
-        key: key(),
-        rate: None,
-        options: TcpOptions::default(),
-    }
-}
-
 const fn phase(carrier: Carrier) -> PhaseOrder {
     PhaseOrder { carrier, lasts: Duration::from_millis(600), every: Duration::from_millis(50) }
 }
@@ -60,7 +42,7 @@ const fn tcp(way: DataDirection, streams: u16) -> Carrier {
 
 fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
     MeasureOrder {
-        call: call(server),
+        call: common::call_order(server, key()),
         idle: Duration::from_millis(200),
         tasks: tasks.into_iter().map(MeasureTask::Carry).collect(),
         after: Duration::from_millis(100),

@@ -1,11 +1,5 @@
 //! What a server does with many, and with those who mean no good. What it is held to: nobody starves, nobody is given more than it
 //! may have, memory does not grow, and the others are served.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "clients are sockets and threads"
-)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -13,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
 use netrig_core::{Duration, Rate};
-use netrig_host::socket::TcpOptions;
-use netrig_host::tls::{self, Trust};
+
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::carry::LiveReading;
@@ -24,17 +17,10 @@ use netrig_speed::measure::{CallOrder, PhaseEvent, PhaseOrder, SpeedCall, SpeedE
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, Preamble};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
-use crate::common::{order, serving, until};
+use crate::common::{call_order, order, serving, until};
 
 fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<SpeedCall, SpeedError> {
-    let order = CallOrder {
-        server,
-        name: server.ip().into(),
-        tls: tls::client(&Trust::Anyone, None).unwrap(),
-        key: key.and_then(HmacKey::new),
-        rate,
-        options: TcpOptions::default(),
-    };
+    let order = CallOrder { rate, ..call_order(server, key.and_then(HmacKey::new)) };
     SpeedCall::connect(order, &AtomicBool::new(false), &mut |_, _| {})
 }
 

@@ -1,10 +1,4 @@
 //! What is measured beside the load: delays in each direction, and responsiveness.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test drives real sockets and waits for them"
-)]
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
