@@ -3,14 +3,14 @@
 //! A server that serves all clients at once measures itself. [`Admission`] admits as many as its [`AdmissionLimits`] allow and keeps
 //! the others in a queue in the order of arrival. It uses neither sockets nor a clock. The limits bound its memory.
 
-mod visitor;
+mod client;
 
 use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
-pub use visitor::{HOUSEHOLDS_OF_A_SITE, Household, Site, Visitor};
+pub use client::{HOUSEHOLDS_OF_A_SITE, Household, Site, Visitor};
 
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]

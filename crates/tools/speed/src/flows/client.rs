@@ -12,11 +12,11 @@ use netrig_host::{Clock, HostAddress, is_transient, random};
 
 use super::found::start;
 use super::{Flows, FlowsOrder, StreamSocket, TestFindings, TestStream};
+use crate::control::{PATIENCE, knock};
 use crate::iperf3::{
     ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
     TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
-use crate::talk::{PATIENCE, knock};
 
 /// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);

@@ -18,12 +18,12 @@ use rustls::pki_types::ServerName;
 use super::error::SpeedError;
 use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::control::{ControlConnection, PATIENCE, knock};
 use crate::meter::ArrivalCourse;
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
     MeasurementPhase, PhaseError, Preamble, SPEED, clock_mark,
 };
-use crate::talk::{ControlConnection, PATIENCE, knock};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);

@@ -11,9 +11,9 @@ use std::time::Duration as StdDuration;
 use netrig_host::monotonic_nanos;
 
 use super::call::CallOrder;
+use crate::control::ControlConnection;
 use crate::protocol::{DataDirection, MOST_PROBES, SPEED};
 use crate::responsiveness::ForeignProbe;
-use crate::talk::ControlConnection;
 
 /// MPS and ID of the draft: 100 probes in 5 s, half of them on separate connections.
 const SHORTEST_GAP_NS: u64 = 100_000_000;

@@ -18,8 +18,8 @@ use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
+use crate::control::PATIENCE;
 use crate::ndt7::Ndt7Test;
-use crate::talk::PATIENCE;
 
 /// Interval of checks of an object's transfer.
 const EVERY: Duration = Duration::from_millis(100);

@@ -1,15 +1,15 @@
 //! The server: one port for all protocols, and a limited number of concurrent sessions.
 //!
-//! One thread accepts connections, detects their protocol by the first bytes ([`door`]), and receives datagrams without a socket of
+//! One thread accepts connections, detects their protocol by the first bytes ([`pending`]), and receives datagrams without a socket of
 //! their own. Each session then has its own thread. [`AdmissionLimits`] bound their number. A connection with an unsupported
 //! protocol is closed. Only an admitted session gets data, and datagrams go only to the host of its control connection.
 
-mod door;
 mod echo;
 mod http;
 mod iperf3;
 mod ndt7;
 mod order;
+mod pending;
 mod registry;
 mod response;
 mod session;
@@ -30,8 +30,8 @@ use netrig_host::tls::{self, Identity};
 use netrig_host::{Clock, DescriptorShortage, SlotLimits, ThreadSlotError, ThreadSlots, connections_within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::door::{Door, OpeningError, say_busy};
 pub use self::order::{ServerError, ServerOrder};
+use self::pending::{Door, OpeningError, say_busy};
 use self::registry::{SessionArrival, SessionRegistry, TestArrival, TestRegistry};
 use self::shared::{AT_ONCE, ServedConnection, ServerShared};
 pub use self::tally::{ClientProtocol, ServerActivity, ServerTally, ServiceFailure};
@@ -96,7 +96,7 @@ impl Server {
             stop: AtomicBool::new(false),
         };
         let (door, shortage) = descriptors(&order.limits, listeners.len());
-        let door = door::limits(door, per_address, per_group);
+        let door = pending::limits(door, per_address, per_group);
         Ok(Self { listeners, shared: Arc::new(shared), door, shortage })
     }
 
@@ -284,11 +284,11 @@ fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<Des
     let SlotLimits { strangers, known, .. } = slot_limits(limits);
     let data = (limits.sessions as u64).saturating_mul(2 * u64::from(MOST_STREAMS) + 4);
     let threads = 2 * strangers as u64 + known as u64;
-    let others = OTHER_DESCRIPTORS + door::MOST_TURNED_AWAY as u64 + 2 * listeners as u64;
+    let others = OTHER_DESCRIPTORS + pending::MOST_TURNED_AWAY as u64 + 2 * listeners as u64;
     let others = others.saturating_add(threads).saturating_add(data);
-    let (door, shortage) = connections_within(door::MOST, 1, others);
+    let (door, shortage) = connections_within(pending::MOST, 1, others);
     // Some connections must be accepted even if not all sessions can measure at once.
-    let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(door::MOST);
+    let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(pending::MOST);
     (
         door.max(least),
         shortage.map(|shortage| DescriptorShortage { connections: door.max(least), ..shortage }),

@@ -15,10 +15,10 @@ use super::response::{say, turn_away};
 use super::shared::ServerShared;
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
+use crate::control::PATIENCE;
 use crate::ndt7::{
     ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError, check_origin,
 };
-use crate::talk::PATIENCE;
 
 /// The payload of load messages.
 static ZEROS: [u8; 1 << 18] = [0; 1 << 18];

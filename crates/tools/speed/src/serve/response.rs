@@ -9,7 +9,7 @@ use netrig_host::InterruptibleStream;
 use netrig_host::http::message::HttpResponse;
 
 use crate::admission::AdmissionRefusal;
-use crate::talk::PATIENCE;
+use crate::control::PATIENCE;
 
 /// After how long a refused client may ask again, s.
 const RETRY_AFTER: u32 = 30;

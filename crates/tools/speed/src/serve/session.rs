@@ -21,11 +21,11 @@ use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::control::{ControlConnection, PATIENCE};
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
     PREAMBLE_LEN, Preamble, SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
-use crate::talk::{ControlConnection, PATIENCE};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);

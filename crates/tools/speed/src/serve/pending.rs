@@ -13,9 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::response;
 use super::tally::ServiceFailure;
 use crate::admission::HOUSEHOLDS_OF_A_SITE;
+use crate::control::PATIENCE;
 use crate::iperf3::TestState;
 use crate::protocol::{ConnectionOpening, MOST_STREAMS, PREAMBLE_LEN, TLS_ACCESS_DENIED};
-use crate::talk::PATIENCE;
 
 /// The limit of connections at the door.
 pub(super) const MOST: usize = 1024;
