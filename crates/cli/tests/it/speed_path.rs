@@ -134,7 +134,7 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let carriages = carriages.collect();
     let one_clock = call.reads_our_clock();
     let (rounds, probes) = (latency.end().expect("it ends"), probing.end().expect("it ends"));
-    call.hang_up();
+    call.close();
     Seen { carriages, rounds, probes, one_clock }
 }
 

@@ -10,7 +10,7 @@ use netrig_core::{Duration, Instant, Rate};
 use netrig_host::InterruptibleStream;
 
 use super::registry::TestArrival;
-use super::response::say;
+use super::response::send;
 use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
@@ -77,7 +77,7 @@ pub(super) fn serve(
     let shared: &ServerShared = caller;
     let _registration = TestRegistration { shared, host: peer.ip(), cookie };
     if let Err(error) =
-        Iperf3Session::begin(socket, peer, cookie, arrivals, caller).and_then(|mut visit| visit.serve())
+        Iperf3Session::begin(socket, peer, cookie, arrivals, caller).and_then(|mut session| session.serve())
     {
         shared.tally.failed(ClientProtocol::Iperf3, &error);
     }
@@ -231,7 +231,7 @@ impl<'a> Iperf3Session<'a> {
 
     fn flush(&mut self) -> Result<(), Iperf3Error> {
         while let Some(bytes) = self.session.poll_transmit() {
-            say(&self.socket, &bytes)?;
+            send(&self.socket, &bytes)?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ const RETRY_AFTER: u32 = 30;
 
 /// Refuses a request.
 pub(super) fn turn_away(socket: &TcpStream, refusal: AdmissionRefusal) -> io::Result<()> {
-    say(socket, &busy(refusal))
+    send(socket, &busy(refusal))
 }
 
 /// The response to a refused request.
@@ -25,6 +25,6 @@ pub(super) fn busy(why: impl Display) -> Vec<u8> {
 }
 
 /// Sends a message over a connection in non-blocking mode, however slowly the peer reads, within [`PATIENCE`].
-pub(super) fn say(socket: &TcpStream, message: &[u8]) -> io::Result<()> {
+pub(super) fn send(socket: &TcpStream, message: &[u8]) -> io::Result<()> {
     InterruptibleStream::until(socket, StdInstant::now() + PATIENCE).write_all(message)
 }

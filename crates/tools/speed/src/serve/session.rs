@@ -94,26 +94,26 @@ impl ServiceFailure for SessionError {
 
 /// Serves a client and counts its failure, if any.
 pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) {
-    if let Err(error) = visit(socket, peer, caller) {
+    if let Err(error) = serve_session(socket, peer, caller) {
         caller.tally.failed(ClientProtocol::Netrig, &error);
     }
 }
 
 /// Greets a client, waits for its admission and carries out its phases.
-fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), SessionError> {
+fn serve_session(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), SessionError> {
     let shared: &ServerShared = caller;
     let local = socket.local_addr().map_err(SessionError::Tls)?;
-    let mut talk =
+    let mut control =
         ControlConnection::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
-    let binding = talk.binding().map_err(SessionError::Tls)?;
+    let binding = control.binding().map_err(SessionError::Tls)?;
     let admitted = || Ok::<_, SlotRefusal>(());
-    let key = SPEED.greet_client(&mut talk, (&shared.keys, &binding), None, admitted)?;
-    let mut visit = NetrigSession {
+    let key = SPEED.greet_client(&mut control, (&shared.keys, &binding), None, admitted)?;
+    let mut session = NetrigSession {
         shared,
         local,
         peer,
         key,
-        talk,
+        control,
         session: SpeedSession::new(),
         slot: None,
         registration: None,
@@ -126,21 +126,21 @@ fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Resu
     let proved = caller
         .prove()
         .map_err(|_| SessionError::Refused(shared.refuse(ClientProtocol::Netrig, AdmissionRefusal::Full)));
-    match proved.and_then(|()| visit.serve()) {
+    match proved.and_then(|()| session.serve()) {
         Ok(()) => Ok(()),
         Err(error) => {
             // Before the client is informed, because it may read slowly.
-            visit.break_off();
+            session.break_off();
             if !matches!(error, SessionError::Control(_)) {
                 let why = error.to_string();
                 // The client may be gone, and the server may be stopping.
-                let word = match &error {
+                let message = match &error {
                     SessionError::Refused(refusal) => FromServer::Refused(*refusal),
                     _ => FromServer::Failed { why },
                 };
-                let _ = visit.talk.say_within(&word, LISTENING);
+                let _ = session.control.send_within(&message, LISTENING);
             }
-            visit.talk.hang_up();
+            session.control.close();
             Err(error)
         }
     }
@@ -153,7 +153,7 @@ struct NetrigSession<'a> {
     peer: SocketAddr,
     /// The name of the key that the client has proved.
     key: Option<String>,
-    talk: ControlConnection,
+    control: ControlConnection,
     session: SpeedSession,
     slot: Option<Slot<'a>>,
     registration: Option<SessionRegistration>,
@@ -197,11 +197,11 @@ impl Drop for NetrigSession<'_> {
 impl NetrigSession<'_> {
     fn serve(&mut self) -> Result<(), SessionError> {
         loop {
-            match self.talk.hear(LOOK) {
-                Ok(Some(word)) => {
+            match self.control.receive(LOOK) {
+                Ok(Some(message)) => {
                     self.heard = StdInstant::now();
-                    if let Some(deed) = self.session.hear(word)? {
-                        self.carry_out(deed)?;
+                    if let Some(action) = self.session.receive(message)? {
+                        self.carry_out(action)?;
                     }
                 }
                 Ok(None) => {}
@@ -215,8 +215,8 @@ impl NetrigSession<'_> {
         }
     }
 
-    fn carry_out(&mut self, deed: SessionAction) -> Result<(), SessionError> {
-        match deed {
+    fn carry_out(&mut self, action: SessionAction) -> Result<(), SessionError> {
+        match action {
             SessionAction::Admit(rate) => self.wait_for_admission(rate),
             SessionAction::Prepare(phase) => self.prepare(phase),
             SessionAction::Begin => self.begin(),
@@ -235,15 +235,15 @@ impl NetrigSession<'_> {
         let slot = Slot::ask(self.shared, ClientProtocol::Netrig, self.peer, self.key.clone(), rate);
         let slot = self.slot.insert(slot.map_err(SessionError::Refused)?);
         let mut told: Option<StdInstant> = None;
-        while !slot.is_let_in() {
+        while !slot.is_admitted() {
             let place = slot.place().filter(|_| told.is_none_or(|told| told.elapsed() >= PLACES));
             if let Some((before, of)) = place {
-                self.talk.say(&FromServer::Waits { before, of })?;
+                self.control.send(&FromServer::Waits { before, of })?;
                 told = Some(StdInstant::now());
             }
             // Receiving detects a client that is gone, which then leaves the queue.
-            if let Some(word) = self.talk.hear(10 * LOOK)? {
-                self.session.hear(word)?;
+            if let Some(message) = self.control.receive(10 * LOOK)? {
+                self.session.receive(message)?;
             }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Err(SessionError::Ending);
@@ -259,7 +259,7 @@ impl NetrigSession<'_> {
         let bits_per_s = slot.held_to().filter(|_| rate.is_none()).map(Rate::bits_per_s);
         let clock = boot().and_then(|boot| clock_mark(token, &boot));
         let budget = Budget { token, lasts_ns, bytes, bits_per_s, clock };
-        Ok(self.talk.say(&FromServer::Admitted(budget))?)
+        Ok(self.control.send(&FromServer::Admitted(budget))?)
     }
 
     fn prepare(&mut self, phase: MeasurementPhase) -> Result<(), SessionError> {
@@ -272,7 +272,7 @@ impl NetrigSession<'_> {
             carrying: None,
             told: now,
         });
-        Ok(self.talk.say(&FromServer::Ready)?)
+        Ok(self.control.send(&FromServer::Ready)?)
     }
 
     /// Handles the arrivals for this session.
@@ -359,7 +359,7 @@ impl NetrigSession<'_> {
         let carrying = RunningPhase::begin(&current.phase, EndRole::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
-        Ok(self.talk.say_within(&FromServer::Begun, LISTENING)?)
+        Ok(self.control.send_within(&FromServer::Begun, LISTENING)?)
     }
 
     /// Reports received data to the client, and ends a phase whose time is over.
@@ -384,8 +384,8 @@ impl NetrigSession<'_> {
             }
         }
         let over = now > current.ends;
-        for word in arrived.into_iter().chain(heard) {
-            self.talk.say_within(&word, LISTENING)?;
+        for message in arrived.into_iter().chain(heard) {
+            self.control.send_within(&message, LISTENING)?;
         }
         if over {
             self.session.ended();
@@ -444,15 +444,15 @@ impl NetrigSession<'_> {
         };
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
         for counted in outcome.counted.chunks(ConnectionCounts::IN_A_FRAME) {
-            self.talk.say(&FromServer::Counted(counted.to_vec()))?;
+            self.control.send(&FromServer::Counted(counted.to_vec()))?;
             self.keep_on()?;
         }
         for heard in outcome.heard.chunks(ConnectionCounts::IN_A_FRAME) {
-            self.talk.say(&FromServer::HeardInAll(heard.to_vec()))?;
+            self.control.send(&FromServer::HeardInAll(heard.to_vec()))?;
             self.keep_on()?;
         }
         self.heard = StdInstant::now();
-        Ok(self.talk.say(&FromServer::Report(Box::new(outcome.report)))?)
+        Ok(self.control.send(&FromServer::Report(Box::new(outcome.report)))?)
     }
 }
 

@@ -90,9 +90,9 @@ impl ServerShared {
     }
 
     /// Handles a datagram that arrived at the listening socket.
-    pub(super) fn hear(&self, bytes: &[u8], from: SocketAddr) {
+    pub(super) fn receive_datagram(&self, bytes: &[u8], from: SocketAddr) {
         let own = |token, arrival| self.sessions.pass(&token, from.ip(), arrival);
-        let welcome = match (EchoDatagram::decode(bytes), Preamble::decode(bytes)) {
+        let is_known = match (EchoDatagram::decode(bytes), Preamble::decode(bytes)) {
             (Some(echo), _) => own(echo.preamble.token, SessionArrival::Echo(from)),
             (None, Some(preamble)) if bytes.len() == PREAMBLE_LEN => {
                 own(preamble.token, SessionArrival::Datagrams(preamble, from))
@@ -103,7 +103,7 @@ impl ServerShared {
             },
         };
         // It is not answered, because its source address may be forged.
-        if !welcome {
+        if !is_known {
             self.tally.strays.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -117,7 +117,7 @@ impl ServerShared {
         let mut buffer = [0; ECHO_LEN + 1];
         for _ in 0..AT_ONCE {
             match socket.recv_from(&mut buffer) {
-                Ok((len, from)) if from != peer => self.hear(&buffer[..len], from),
+                Ok((len, from)) if from != peer => self.receive_datagram(&buffer[..len], from),
                 Ok(_) => {}
                 Err(_) => break,
             }

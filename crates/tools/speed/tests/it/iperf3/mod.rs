@@ -378,14 +378,15 @@ fn its_server_is_busy_for_one_at_a_time() {
 fn nothing_is_sent_to_who_did_not_ask() {
     use std::io::{Read as _, Write as _};
     serving(order(4), |address, server| {
-        let knock = |from: &UdpSocket| drop(from.send_to(&netrig_speed::iperf3::datagram::CONNECT, address));
+        let connect =
+            |from: &UdpSocket| drop(from.send_to(&netrig_speed::iperf3::datagram::CONNECT, address));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
         let hears = |socket: &UdpSocket| {
             socket.set_read_timeout(Some(StdDuration::from_millis(300))).unwrap();
             socket.recv(&mut [0; 2000]).is_ok()
         };
-        knock(&socket);
+        connect(&socket);
         assert!(!hears(&socket), "nobody has asked");
         // A test that sends is asked for from 127.0.0.1: another address cannot be named as where it goes.
         let mut control = TcpStream::connect(address).unwrap();
@@ -404,9 +405,9 @@ fn nothing_is_sent_to_who_did_not_ask() {
         control.write_all(&[&(json.len() as u32).to_be_bytes()[..], &json].concat()).unwrap();
         control.read_exact(&mut word).unwrap();
         assert_eq!(word[0], netrig_speed::iperf3::TestState::CreateStreams.byte());
-        knock(&stranger);
+        connect(&stranger);
         assert!(!hears(&stranger), "another address has not asked");
-        knock(&socket);
+        connect(&socket);
         assert!(hears(&socket), "it has asked");
         assert_eq!(server.tally().strays.load(std::sync::atomic::Ordering::Relaxed), 2);
     });
