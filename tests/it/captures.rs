@@ -1,10 +1,5 @@
 //! Captures of simulated runs, held to tshark: it finds nothing wrong with the packets, and its own analysis counts
 //! the retransmissions that netrig counted.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test against a program starts it and writes what it reads"
-)]
 
 use std::collections::BTreeMap;
 use std::path::Path;

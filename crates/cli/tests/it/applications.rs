@@ -1,11 +1,6 @@
 //! Other programs and servers, and real video, in experiments on the testbed of namespaces. As root on Linux; otherwise each
 //! test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,6 @@
 //! Loss or delay by this machine, and not by the network of the experiment, makes a run invalid, with the place. As root on
 //! Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -1,9 +1,4 @@
 //! `netrig export --run`: whose packets, which of them, the destination, and rejected arguments.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes what it reads"
-)]
 
 use std::fs;
 use std::path::Path;

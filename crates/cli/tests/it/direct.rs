@@ -1,11 +1,6 @@
 //! Links that are only cables, modelled and between real namespaces. As root on Linux; otherwise each test says that it was
 //! skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,9 +1,4 @@
 //! The program with odd files, odd levels and odd stores.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes what it reads"
-)]
 
 use std::fs;
 use std::path::Path;

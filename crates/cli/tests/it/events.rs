@@ -1,10 +1,4 @@
 //! `netrig export --format events`: the events of each packet on a link, line by line.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test of a program starts it and reads what it wrote"
-)]
 
 use std::collections::BTreeMap;
 use std::fs;

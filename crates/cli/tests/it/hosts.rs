@@ -1,11 +1,6 @@
 //! The properties of a host that an experiment varies, compared with the kernel's counts and the traffic on a wire. As root on
 //! Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

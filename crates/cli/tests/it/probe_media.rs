@@ -1,10 +1,4 @@
 //! Transfers, calls and video over loopback and of a simulated run.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::process::{Command, Output, Stdio};
 

@@ -2,11 +2,6 @@
 //!
 //! Each test needs root, and says what it lacks. The third-party STAMP implementation is the crate `stamp-suite`
 //! (`cargo install stamp-suite`).
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of programs starts them, waits for them and writes what they read"
-)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,11 +1,6 @@
 //! The path to another host, link by link: traces, searches for the path's MTU and trains of echoes over netrig's own router,
 //! whose properties are known. As root on Linux; otherwise the tests say that they were skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::io::Write as _;
 use std::ops::Deref;

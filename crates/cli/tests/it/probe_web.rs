@@ -1,9 +1,4 @@
 //! The web method over loopback: against netrig's own answers, a third-party server, and malicious servers.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and is its server"
-)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,9 +1,4 @@
 //! Probes over loopback.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and speaks to it over sockets"
-)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};

@@ -1,9 +1,4 @@
 //! The program: its output, its leftovers, its exit status.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes what it reads"
-)]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,11 +1,6 @@
 //! Programs of nodes: preparation, processors, monitoring and counters; and the servers of the study `sip-server`, started by
 //! an experiment file alone. As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::{Path, PathBuf};
 

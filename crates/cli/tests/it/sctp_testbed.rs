@@ -1,11 +1,6 @@
 //! SCTP in real time: netrig's own endpoint in namespaces, against itself in the simulator, closed forms and Wireshark. As root
 //! on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::io::Write;
 use std::process::Command;

@@ -1,11 +1,5 @@
 //! Delays and arrivals that `netrig sip load` reports, compared with a capture. If capturing is not possible, each test says
 //! that it was skipped; an invalid load is no measurement, here too.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it beside a server, and what cannot go on has failed"
-)]
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,10 +1,4 @@
 //! `netrig sip call` against netrig's own servers, Kamailio and SIPp's user agent, by course, by script and by keys.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it, presses its keys and reads what it says"
-)]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

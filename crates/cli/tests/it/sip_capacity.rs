@@ -1,10 +1,4 @@
 //! `netrig sip capacity` on a server of known capacity.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and answers it over a socket, and what cannot go on has failed"
-)]
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};

@@ -1,10 +1,4 @@
 //! `netrig sip compare`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes the files that it reads"
-)]
 
 use std::path::Path;
 

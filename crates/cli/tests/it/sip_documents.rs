@@ -1,11 +1,5 @@
 //! The output of `netrig sip load --json` and `netrig sip capacity --json` is a contract: its schema is kept with the code, the
 //! output conforms to it, and older documents can still be read.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads the files of the tree"
-)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,4 @@
 //! `--save-environment` and `--environment` of `netrig sip load` and `netrig sip capacity`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads the files that it writes"
-)]
 
 use std::path::Path;
 use std::process::Output;

@@ -1,11 +1,6 @@
 //! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; otherwise each test says that it
 //! was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use serde_json::Value;
 

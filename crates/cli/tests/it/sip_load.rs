@@ -1,10 +1,4 @@
 //! `netrig sip load`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and answers it over a socket, and what cannot go on has failed"
-)]
 
 use std::time::{Duration, Instant};
 

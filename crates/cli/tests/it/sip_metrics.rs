@@ -1,10 +1,4 @@
 //! Metrics of `netrig sip load`, `capacity` and `serve`, as read by Prometheus.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and scrapes it over a socket"
-)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,11 +1,5 @@
 //! Servers by their names, with third-party DNS servers and clients: netrig queries dnsmasq, and dig queries netrig. If these
 //! are not installed, each test says that it was skipped.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it beside others, and what cannot go on has failed"
-)]
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,4 @@
 //! Messages of a load's calls beside their scenario, and other targets, times and forms of requests.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::path::Path;
 

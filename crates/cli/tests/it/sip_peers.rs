@@ -1,10 +1,5 @@
 //! `netrig sip serve` with SIPp as third-party caller and callee, and with tshark, which reads the messages. If they are not
 //! installed, each test says that it was skipped.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it beside others"
-)]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

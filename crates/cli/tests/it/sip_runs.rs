@@ -1,11 +1,6 @@
 //! Tests of servers before loads, kept messages, and user-defined scenarios, in runs of experiments. As root on Linux;
 //! otherwise each test in namespaces says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::{Path, PathBuf};
 

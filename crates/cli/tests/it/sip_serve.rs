@@ -1,9 +1,4 @@
 //! `netrig sip serve`.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and speaks to it over sockets"
-)]
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output};

@@ -1,10 +1,5 @@
 //! The study of SIP servers: a point of each of its figures with the real server, and the theory of loss.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use serde_json::{Value, json};
 

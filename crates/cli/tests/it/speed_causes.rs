@@ -1,11 +1,6 @@
 //! The limits that `netrig speed` names, compared with planted ones. As root on Linux; otherwise the test says that it was
 //! skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};

@@ -1,11 +1,6 @@
 //! The meter over a line of known properties: the effect of its queue on new connections, on loaded ones and on each direction,
 //! and the settings of a terminal before it. As root on Linux; otherwise the tests say that they were skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::net::SocketAddr;
 use std::ops::Deref;

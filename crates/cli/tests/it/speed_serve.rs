@@ -1,10 +1,4 @@
 //! The server of access speeds, with its operators' and its clients' commands.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test of a program starts it"
-)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

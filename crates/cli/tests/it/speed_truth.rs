@@ -1,11 +1,6 @@
 //! The results of `netrig speed` for a line, compared with the line's own counts, and its limits, compared with planted ones.
 //! As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

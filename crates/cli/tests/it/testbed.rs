@@ -1,10 +1,5 @@
 //! Experiments and other programs on the testbed of namespaces. As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! The program, started by its command line.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test of a program starts it")]
 
 pub mod capture;
 pub mod carried_out;

@@ -5,11 +5,6 @@
 //! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy machine
 //! has stopped for longer than `retrans` would receive one, and SIPp treats a retransmission of any message except the last as
 //! an unexpected message.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of programs starts them and reads their files"
-)]
 
 mod mirror;
 mod validate;

@@ -1,5 +1,4 @@
 //! The JSON schema against an independent validator.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::collections::BTreeSet;
 
