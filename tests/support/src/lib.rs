@@ -7,4 +7,7 @@
 )]
 
 pub mod corpus;
+mod experiment_text;
 pub mod stranger_table;
+
+pub use experiment_text::ExperimentText;

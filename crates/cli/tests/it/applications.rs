@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use netrig_test_support::ExperimentText;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -15,25 +16,13 @@ use crate::common::{netrig, text};
 
 /// Two hosts on a line, with the content of `rest`.
 fn experiment(rest: &str) -> tempfile::TempDir {
-    let file = format!(
-        r#"
-format = 1
-name = "applied"
-duration = "8 s"
-[replications]
-count = 1
-[node.a]
-[link.line]
-between = ["a", "b"]
-rate = "4 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-congestion = "reno"
-{rest}"#
-    );
+    let file = ExperimentText::new("applied", "8 s")
+        .table("replications", "count = 1")
+        .nodes("a")
+        .fifo("line", "a b", ("4 Mbit/s", "5 ms", 50), "")
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux", congestion = "reno""#)
+        .text(rest)
+        .build();
     folder("applied", &file)
 }
 

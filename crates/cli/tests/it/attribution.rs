@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use netrig_test_support::ExperimentText;
+
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder};
 use crate::common::path_lab::DiscardingSink;
@@ -18,41 +20,24 @@ fn experiment(ip: u8, size: &str, scripts: [&str; 2]) -> String {
         "" => String::new(),
         script => format!("application = {{ kind = \"program\", command = [\"sh\", \"-c\", {script:?}] }}"),
     });
-    format!(
-        r#"
-format = 1
-name = "attribution"
-question = "Whose loss is it?"
-ip = {ip}
-duration = "2 s"
-[replications]
-count = 1
-[node.a]
-{at_a}
-[node.R]
-{at_r}
-[node.b]
-[link.access]
-between = ["a", "R"]
-rate = "100 Mbit/s"
-queue = {{ kind = "fifo", packets = 1000 }}
-[link.line]
-between = ["R", "b"]
-rate = "100 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 1000 }}
-[transport.udp]
-kind = "udp"
-[flow.load]
-from = "a"
-to = "b"
-transport = "udp"
-application = {{ kind = "cbr", size = "{size}", rate = "4 Mbit/s" }}
-[response.loss]
-of = "flow.load"
-metric = "datagram_loss"
-"#
-    )
+    ExperimentText::new("attribution", "2 s")
+        .with(&format!("ip = {ip}"))
+        .table("replications", "count = 1")
+        .table("node.a", &at_a)
+        .table("node.R", &at_r)
+        .nodes("b")
+        .fifo("access", "a R", ("100 Mbit/s", "0 s", 1000), "")
+        .fifo("line", "R b", ("100 Mbit/s", "5 ms", 1000), "")
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "load",
+            "a b",
+            &format!(
+                r#"transport = "udp", application = {{ kind = "cbr", size = "{size}", rate = "4 Mbit/s" }}"#
+            ),
+        )
+        .response("loss", "flow.load", "datagram_loss")
+        .build()
 }
 
 /// Why the run is invalid, and the drops of its links.

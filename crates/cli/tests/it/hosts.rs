@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use netrig_core::{Frame, Heading, Note, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::Substrate as _;
 use netrig_sim::Simulator;
+use netrig_test_support::ExperimentText;
 
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder, skipped};
@@ -17,38 +18,17 @@ use crate::common::{netrig, text};
 
 /// A terminal at a line, with settings of the host and of its line.
 fn experiment(client: &str, flow: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "hosts"
-question = "What does the terminal take away?"
-duration = "2 s"
-[replications]
-count = 1
-[node.client]
-{client}
-[node.server]
-[link.line]
-between = ["client", "server"]
-rate = "20 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-congestion = "reno"
-[transport.udp]
-kind = "udp"
-[flow.test]
-{flow}
-[response.load]
-of = "node.client"
-metric = "load"
-[response.goodput]
-of = "flow.test"
-metric = "goodput"
-"#
-    )
+    ExperimentText::new("hosts", "2 s")
+        .table("replications", "count = 1")
+        .table("node.client", client)
+        .nodes("server")
+        .fifo("line", "client server", ("20 Mbit/s", "5 ms", 100), "")
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux", congestion = "reno""#)
+        .table("transport.udp", r#"kind = "udp""#)
+        .table("flow.test", flow)
+        .response("load", "node.client", "load")
+        .response("goodput", "flow.test", "goodput")
+        .build()
 }
 
 const UP: &str = "from = \"client\"\nto = \"server\"\ntransport = \"udp\"\napplication = { kind = \"cbr\", rate = \"1 Mbit/s\", size = \"1400 B\" }";

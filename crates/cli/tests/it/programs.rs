@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use netrig_test_support::ExperimentText;
 use serde_json::Value;
 
 use crate::common::machine::{can, folder};
@@ -11,25 +12,17 @@ use crate::common::{netrig, text};
 
 /// A tester and a server on a cable, with the content of `rest`.
 fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
-    let file = format!(
-        r#"
-format = 1
-name = "served"
-duration = "{duration}"
-[replications]
-count = 1
-[link.lan]
-between = ["tester", "server"]
-kind = "direct"
-[flow.beside]
-from = "tester"
-to = "server"
-application = {{ kind = "cbr", interval = "20 ms", size = "100 B" }}
-[response.loss]
-of = "flow.beside"
-metric = "datagram_loss"
-{rest}"#
-    );
+    let file = ExperimentText::new("served", duration)
+        .table("replications", "count = 1")
+        .link("lan", "tester server", r#"kind = "direct""#)
+        .flow(
+            "beside",
+            "tester server",
+            r#"application = { kind = "cbr", interval = "20 ms", size = "100 B" }"#,
+        )
+        .response("loss", "flow.beside", "datagram_loss")
+        .text(rest)
+        .build();
     folder("served", &file)
 }
 

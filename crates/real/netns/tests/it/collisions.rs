@@ -2,7 +2,7 @@
 
 use netrig_netns::{Testbed, TestbedError, TestbedId, left_behind};
 
-use super::common::{Foreign, THREE_NODES, has, has_root, id, journals, namespaces, wiring};
+use super::common::{Foreign, has, has_root, id, journals, namespaces, three_nodes, wiring};
 
 #[test]
 fn a_foreign_namespace_of_the_same_name_stays_and_is_named() {
@@ -12,7 +12,7 @@ fn a_foreign_namespace_of_the_same_name_stays_and_is_named() {
     let (folder, journals) = journals();
     let id = id();
     let foreign = Foreign::make(format!("netrig-{}-server", id.as_str()));
-    let refused = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+    let refused = Testbed::build(&journals, &id, wiring(&three_nodes())).err();
     let Some(TestbedError::Collision(path)) = refused else { panic!("{refused:?}") };
     assert!(path.ends_with(foreign.name()), "{path:?}");
     assert_eq!(namespaces(id.as_str()), [foreign.name()]);
@@ -26,8 +26,8 @@ fn a_testbed_that_is_up_keeps_its_identity() {
     }
     let (_folder, journals) = journals();
     let id = id();
-    let testbed = Testbed::build(&journals, &id, wiring(THREE_NODES)).unwrap();
-    let second = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+    let testbed = Testbed::build(&journals, &id, wiring(&three_nodes())).unwrap();
+    let second = Testbed::build(&journals, &id, wiring(&three_nodes())).err();
     assert!(matches!(second, Some(TestbedError::Collision(_))), "{second:?}");
     assert_eq!(namespaces(id.as_str()).len(), 4, "the first is as it was");
     drop(testbed);

@@ -3,7 +3,7 @@
 use netrig_netns::{Testbed, TestbedError, left_behind, missing_requirements, try_requirements};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::common::{THREE_NODES, has_root, id, journals, namespaces, wiring};
+use super::common::{has_root, id, journals, namespaces, three_nodes, wiring};
 
 /// If a capability is missing, it is reported before anything is made.
 #[test]
@@ -22,7 +22,7 @@ fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
             set_capabilities(None, CapabilitySets { effective: own.effective - dropped, ..own }).unwrap();
             let (folder, journals) = journals();
             let id = id();
-            let refused = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+            let refused = Testbed::build(&journals, &id, wiring(&three_nodes())).err();
             assert_eq!(namespaces(id.as_str()), [""; 0]);
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
             let Some(TestbedError::Incapable(missing_requirements)) = &refused else { panic!("{refused:?}") };
