@@ -5,14 +5,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use netrig_core::text::hex;
 use rustix::process::Signal;
 
+use crate::common::as_json;
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
 use crate::common::namespace::{Namespace, can};
-use crate::common::{words, write_secret};
+use crate::common::{Guarded, words, write_secret};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
@@ -110,7 +111,7 @@ fn an_icmp_error_is_named_with_its_sender() {
                 let options = if probe == "mtu" { &["--wait", "50ms", "--json"][..] } else { &QUICK };
                 let output = near.netrig(&[&["probe", probe, target][..], options].concat());
                 assert!(matches!(output.status.code(), Some(1 | 3)), "{probe} {target}: {output:?}");
-                let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+                let told: serde_json::Value = as_json(&output);
                 let errors = told["icmp_errors"].as_array().expect("a list");
                 assert_eq!(errors.len(), 1, "{probe} {target}: {errors:?}");
                 assert_eq!((&errors[0]["from"], &errors[0]["error"]), (&from.into(), &says.into()));
@@ -172,7 +173,7 @@ fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
     let in_a_line = table.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(in_a_line.contains("were answered, at even intervals."), "{table}");
     let trace = near.netrig(&["probe", "trace", "10.0.0.2", "--count", "20", "--gap", "1ms", "--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&trace.stdout).expect("a document");
+    let told: serde_json::Value = as_json(&trace);
     let said = notes(&told);
     assert!(said.contains("of 20 packets, which need not be loss on the path"), "{said}");
     assert!(said.contains("a host that limits its ICMP messages looks like this"), "{said}");
@@ -347,7 +348,7 @@ const AFTER: &str = "7";
 
 /// tshark on the loopback interface of a namespace.
 struct Capture {
-    child: Child,
+    child: Guarded,
     file: std::path::PathBuf,
 }
 
@@ -360,7 +361,7 @@ impl Capture {
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let capture = Self { child: command.spawn().expect("tshark starts"), file };
+        let capture = Self { child: Guarded(command.spawn().expect("tshark starts")), file };
         capture.until_it_has(namespace, BEFORE);
         capture
     }
@@ -396,14 +397,6 @@ impl Capture {
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect()
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        // After a capture was read, there is no process to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -460,25 +453,10 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
 }
 
 /// A third-party STAMP program with these arguments, which ends with the test.
-struct StampSuite(Child);
-
-impl StampSuite {
-    fn start(namespace: &Namespace, arguments: &[&str]) -> Self {
-        let child = namespace
-            .command("stamp-suite")
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        Self(child.expect("stamp-suite starts"))
-    }
-}
-
-impl Drop for StampSuite {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn stamp_suite(namespace: &Namespace, arguments: &[&str]) -> Guarded {
+    let mut command = namespace.command("stamp-suite");
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+    Guarded(command.spawn().expect("stamp-suite starts"))
 }
 
 /// The variants of an exchange with the third party: netrig's arguments, and the third party's.
@@ -504,7 +482,7 @@ fn a_third_party_reflector_answers() {
             theirs.iter().map(|word| if *word == "hex" { hex.as_str() } else { word }).collect();
         let arguments =
             [&["-i", "-S", "127.0.0.1", "-o", "862", "--stateful-reflector"][..], &theirs].concat();
-        let _reflector = StampSuite::start(&namespace, &arguments);
+        let _reflector = stamp_suite(&namespace, &arguments);
         wait_for_port(&namespace, 862);
         let probe = words("probe stamp 127.0.0.1 --stateful --dscp cs3 --answer-dscp af11 --size 300B");
         let told = document(&namespace.netrig(&[&probe[..], &ours, &QUICK].concat()));

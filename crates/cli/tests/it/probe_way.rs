@@ -2,7 +2,6 @@
 //! whose properties are known. As root on Linux; otherwise the tests say that they were skipped.
 #![cfg(target_os = "linux")]
 
-use std::io::Write as _;
 use std::ops::Deref;
 use std::process::{Command, Output};
 
@@ -10,6 +9,7 @@ use serde_json::Value;
 
 use crate::common::far_end;
 use crate::common::far_end::FarEnd;
+use crate::common::machine::has;
 use crate::common::path_lab::{DiscardingSink, PathLab};
 use crate::common::write_secret;
 
@@ -123,15 +123,6 @@ impl Way {
     fn close(self) {
         self.0.close();
     }
-}
-
-fn has(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let has = found.is_ok_and(|output| output.status.success());
-    if !has {
-        let _ = writeln!(std::io::stderr(), "skipped in part: needs {program}");
-    }
-    has
 }
 
 fn addresses(told: &Value) -> Vec<&str> {

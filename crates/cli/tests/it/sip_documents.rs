@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
@@ -43,7 +44,7 @@ fn contract(of: &str) -> jsonschema::Validator {
 /// The output of a tester.
 fn told(arguments: &[&str]) -> Value {
     let output = netrig(here(), &[&["sip"][..], arguments, &["--json"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 #[track_caller]

@@ -2,13 +2,15 @@
 //! are not installed, each test says that it was skipped.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use netrig_sip::location::{Kind, Question};
 use netrig_sip_net::dns::message::query;
 use serde_json::Value;
 
 use crate::common;
+use crate::common::Guarded;
+use crate::common::as_json;
 use crate::common::free_port::free_port;
 use crate::common::sip_server::SipServer;
 use crate::common::text;
@@ -28,7 +30,7 @@ fn load(arguments: &[&str]) -> std::process::Output {
 
 /// dnsmasq with these records, which ends with the test.
 struct Dnsmasq {
-    child: Child,
+    _process: Guarded,
     port: u16,
 }
 
@@ -47,7 +49,7 @@ impl Dnsmasq {
         // Names without a record do not exist.
         command.args(["--local=/test/", &format!("--port={port}")]).args(records);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let server = Self { child, port };
+        let server = Self { _process: Guarded(child), port };
         let is_there = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
         for _ in 0..500 {
             if is_there() {
@@ -60,13 +62,6 @@ impl Dnsmasq {
 
     fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
-    }
-}
-
-impl Drop for Dnsmasq {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
     }
 }
 
@@ -111,7 +106,7 @@ fn a_server_is_found_by_dnsmasq() {
     // The first of those over TCP does not listen: the test needs only that they came.
     let many = ["sip:many.test;transport=udp", "--lookup", "per-attempt", "--t1", "5ms"];
     let output = load(&[&many[..], &quick].concat());
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     assert_eq!(told["location"]["hops"].as_array().unwrap().len(), 32, "{told}");
     assert_eq!(told["tester"]["dns"]["over_tcp"], 20, "{told}");
 }

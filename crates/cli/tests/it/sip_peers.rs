@@ -3,11 +3,13 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::common::Guarded;
+use crate::common::as_json;
 use crate::common::capture::{Capture, found};
 use crate::common::free_port::free_port;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
@@ -31,7 +33,7 @@ fn has(program: &str) -> bool {
 
 /// A process that ends with the test.
 struct Peer {
-    child: Child,
+    child: Guarded,
     folder: tempfile::TempDir,
 }
 
@@ -46,7 +48,7 @@ impl Peer {
         // With its default of 64 KiB, it drops messages that arrive while a busy machine delays it.
         command.args(["-buff_size", "4000000"]);
         command.args(arguments).stdin(Stdio::null()).stdout(log("out")).stderr(log("err"));
-        Self { child: command.spawn().expect("sipp starts"), folder }
+        Self { child: Guarded(command.spawn().expect("sipp starts")), folder }
     }
 
     /// SIPp as a callee, which listens.
@@ -89,13 +91,6 @@ impl Peer {
             std::thread::sleep(Duration::from_millis(10));
         };
         assert!(status.success(), "{status}: {}", self.said());
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -294,7 +289,7 @@ fn tshark_sees_faults_as_they_are_meant() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         command.args(["sip", "call", &format!("udp:{target}"), "--json", "--fault", fault, "--script"]);
         let output = command.arg(&script).output().expect("it starts");
-        let told: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let told: Value = as_json(&output);
         let rule = &told["messages"][0]["breaks"][0]["rule"];
         assert_eq!(*rule, format!("RFC 3261 section {section}"), "{fault}: {told}");
     }

@@ -3,10 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::common::Guarded;
 use crate::common::machine::can;
 use crate::common::speed_lab::{Line, SpeedLab};
 
@@ -139,23 +140,10 @@ const SLOW_BACK: [Line; 2] = [
 
 const FAST: Line = line(900.0, 1.0, 0.0);
 
-/// Programs that use a processor each, and end with this.
-struct Burning(Vec<Child>);
-
-impl Burning {
-    fn begin(count: usize) -> Self {
-        let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
-        Self((0..count).map(|_| burn().expect("a shell starts")).collect())
-    }
-}
-
-impl Drop for Burning {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Programs that use a processor each.
+fn burning(count: usize) -> Vec<Guarded> {
+    let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
+    (0..count).map(|_| Guarded(burn().expect("a shell starts"))).collect()
 }
 
 /// The measured server.
@@ -181,7 +169,7 @@ fn told(planted: &Planted, of: Of) -> Value {
         }
     };
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    let burning = planted.burnt.then(|| Burning::begin(2 * processors));
+    let burning = planted.burnt.then(|| burning(2 * processors));
     let document = lab.measure(planted.before[0], &[planted.arguments, flags].concat());
     drop(burning);
     lab.close();

@@ -19,6 +19,7 @@ use regex::{Regex, bytes};
 
 use self::mirror::mirrored;
 use crate::common::free_port::{free_media_port, free_port};
+use crate::common::machine::has;
 use crate::common::text;
 
 /// The time limit of a scenario.
@@ -268,14 +269,6 @@ fn credentials(line: &str) -> String {
     format!("{name}: Digest {}", parameters.join(", "))
 }
 
-fn has_sipp() -> bool {
-    let has = Command::new("sipp").arg("-v").output().is_ok();
-    if !has {
-        eprintln!("skipped: needs sipp");
-    }
-    has
-}
-
 fn own_scenarios() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/sip_differential/scenarios");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -315,7 +308,7 @@ fn compare(file: &Path, flags: &[String]) -> Result<usize, String> {
 
 #[test]
 fn netrig_sends_what_sipp_sends() {
-    if !has_sipp() {
+    if !has("sipp") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
