@@ -7,7 +7,7 @@ use std::process::Command;
 
 use netrig_core::quantity::{FAST_RETRANSMISSIONS, TIMEOUT_RETRANSMISSIONS};
 use netrig_core::{Heading, Instant, Sample, Subject};
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 use netrig_tests::{Tape, dissect, has_tshark, watch};
 
 /// Two hosts with two links, and a router `middle` on a third way, which loses nothing.
@@ -98,9 +98,7 @@ fn assert_counted(case: &str, loss: &str, theirs: usize, ours: f64) {
 /// a host and its own interface. An opening is no retransmission to netrig.
 #[test]
 fn tcp_retransmissions_are_those_that_tshark_finds() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let again = "tcp.flags.syn == 0 && ip.src == 10.0.0.1 && \
         (tcp.analysis.retransmission || tcp.analysis.fast_retransmission || \
         tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order)";
@@ -117,9 +115,7 @@ fn tcp_retransmissions_are_those_that_tshark_finds() {
 /// Several chunks of a packet may have been sent before.
 #[test]
 fn sctp_retransmissions_are_those_that_tshark_finds() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let five = "{ kind = \"bulk\", streams = 5 }";
     let two_paths = "kind = \"sctp\"\nprofile = \"rfc\"\npaths = [\"first\", \"second\"]";
     for (case, transport, application) in
@@ -137,9 +133,7 @@ fn sctp_retransmissions_are_those_that_tshark_finds() {
 
 #[test]
 fn datagrams_are_sound_and_leave_on_time() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     // 500 B and 28 B of headers every 10 ms, from 10 ms on.
     let cbr = "{ kind = \"cbr\", rate = \"422.4 kbit/s\", size = \"500 B\" }";
     let capture = capture(&experiment("0 %", "kind = \"udp\"\npaths = [\"first\"]", cbr), "near");
@@ -230,9 +224,7 @@ fn a_capture_changes_nothing() {
 /// `capinfos` reads the order of time and the resolution.
 #[test]
 fn the_file_is_in_the_order_of_time() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let capture = capture(&experiment("1 %", ROUTED, BULK), "middle");
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("middle.pcapng");

@@ -18,7 +18,7 @@ use netrig_core::quantity::{
     TIMEOUTS, link_dropped,
 };
 use netrig_core::{Direction, DropReason, Heading, Instant, Quantity, Subject};
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 use netrig_tests::{Tape, has_tshark, watch};
 
 use line::Line;
@@ -243,9 +243,7 @@ fn total(tape: &Tape, subject: Subject, quantity: &'static Quantity) -> u64 {
 /// is sent, and reach one of the two whenever more waits to be sent.
 #[test]
 fn the_window_is_what_the_packets_show() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     for case in &CASES {
         let tape = case.run();
         let story = case.story(&tape);
@@ -284,9 +282,7 @@ fn the_window_is_what_the_packets_show() {
 /// the packets; and there is no other.
 #[test]
 fn the_timer_that_fired_is_the_one_that_the_packets_set() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let mut most_in_a_row = 0;
     for case in &CASES {
         let tape = case.run();

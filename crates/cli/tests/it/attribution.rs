@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder};
@@ -50,9 +50,7 @@ fn verdict(experiment: &str) -> (String, u64) {
 /// Fragmented and reassembled datagrams are all accounted for.
 #[test]
 fn what_no_kernel_loses_is_nobodys_fault() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     for (ip, size) in [(4, "500 B"), (4, "4 KB"), (6, "500 B"), (6, "4 KB")] {
         let (invalid, _) = verdict(&experiment(ip, size, ["", ""]));
         for lost in ["did not forward", "did not reach"] {
@@ -63,9 +61,7 @@ fn what_no_kernel_loses_is_nobodys_fault() {
 
 #[test]
 fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let switches = "while :; do sleep 0.4; echo 0 > /proc/sys/net/ipv4/ip_forward; sleep 0.1; \
                     echo 1 > /proc/sys/net/ipv4/ip_forward; done";
     let (invalid, dropped) = verdict(&experiment(4, "500 B", ["", switches]));
@@ -80,9 +76,7 @@ fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
 /// A node whose interface lets frames pass that no line carries loses them before its link.
 #[test]
 fn what_does_not_reach_its_link_is_told() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     // Datagrams that are not fragmented any more: no link carries such frames.
     let raises = "sleep 0.5; ip link set dev access mtu 9000; sleep 0.7; \
                   ip link set dev access mtu 1500; sleep 100";
@@ -96,9 +90,7 @@ fn what_does_not_reach_its_link_is_told() {
 /// Not only "permission denied": without root the message gives a remedy.
 #[test]
 fn without_root_is_said_what_needs_it_and_what_does_not() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let path = folder.path();
     // In another process: while a child of this one has the file open for writing, no process can run it.
@@ -122,9 +114,7 @@ fn without_root_is_said_what_needs_it_and_what_does_not() {
 
 #[test]
 fn a_lab_is_not_built_for_a_node_that_is_not_there() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let ended = netrig(folder.path(), &["lab", "plain.toml", "--node", "nope", "--", "true"]);
     let told = text(&ended.stderr);

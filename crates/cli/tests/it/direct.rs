@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Sample, Sink, Subject};
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::carried_out;
@@ -65,9 +65,7 @@ fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
 
 #[test]
 fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     for version in ["", "ip = 6"] {
         let folder = folder("mixed", &mixed().replace("IP", version));
         let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim,netns"]);
@@ -88,9 +86,7 @@ fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
 /// Over the cable, and over it and the line after it, in both versions of IP.
 #[test]
 fn a_lab_has_cables_too() {
-    if !can(&["ping"]) {
-        return;
-    }
+    skip_unless!(can(&["ping"]));
     let folder = folder("mixed", &mixed().replace("IP", ""));
     for address in ["10.0.0.2", "fd00::2", "10.0.0.6", "fd00:0:0:1::2"] {
         let ping =
@@ -143,9 +139,7 @@ impl Sink for Capture {
 
 #[test]
 fn what_passes_a_cable_between_kernels_cannot_be_captured() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let run = carried_out::run(&mixed().replace("IP", ""), 0);
     let refused =
         carried_out::carry_out(&run, &mut Capture, &AtomicBool::new(false)).unwrap_err().to_string();

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use netrig_core::text::hex;
+use netrig_test_support::skip_unless;
 use rustix::process::Signal;
 
 use crate::common::as_json;
@@ -27,9 +28,7 @@ fn key(folder: &Path) -> String {
 
 #[test]
 fn a_path_between_two_hosts_is_measured_in_both_directions() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());
@@ -63,9 +62,7 @@ fn a_path_between_two_hosts_is_measured_in_both_directions() {
 
 #[test]
 fn who_is_not_on_the_list_is_not_answered() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let listen = ["--listen", "10.0.0.2", "--key", &key(folder.path()), "--allow", "10.0.0.128/25"];
@@ -78,9 +75,7 @@ fn who_is_not_on_the_list_is_not_answered() {
 
 #[test]
 fn where_there_is_no_route_it_says_so() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let namespace = Namespace::new();
     for probe in ["stamp", "ping", "owd"] {
         for target in ["192.0.2.1", "2001:db8::1"] {
@@ -210,9 +205,7 @@ fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
 /// binding, in output and in sending, in every probe and in the meter.
 #[test]
 fn addresses_of_a_link_keep_their_interface() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
         end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
@@ -273,9 +266,7 @@ fn addresses_of_a_link_keep_their_interface() {
 
 #[test]
 fn an_outage_is_one_loss_period() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());
@@ -312,9 +303,7 @@ fn an_outage_is_one_loss_period() {
 
 #[test]
 fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_not() {
-    if !can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()));
     let namespace = Namespace::new();
     // In a folder where every user may read the program.
     let folder = tempfile::tempdir().expect("a folder for the test");
@@ -402,9 +391,7 @@ impl Capture {
 
 #[test]
 fn wireshark_reads_an_exchange_as_it_was_meant() {
-    if !can(&[&TOOLS[..], &["tshark"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["tshark"]].concat()));
     let namespace = Namespace::new();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let mut far_end = namespace.command(env!("CARGO_BIN_EXE_netrig"));
@@ -470,9 +457,7 @@ fn modes(key_file: &str) -> [(Vec<&str>, Vec<&str>); 3] {
 
 #[test]
 fn a_third_party_reflector_answers() {
-    if !can(&[&TOOLS[..], &["stamp-suite"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["stamp-suite"]].concat()));
     let namespace = Namespace::new();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());
@@ -496,9 +481,7 @@ fn a_third_party_reflector_answers() {
 
 #[test]
 fn a_third_party_sender_is_answered() {
-    if !can(&[&TOOLS[..], &["stamp-suite"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["stamp-suite"]].concat()));
     let namespace = Namespace::new();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());

@@ -5,6 +5,7 @@
 use std::ops::Deref;
 use std::process::{Command, Output};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::far_end;
@@ -165,9 +166,7 @@ fn a_trace_tells_the_hosts_on_the_way_and_no_round_trip_is_shorter_than_the_link
 /// The same fields in every packet at which a load balancer by flows looks.
 #[test]
 fn all_packets_of_a_trace_are_one_flow() {
-    if !has("tshark") {
-        return;
-    }
+    skip_unless!(has("tshark"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("near.pcapng");
@@ -314,9 +313,7 @@ fn why_a_way_ends_is_told() {
 
 #[test]
 fn who_has_no_rights_may_trace_with_datagrams() {
-    if !has("setpriv") {
-        return;
-    }
+    skip_unless!(has("setpriv"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder for the test");
     let program = folder.path().join("netrig");
@@ -383,9 +380,7 @@ fn the_mtu_of_the_path_is_that_of_its_narrowest_link_and_who_says_so_is_told() {
 
 #[test]
 fn a_router_that_says_nothing_is_a_black_hole_and_its_place_is_found() {
-    if !has("nft") {
-        return;
-    }
+    skip_unless!(has("nft"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (far, key) = far_end(&way, &folder);
@@ -413,9 +408,7 @@ fn a_router_that_says_nothing_is_a_black_hole_and_its_place_is_found() {
 
 #[test]
 fn a_router_that_clamps_segments_is_found_in_both_directions() {
-    if !has("nft") {
-        return;
-    }
+    skip_unless!(has("nft"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (far, key) = far_end(&way, &folder);

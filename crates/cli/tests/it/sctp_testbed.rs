@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Frame, Instant, Note, Sample, Sink, Subject, pcapng};
 use netrig_experiment::RunOutcome;
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::carried_out::{carry_out, run};
@@ -152,9 +152,7 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
 /// IP (20 B), of UDP if there is one (8 B), of the packet (12 B) and of its chunk (16 B).
 #[test]
 fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("one-path", &one_path());
     let arguments = ["run", "one-path.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
@@ -175,9 +173,7 @@ fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
 /// With time-outs of 0.5, 1 and 2 s the third gives the primary up, and new data goes over the alternate at that moment.
 #[test]
 fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let (tape, outcome) = run_in_namespaces(&two_paths(), 0);
     let expiries: Vec<f64> =
         tape.moments("path_timeout", 0).iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect();
@@ -199,9 +195,7 @@ fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
 
 #[test]
 fn a_switch_of_the_primary_path_happens_at_its_time() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let (tape, _) = run_in_namespaces(&switched(), 0);
     let [switched] = tape.moments("data_path", 1)[..] else { panic!("{:?}", tape.notes) };
     assert!((1.5..1.6).contains(&switched.since(Instant::ZERO).as_secs_f64()), "{switched}");

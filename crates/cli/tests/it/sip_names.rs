@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use netrig_sip::location::{Kind, Question};
 use netrig_sip_net::dns::message::query;
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common;
@@ -67,9 +68,7 @@ impl Dnsmasq {
 
 #[test]
 fn a_server_is_found_by_dnsmasq() {
-    if !has("dnsmasq") {
-        return;
-    }
+    skip_unless!(has("dnsmasq"));
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     let at: std::net::SocketAddr = server.address("udp").parse().unwrap();
     let mut records = vec![
@@ -122,9 +121,7 @@ b.example.test AAAA 2001:db8::1
 
 #[test]
 fn dig_is_answered() {
-    if !has("dig") {
-        return;
-    }
+    skip_unless!(has("dig"));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("names.zone");
     let many: String = (0..60)

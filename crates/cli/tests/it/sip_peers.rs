@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::Guarded;
@@ -138,9 +139,7 @@ fn balanced(told: &Value, expected: &[(&str, &str, u64)]) {
 
 #[test]
 fn a_user_agent_answers_sipp() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let caller = scenario("caller.xml");
     for transport in ["udp", "tcp"] {
         let server = serve(&["uas"]);
@@ -157,9 +156,7 @@ fn a_user_agent_answers_sipp() {
 
 #[test]
 fn users_of_sipp_register_with_their_passwords() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let folder = tempfile::tempdir().expect("a folder");
     let names: Vec<String> = (0..CALLS).map(|number| format!("user{number:06}")).collect();
     let file = users(folder.path(), &names);
@@ -176,9 +173,7 @@ fn users_of_sipp_register_with_their_passwords() {
 
 #[test]
 fn proxies_stand_between_callers_and_callees_of_sipp() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let caller = scenario("caller.xml");
     for transport in ["udp", "tcp"] {
         for role in ["proxy", "stateless-proxy"] {
@@ -196,9 +191,7 @@ fn proxies_stand_between_callers_and_callees_of_sipp() {
 /// A callee registers, and its calls stay on the route that the proxy has recorded.
 #[test]
 fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let folder = tempfile::tempdir().expect("a folder");
     let file = users(folder.path(), &["user000000".to_owned()]);
     for transport in ["udp", "tcp"] {
@@ -218,9 +211,7 @@ fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
 
 #[test]
 fn callers_of_sipp_are_redirected() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     for transport in ["udp", "tcp"] {
         let arguments = ["redirect", "--users", "1", "--contact", "sip:elsewhere@192.0.2.1"];
         let server = serve(&arguments);
@@ -274,9 +265,7 @@ fn tshark_sees_faults_as_they_are_meant() {
     let script = folder.path().join("script");
     // A capture lacks the packets just before its end.
     std::fs::write(&script, "options\npause 1s\n").expect("a file");
-    if !has("tshark") {
-        return;
-    }
+    skip_unless!(has("tshark"));
     let Some(capture) = Capture::start(folder.path(), &[&port]) else { return };
     let faults = [
         ("missing-max-forwards", "8.1.1.6", "!sip.Max-Forwards"),

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::as_json;
@@ -91,9 +92,7 @@ fn sipp(folder: &Path, arguments: &[&str]) -> Guarded {
 #[test]
 fn a_scenario_calls_and_another_answers() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uac", "uas"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uac", "uas"]));
     let uas = folder.path().join("uas.xml");
     for transport in ["udp", "tcp", "tls"] {
         let listen = format!("{transport}:127.0.0.1:0");
@@ -217,9 +216,7 @@ Content-Length: 0
 #[test]
 fn scenarios_call_sipp_and_answer_it() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uac", "uas", "branchc", "branchs", "regexp"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uac", "uas", "branchc", "branchs", "regexp"]));
     for (own, other, kind) in [
         ("uac", "uas", "udp"),
         ("uac", "uas", "tcp"),
@@ -302,9 +299,7 @@ fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
 #[test]
 fn a_scenario_is_converted_and_made_from_a_captured_call() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uac", "uas"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uac", "uas"]));
     let run = |arguments: &[&str]| {
         let output = netrig(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
@@ -338,9 +333,7 @@ fn a_scenario_is_converted_and_made_from_a_captured_call() {
 #[test]
 fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["3pcc-C-A", "3pcc-C-B"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["3pcc-C-A", "3pcc-C-B"]));
     for own in ["3pcc-C-A", "3pcc-C-B"] {
         let [first, second, link, other] = std::array::from_fn(|_| free_port().to_string());
         let agent = |name, port: &str| sipp(folder.path(), &["-sn", name, "-i", "127.0.0.1", "-p", port]);
@@ -435,9 +428,7 @@ fn captures_streams_and_digits_are_played() {
 #[test]
 fn no_scenario_sends_a_stranger_more_than_three_times_what_came() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uas"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uas"]));
     let file = folder.path().join("uas.xml");
     let server =
         SipServer::start(&["scenario", file.to_str().unwrap(), "--listen", "udp:127.0.0.1:0", "--json"]);

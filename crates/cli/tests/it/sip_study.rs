@@ -1,6 +1,7 @@
 //! The study of SIP servers: a point of each of its figures with the real server, and the theory of loss.
 #![cfg(target_os = "linux")]
 
+use netrig_test_support::skip_unless;
 use serde_json::{Value, json};
 
 use crate::common::as_json;
@@ -67,9 +68,7 @@ mod alone {
     /// Registrations over UDP and TCP, calls and redirections: an idle server serves all.
     #[test]
     fn a_point_of_each_figure_is_measured_with_the_real_server() {
-        if !can(&KAMAILIO) {
-            return;
-        }
+        skip_unless!(can(&KAMAILIO));
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let arguments =
             ["run", "sip-server", "--set", "interval=1 ms,population=0", "--replications", "1", "--json"];
@@ -90,9 +89,7 @@ mod alone {
     /// Callers with a digest challenge (407), over each transport, with and without a DNS query first.
     #[test]
     fn calls_with_a_digest_through_the_proxy_are_set_up() {
-        if !can(&[&KAMAILIO[..], &["openssl"]].concat()) {
-            return;
-        }
+        skip_unless!(can(&[&KAMAILIO[..], &["openssl"]].concat()));
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let arguments =
             ["run", "sip-server/proxy-security", "--set", "auth=memory", "--replications", "1", "--json"];
@@ -112,9 +109,7 @@ mod alone {
     /// Users who keep their connections: the registrar has 256 of them, and rejects others.
     #[test]
     fn a_registrar_has_no_more_connections_than_it_may() {
-        if !can(&KAMAILIO) {
-            return;
-        }
+        skip_unless!(can(&KAMAILIO));
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let arguments =
             ["run", "sip-server/connection-limit", "--set", "limit=256", "--replications", "1", "--json"];

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::{Frame, Heading, Instant, Sample, Sink, Subject, quantity};
 use netrig_experiment::Substrate as _;
 use netrig_sim::Simulator;
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, skipped};
@@ -135,9 +135,7 @@ fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
 /// 2 Mbit/s are 250 kB/s of the 1.2 MB/s that the line carries.
 #[test]
 fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let Some(seen) = watch("\"2 Mbit/s\"") else { return };
     for (substrate, seen) in ["sim", "netns"].into_iter().zip(seen) {
         let rate = seen.rate(2.0, 14.0);
@@ -151,9 +149,7 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
 /// arrival.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let Some(seen) = watch("{ bytes = \"1 MB\", every = \"3 s\" }") else { return };
     let [modelled, real] = seen.map(|seen| seen.pauses());
     for (substrate, pauses) in [("sim", &modelled), ("netns", &real)] {

@@ -5,6 +5,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::Guarded;
@@ -195,9 +196,7 @@ fn is_named(planted: &Planted, of: Of) -> bool {
 /// The causes that a user meets most often. The rules of the others are tested in virtual time (`netrig_speed::cause`).
 #[test]
 fn a_planted_cause_of_the_common_kinds_is_named() {
-    if !can(&["ip", "sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&["ip", "sysctl"]));
     ["line", "loss", "window"].into_iter().for_each(first_is_named);
 }
 
@@ -225,9 +224,7 @@ mod validate {
     #[test]
     #[ignore = "six minutes: make validate runs it"]
     fn what_was_planted_is_named() {
-        if !can(&["ip", "nft", "nice", "sysctl"]) {
-            return;
-        }
+        skip_unless!(can(&["ip", "nft", "nice", "sysctl"]));
         let wrong = PLANTED.iter().filter(|planted| !is_named(planted, Of::Netrig)).count();
         assert!(wrong <= 1, "{wrong} of {} were named wrongly", PLANTED.len());
     }
@@ -250,9 +247,7 @@ const PLANTED_OF_IPERF3: [Planted; 5] = [
 
 #[test]
 fn what_was_planted_is_named_of_a_server_of_iperf3() {
-    if !can(&["ip", "ss", "iperf3", "sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&["ip", "ss", "iperf3", "sysctl"]));
     let wrong = PLANTED_OF_IPERF3.iter().filter(|planted| !is_named(planted, Of::Iperf3)).count();
     assert_eq!(wrong, 0);
 }

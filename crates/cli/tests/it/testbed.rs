@@ -10,7 +10,7 @@ use std::time::Duration;
 use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
 use netrig_experiment::{RunError, RunOutcome};
 use netrig_netns::{Journals, Namespaces};
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::carried_out::{carry_out, run};
@@ -54,9 +54,7 @@ fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
 
 #[test]
 fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("policed", &experiment());
     let arguments = ["run", "policed.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
@@ -75,9 +73,7 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
 
 #[test]
 fn programs_of_others_run_through_the_router_unchanged() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let lab = |node: &str, words: &str| {
         let folder = folder("policed", &experiment());
         let ended = netrig(folder.path(), &["lab", "policed.toml", "--node", node, "--", "sh", "-c", words]);
@@ -153,9 +149,7 @@ fn contention() -> String {
 
 #[test]
 fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("contention", &contention());
     let arguments = ["run", "contention.toml", "--on", "netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
@@ -203,9 +197,7 @@ fn start_of(number: &str) -> Option<String> {
 
 #[test]
 fn what_a_killed_run_leaves_doctor_reports_and_removes() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("policed", &experiment());
     // In its own folder, so processes that other tests hold do not matter here.
     let journals = folder.path().join("journals");
@@ -285,9 +277,7 @@ impl Sink for Hasty<'_> {
 /// Events of packets do not fill the memory until the end of an interval of samples that is as long as the run.
 #[test]
 fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let text = experiment()
         .replace("duration = \"2 s\"", "duration = \"20 s\"\nsample_every = \"20 s\"")
         .replace("rate = \"1.5 Mbit/s\"", "rate = \"20 Mbit/s\"");
@@ -301,9 +291,7 @@ fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() 
 
 #[test]
 fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
-    if !can(&["tshark", "ping"]) {
-        return;
-    }
+    skip_unless!(can(&["tshark", "ping"]));
     let run = run(&experiment(), 0);
     let journals = tempfile::tempdir().unwrap();
     let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
@@ -396,9 +384,7 @@ fn run_in_namespaces(experiment: &str) -> (Course, RunOutcome) {
 
 #[test]
 fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let down = "[[event]]\nat = \"1 s\"\nlink = \"access\"\ndo = { down_for = \"1 s\", where = \"a\" }\n[transport.udp]";
     let text = experiment()
         .replace("duration = \"2 s\"", "duration = \"3 s\"")
@@ -443,9 +429,7 @@ fn two_paths() -> String {
 
 #[test]
 fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
-    if !can(&["/proc/sys/net/mptcp"]) {
-        return;
-    }
+    skip_unless!(can(&["/proc/sys/net/mptcp"]));
     for text in [two_paths().to_owned(), two_paths().replace("duration =", "ip = 6\nduration =")] {
         let (course, outcome) = run_in_namespaces(&text);
         let invalid = outcome.invalid.unwrap_or_default();
@@ -471,9 +455,7 @@ fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
 
 #[test]
 fn multipath_tcp_is_fine_with_one_path() {
-    if !can(&["/proc/sys/net/mptcp"]) {
-        return;
-    }
+    skip_unless!(can(&["/proc/sys/net/mptcp"]));
     let text = two_paths()
         .replace("[\"first\", \"second\"]", "[\"first\"]")
         .replace("at = \"2 s\"", "at = \"1.9 s\"");
@@ -488,9 +470,7 @@ fn multipath_tcp_is_fine_with_one_path() {
 /// Packets that may take two links, on a path of three: the second router drops them, and its kernel counts them.
 #[test]
 fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let text = ExperimentText::new("hops", "1 s")
         .with("replications = { count = 1 }")
         .table("node.a", "net.ipv4.ip_default_ttl = 2")
@@ -526,9 +506,7 @@ fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
 /// released before its time would be earlier. There are so many that some arrive while the router reads those before them.
 #[test]
 fn no_frame_is_before_its_time() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("router", include_str!("../../../../bench/netrig/router.toml"));
     let levels = ["--set", "lasts=4 s", "--set", "line=1 Gbit/s", "--set", "rate=81.92 Mbit/s"];
     let ended = netrig(

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use netrig_test_support::skip_unless;
 use regex::{Regex, bytes};
 
 use self::mirror::mirrored;
@@ -308,9 +309,7 @@ fn compare(file: &Path, flags: &[String]) -> Result<usize, String> {
 
 #[test]
 fn netrig_sends_what_sipp_sends() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let folder = tempfile::tempdir().unwrap();
     let mut files = own_scenarios();
     for name in ["uac", "uas", "regexp", "branchc", "branchs"] {

@@ -1,7 +1,7 @@
 //! The built testbed matches its wiring, as `ip` and `/proc` show it.
 
 use netrig_netns::Testbed;
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use super::common::{build, has, has_root, id, ip, journals, namespaces, says, three_nodes, wiring};
@@ -158,9 +158,7 @@ fn two_testbeds_at_once_do_not_disturb_each_other() {
 
 #[test]
 fn nothing_remains_of_one_that_is_dropped() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (folder, journals) = journals();
     let testbed = build(&journals);
     let id = testbed.id().to_owned();
@@ -189,9 +187,7 @@ fn a_testbed_in_which_nobody_speaks_is_silent() {
 
 #[test]
 fn the_wiring_is_kept() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     assert_eq!(build(&journals).wiring(), &wiring(&three_nodes()));
 }
