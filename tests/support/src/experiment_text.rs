@@ -91,7 +91,8 @@ fn two(ends: &str) -> (&str, &str) {
 /// The same entries with one on each line.
 fn lines(entries: &str) -> String {
     let (mut depth, mut is_quoted, mut is_escaped) = (0, false, false);
-    let line = |letter: char| {
+    let mut lines = String::new();
+    for letter in entries.trim().chars() {
         match letter {
             '"' if !is_escaped => is_quoted = !is_quoted,
             '{' | '[' if !is_quoted => depth += 1,
@@ -99,11 +100,16 @@ fn lines(entries: &str) -> String {
             _ => {}
         }
         is_escaped = letter == '\\' && !is_escaped;
-        match letter {
+        let letter = match letter {
             ',' if depth == 0 && !is_quoted => '\n',
-            '\n' if depth > 0 => ' ',
+            '\n' if depth > 0 && !is_quoted => ' ',
             other => other,
+        };
+        // No empty lines and no indentation.
+        let begins = lines.is_empty() || lines.ends_with('\n');
+        if is_quoted || !(begins && letter.is_whitespace()) {
+            lines.push(letter);
         }
-    };
-    entries.trim().chars().map(line).collect::<String>() + "\n"
+    }
+    if lines.is_empty() { lines } else { lines + "\n" }
 }
