@@ -1,5 +1,4 @@
 //! Who may import whom. The table is the one of ARCHITECTURE.md; everything that is not in it is forbidden.
-#![allow(clippy::disallowed_methods, reason = "a test of sources reads them")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

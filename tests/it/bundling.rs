@@ -1,33 +1,28 @@
 //! How many packets a megabyte takes, against the arithmetic of headers: SCTP by the size of messages, TCP by its
 //! segments. Always backlogged, no loss, MTU 1500.
 
+use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
 fn transfer(transport: &str, message: u64) -> String {
-    format!(
-        r#"
-format = 1
-name = "bundling"
-duration = "100 s"
-[node.phone]
-[node.server]
-[link.line]
-between = ["phone", "server"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-queue = {{ kind = "fifo", unlimited = true }}
-[transport.carrier]
-{transport}
-[flow.file]
-from = "phone"
-to = "server"
-transport = "carrier"
-application = {{ kind = "bulk", bytes = "14600 KB", message = "{message} B" }}
-[response.packets]
-of = "flow.file"
-metric = "packets_per_megabyte"
-"#
-    )
+    ExperimentText::new("bundling", "100 s")
+        .nodes("phone server")
+        .link(
+            "line",
+            "phone server",
+            r#"rate = "10 Mbit/s", delay = "10 ms", queue = { kind = "fifo", unlimited = true }"#,
+        )
+        .table("transport.carrier", transport)
+        .flow(
+            "file",
+            "phone server",
+            &format!(
+                r#"transport = "carrier",
+            application = {{ kind = "bulk", bytes = "14600 KB", message = "{message} B" }}"#
+            ),
+        )
+        .response("packets", "flow.file", "packets_per_megabyte")
+        .build()
 }
 
 fn measured(transport: &str, message: u64) -> f64 {

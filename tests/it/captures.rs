@@ -1,10 +1,5 @@
 //! Captures of simulated runs, held to tshark: it finds nothing wrong with the packets, and its own analysis counts
 //! the retransmissions that netrig counted.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test against a program starts it and writes what it reads"
-)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,52 +7,31 @@ use std::process::Command;
 
 use netrig_core::quantity::{FAST_RETRANSMISSIONS, TIMEOUT_RETRANSMISSIONS};
 use netrig_core::{Heading, Instant, Sample, Subject};
+use netrig_test_support::{ExperimentText, skip_unless};
 use netrig_tests::{Tape, dissect, has_tshark, watch};
 
 /// Two hosts with two links, and a router `middle` on a third way, which loses nothing.
 fn experiment(loss: &str, transport: &str, application: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "captured"
-duration = "120 s"
-[node.near]
-[node.middle]
-[node.far]
-[link.first]
-between = ["near", "far"]
-rate = "2 Mbit/s"
-delay = "20 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-loss = {{ kind = "bernoulli", probability = "{loss}" }}
-[link.second]
-between = ["near", "far"]
-rate = "2 Mbit/s"
-delay = "35 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-loss = {{ kind = "bernoulli", probability = "{loss}" }}
-[link.left]
-between = ["near", "middle"]
-rate = "2 Mbit/s"
-delay = "20 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[link.right]
-between = ["middle", "far"]
-rate = "2 Mbit/s"
-delay = "20 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[transport.subject]
-{transport}
-[flow.data]
-from = "near"
-to = "far"
-transport = "subject"
-application = {application}
-[response.fast]
-of = "flow.data"
-metric = "fast_retransmissions"
-"#
-    )
+    ExperimentText::new("captured", "120 s")
+        .nodes("near middle far")
+        .fifo(
+            "first",
+            "near far",
+            ("2 Mbit/s", "20 ms", 50),
+            &format!(r#"loss = {{ kind = "bernoulli", probability = "{loss}" }}"#),
+        )
+        .fifo(
+            "second",
+            "near far",
+            ("2 Mbit/s", "35 ms", 50),
+            &format!(r#"loss = {{ kind = "bernoulli", probability = "{loss}" }}"#),
+        )
+        .fifo("left", "near middle", ("2 Mbit/s", "20 ms", 50), "")
+        .fifo("right", "middle far", ("2 Mbit/s", "20 ms", 50), "")
+        .table("transport.subject", transport)
+        .flow("data", "near far", &format!(r#"transport = "subject", application = {application}"#))
+        .response("fast", "flow.data", "fast_retransmissions")
+        .build()
 }
 
 const BULK: &str = "{ kind = \"bulk\" }";
@@ -124,9 +98,7 @@ fn assert_counted(case: &str, loss: &str, theirs: usize, ours: f64) {
 /// a host and its own interface. An opening is no retransmission to netrig.
 #[test]
 fn tcp_retransmissions_are_those_that_tshark_finds() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let again = "tcp.flags.syn == 0 && ip.src == 10.0.0.1 && \
         (tcp.analysis.retransmission || tcp.analysis.fast_retransmission || \
         tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order)";
@@ -143,9 +115,7 @@ fn tcp_retransmissions_are_those_that_tshark_finds() {
 /// Several chunks of a packet may have been sent before.
 #[test]
 fn sctp_retransmissions_are_those_that_tshark_finds() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let five = "{ kind = \"bulk\", streams = 5 }";
     let two_paths = "kind = \"sctp\"\nprofile = \"rfc\"\npaths = [\"first\", \"second\"]";
     for (case, transport, application) in
@@ -163,9 +133,7 @@ fn sctp_retransmissions_are_those_that_tshark_finds() {
 
 #[test]
 fn datagrams_are_sound_and_leave_on_time() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     // 500 B and 28 B of headers every 10 ms, from 10 ms on.
     let cbr = "{ kind = \"cbr\", rate = \"422.4 kbit/s\", size = \"500 B\" }";
     let capture = capture(&experiment("0 %", "kind = \"udp\"\npaths = [\"first\"]", cbr), "near");
@@ -210,37 +178,26 @@ fn a_router_shows_what_arrives_and_what_leaves() {
 /// Over the air, and at a host that takes its time: packets are seen as a line's are, and once each.
 #[test]
 fn stations_and_slow_hosts_are_captured_too() {
-    let text = r#"
-format = 1
-name = "air"
-duration = "2 s"
-[node.phone]
-[node.ap]
-receive = { per_packet = "100 us" }
-[link.wifi]
-between = ["phone", "ap"]
-standard = "802.11n"
-rate = "65 Mbit/s"
-queue = { kind = "fifo", packets = 256 }
-[transport.tcp]
-kind = "tcp"
-[flow.upload]
-from = "phone"
-to = "ap"
-transport = "tcp"
-application = { kind = "bulk" }
-[response.fast]
-of = "flow.upload"
-metric = "fast_retransmissions"
-"#;
-    let (_, tape) = watch(text, 1, &["phone", "ap"]);
+    let text = ExperimentText::new("air", "2 s")
+        .nodes("phone")
+        .table("node.ap", r#"receive = { per_packet = "100 us" }"#)
+        .link(
+            "wifi",
+            "phone ap",
+            r#"standard = "802.11n", rate = "65 Mbit/s", queue = { kind = "fifo", packets = 256 }"#,
+        )
+        .table("transport.tcp", r#"kind = "tcp""#)
+        .flow("upload", "phone ap", r#"transport = "tcp", application = { kind = "bulk" }"#)
+        .response("fast", "flow.upload", "fast_retransmissions")
+        .build();
+    let (_, tape) = watch(&text, 1, &["phone", "ap"]);
     let count = |node, heading| tape.frames(node, 0, heading).len();
     for (sender, receiver) in [(0, 1), (1, 0)] {
         let (left, arrived) = (count(sender, Heading::Outbound), count(receiver, Heading::Inbound));
         assert!(arrived > 500 && left >= arrived && left - arrived < 600, "{left} left, {arrived} arrived");
     }
     if has_tshark() {
-        assert_sound(&capture(text, "ap"), "tcp");
+        assert_sound(&capture(&text, "ap"), "tcp");
     }
 }
 
@@ -267,9 +224,7 @@ fn a_capture_changes_nothing() {
 /// `capinfos` reads the order of time and the resolution.
 #[test]
 fn the_file_is_in_the_order_of_time() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let capture = capture(&experiment("1 %", ROUTED, BULK), "middle");
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("middle.pcapng");

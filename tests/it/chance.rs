@@ -3,36 +3,25 @@
 use std::collections::BTreeMap;
 
 use netrig_experiment::{ClaimVerdict, Experiment, PointRuns, Results, RunRecord};
+use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
 /// A file over a line that loses as many as `loss` says, with this application and this at the end.
 fn experiment(transport: &str, application: &str, loss: &str, rest: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "chance"
-duration = "2 s"
-[factors]
-loss = {loss}
-[replications]
-count = 2
-[node.a]
-[node.b]
-[link.l]
-between = ["a", "b"]
-rate = "10 Mbit/s"
-queue = {{ kind = "fifo", packets = 10 }}
-loss = {{ kind = "bernoulli", probability = "${{loss}}" }}
-[transport.tcp]
-kind = "tcp"
-[flow.f]
-from = "a"
-to = "b"
-{transport}
-application = {application}
-{rest}
-"#
-    )
+    ExperimentText::new("chance", "2 s")
+        .table("factors", &format!("loss = {loss}"))
+        .table("replications", "count = 2")
+        .nodes("a b")
+        .fifo(
+            "l",
+            "a b",
+            ("10 Mbit/s", "0 s", 10),
+            r#"loss = { kind = "bernoulli", probability = "${loss}" }"#,
+        )
+        .table("transport.tcp", r#"kind = "tcp""#)
+        .flow("f", "a b", &format!("{transport}, application = {application}"))
+        .text(rest)
+        .build()
 }
 
 const DATAGRAMS: &str = r#"{ kind = "cbr", interval = "100 ms", size = "100 B" }"#;

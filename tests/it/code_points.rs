@@ -1,55 +1,32 @@
 //! Every packet of a flow leaves either end with the flow's code point, whatever the routers made of it on the way.
 
 use netrig_core::Heading;
+use netrig_test_support::ExperimentText;
 use netrig_tests::watch;
 
 /// A flow with this code point over this transport. The first link marks what comes to the server as `cs1`, and drops some
 /// of it, so that packets are sent again. Uploads, requests and answers; connections that open and close.
 fn flow(dscp: &str, transport: &str, application: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "code-points"
-duration = "5 s"
-
-[node.client]
-[node.router]
-[node.server]
-
-[link.access]
-between = ["client", "router"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-condition = [{{ green = "cs1" }}]
-reverse = {{ condition = [] }}
-loss = {{ kind = "bernoulli", probability = "2 %" }}
-
-[link.line]
-between = ["router", "server"]
-rate = "5 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-
-[transport.tcp]
-kind = "tcp"
-[transport.sctp]
-kind = "sctp"
-[transport.udp]
-kind = "udp"
-
-[flow.data]
-from = "client"
-to = "server"
-transport = "{transport}"
-{dscp}
-application = {{ {application} }}
-
-[response.drops]
-of = "link.access"
-metric = "drops"
-"#
-    )
+    ExperimentText::new("code-points", "5 s")
+        .nodes("client router server")
+        .fifo(
+            "access",
+            "client router",
+            ("10 Mbit/s", "5 ms", 50),
+            r#"condition = [{ green = "cs1" }], reverse = { condition = [] },
+            loss = { kind = "bernoulli", probability = "2 %" }"#,
+        )
+        .fifo("line", "router server", ("5 Mbit/s", "5 ms", 50), "")
+        .table("transport.tcp", r#"kind = "tcp""#)
+        .table("transport.sctp", r#"kind = "sctp""#)
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "data",
+            "client server",
+            &format!(r#"transport = "{transport}", {dscp}, application = {{ {application} }}"#),
+        )
+        .response("drops", "link.access", "drops")
+        .build()
 }
 
 const WEB: &str = r#"kind = "web", exchange = "request", interarrival = { constant = "50 ms" }, size = { constant = "20 KB" }"#;

@@ -1,6 +1,7 @@
 //! Conditioned lines in whole experiments, against what queueing theory and the arithmetic of RFCs and cells say.
 
 use netrig_stats::interval::student;
+use netrig_test_support::ExperimentText;
 use netrig_tests::{Measured, simulate};
 
 /// Holds responses to theory over these runs: it lies in the 99 % interval, which is at most 1 % to either side.
@@ -37,32 +38,23 @@ metric = "queue_length"
     let flows = flow("first", "40 ms", sizes[0])
         + &flow("second", "32 ms", sizes[1])
         + &flow("third", "32 ms", sizes[2]);
-    format!(
-        r#"
-format = 1
-name = "classes"
-duration = "{seconds} s"
-warm_up = "200 s"
-sample_every = "100 s"
-[node.source]
-[node.sink]
-[link.line]
-between = ["source", "sink"]
-rate = "1 Mbit/s"
-classes = [
-  {{ name = "first", match = {{ dst_port = 5001 }} }},
-  {{ name = "second", match = {{ src = "source", dst = "sink", protocol = "udp", dst_port = "5002-5002" }} }},
-  {{ name = "third" }},
-]
-queue = {{ {queue} }}
-[transport.packets]
-kind = "udp"
-headers = "none"
-[response.all]
-of = "link.line"
-metric = "waiting_time"
-{flows}"#
-    )
+    ExperimentText::new("classes", &format!("{seconds} s"))
+        .with(r#"warm_up = "200 s", sample_every = "100 s""#)
+        .nodes("source sink")
+        .link(
+            "line",
+            "source sink",
+            &format!(
+                r#"rate = "1 Mbit/s",
+            classes = [{{ name = "first", match = {{ dst_port = 5001 }} }}, {{ name = "second",
+            match = {{ src = "source", dst = "sink", protocol = "udp", dst_port = "5002-5002" }} }},
+            {{ name = "third" }}, ], queue = {{ {queue} }}"#
+            ),
+        )
+        .table("transport.packets", r#"kind = "udp", headers = "none""#)
+        .response("all", "link.line", "waiting_time")
+        .text(&flows)
+        .build()
 }
 
 /// Their sizes, all of 1000 B on average.
@@ -135,46 +127,25 @@ fn what_one_class_gains_the_others_wait() {
 /// A host that sends packets of 512 B over a router's line to another.
 fn through_a_router(line: &str, kind: &str, headers: &str, offered: &str, seconds: u32) -> String {
     let size = if kind == "cbr" { r#""512 B""# } else { r#"{ constant = "512 B" }"# };
-    format!(
-        r#"
-format = 1
-name = "policing"
-duration = "{seconds} s"
-warm_up = "1 s"
-sample_every = "1 s"
-[factors]
-offered = {offered}
-[node.Qs]
-[node.R1]
-[node.Qr]
-[link.access]
-between = ["Qs", "R1"]
-rate = "1 Gbit/s"
-queue = {{ kind = "fifo", packets = 100000 }}
-[link.line]
-between = ["R1", "Qr"]
-rate = "25 Mbit/s"
-{line}
-[transport.packets]
-kind = "udp"
-headers = "{headers}"
-[flow.premium]
-from = "Qs"
-to = "Qr"
-transport = "packets"
-application = {{ kind = "{kind}", rate = "${{offered}}", size = {size} }}
-[response.goodput]
-of = "flow.premium"
-metric = "goodput"
-unit = "Mbit/s"
-[response.loss]
-of = "flow.premium"
-metric = "datagram_loss"
-[response.policed]
-of = "link.line"
-metric = "drops_policed"
-"#
-    )
+    ExperimentText::new("policing", &format!("{seconds} s"))
+        .with(r#"warm_up = "1 s", sample_every = "1 s""#)
+        .table("factors", &format!("offered = {offered}"))
+        .nodes("Qs R1 Qr")
+        .fifo("access", "Qs R1", ("1 Gbit/s", "0 s", 100000), "")
+        .link("line", "R1 Qr", &format!(r#"rate = "25 Mbit/s", {line}"#))
+        .table("transport.packets", &format!(r#"kind = "udp", headers = "{headers}""#))
+        .flow(
+            "premium",
+            "Qs Qr",
+            &format!(
+                r#"transport = "packets",
+            application = {{ kind = "{kind}", rate = "${{offered}}", size = {size} }}"#
+            ),
+        )
+        .table("response.goodput", r#"of = "flow.premium", metric = "goodput", unit = "Mbit/s""#)
+        .response("loss", "flow.premium", "datagram_loss")
+        .response("policed", "link.line", "drops_policed")
+        .build()
 }
 
 /// What is offered in a run, Mbit/s of IP packets.
@@ -284,61 +255,36 @@ queue = { kind = "fifo", packets = 64 }
 /// the buckets hold; and each flow, marked by its own host, is found by its own rule.
 #[test]
 fn rules_count_what_their_meters_find() {
-    let text = r#"
-format = 1
-name = "colours"
-duration = "100 s"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "100 Mbit/s"
-queue = { kind = "fifo", packets = 100 }
-[[link.line.condition]]
-match = { dscp = "af11" }
-meter = { kind = "trtcm", cir = "1 Mbit/s", cbs = "5 KB", pir = "2.5 Mbit/s", pbs = "5 KB" }
-green = "af11"
-yellow = "af12"
-red = "drop"
-[[link.line.condition]]
-name = "voice"
-match = { dscp = "ef" }
-[flow.video]
-from = "a"
-to = "b"
-dscp = "AF11"
-application = { kind = "cbr", rate = "4 Mbit/s", size = "472 B" }
-[flow.voice]
-from = "a"
-to = "b"
-dscp = 46
-application = { kind = "cbr", rate = "80 kbit/s", size = "172 B" }
-[response.green]
-of = "link.line.rule.1"
-metric = "rate_green"
-[response.yellow]
-of = "link.line.rule.1"
-metric = "rate_yellow"
-[response.red]
-of = "link.line.rule.1"
-metric = "rate_red"
-[response.share]
-of = "link.line.rule.1"
-metric = "share_green"
-[response.dropped]
-of = "link.line.rule.1"
-metric = "drops_policed"
-[response.reds]
-of = "link.line.rule.1"
-metric = "packets_red"
-[response.voice]
-of = "link.line.rule.voice"
-metric = "packets_green"
-[response.beyond]
-of = "link.line.rule.voice"
-metric = "packets_red"
-"#;
-    let runs = simulate(text, None, 1, |_| true);
+    let text = ExperimentText::new("colours", "100 s")
+        .nodes("a b")
+        .fifo("line", "a b", ("100 Mbit/s", "0 s", 100), "")
+        .table(
+            "[link.line.condition]",
+            r#"match = { dscp = "af11" },
+            meter = { kind = "trtcm", cir = "1 Mbit/s", cbs = "5 KB", pir = "2.5 Mbit/s",
+            pbs = "5 KB" }, green = "af11", yellow = "af12", red = "drop""#,
+        )
+        .table("[link.line.condition]", r#"name = "voice", match = { dscp = "ef" }"#)
+        .flow(
+            "video",
+            "a b",
+            r#"dscp = "AF11", application = { kind = "cbr", rate = "4 Mbit/s", size = "472 B" }"#,
+        )
+        .flow(
+            "voice",
+            "a b",
+            r#"dscp = 46, application = { kind = "cbr", rate = "80 kbit/s", size = "172 B" }"#,
+        )
+        .response("green", "link.line.rule.1", "rate_green")
+        .response("yellow", "link.line.rule.1", "rate_yellow")
+        .response("red", "link.line.rule.1", "rate_red")
+        .response("share", "link.line.rule.1", "share_green")
+        .response("dropped", "link.line.rule.1", "drops_policed")
+        .response("reds", "link.line.rule.1", "packets_red")
+        .response("voice", "link.line.rule.voice", "packets_green")
+        .response("beyond", "link.line.rule.voice", "packets_red")
+        .build();
+    let runs = simulate(&text, None, 1, |_| true);
     let found = &runs[0].responses;
     // 5 KB in 100 s are 400 bit/s, a packet of 500 B 40 bit/s.
     for (colour, theory) in [("green", 1.0e6), ("yellow", 1.5e6), ("red", 1.5e6)] {

@@ -3,26 +3,16 @@
 use std::collections::BTreeMap;
 
 use netrig_core::{Subject, quantity};
+use netrig_test_support::ExperimentText;
 use netrig_tests::{simulate, watch};
 
 /// Two nodes, a line of 8 Mbit/s and 10 ms that nothing overfills, and `rest`. Responses as (name, flow, metric, more).
 fn measure(line: &str, rest: &str, responses: &[(&str, &str, &str, &str)]) -> BTreeMap<String, f64> {
-    let mut text = format!(
-        r#"
-format = 1
-name = "definition"
-duration = "10 s"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "8 Mbit/s"
-delay = "10 ms"
-queue = {{ kind = "fifo", packets = 1000 }}
-{line}
-{rest}
-"#
-    );
+    let mut text = ExperimentText::new("definition", "10 s")
+        .nodes("a b")
+        .fifo("line", "a b", ("8 Mbit/s", "10 ms", 1000), line)
+        .text(rest)
+        .build();
     for (name, of, metric, more) in responses {
         text += &format!("[response.{name}]\nof = \"{of}\"\nmetric = \"{metric}\"\n{more}\n");
     }
@@ -267,34 +257,15 @@ fn a_run_ends_with_its_flows() {
         };
         let flows =
             flow("small", ", bytes = \"1 MB\"") + &flow("large", ", bytes = \"2 MB\"") + &flow("endless", "");
-        format!(
-            r#"
-format = 1
-name = "ends"
-duration = "100 s"
-sample_every = "1 s"
-{ends_with}
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "8 Mbit/s"
-delay = "10 ms"
-queue = {{ kind = "fifo", packets = 1000 }}
-[transport.t]
-kind = "tcp"
-[response.time]
-of = "flow.large"
-metric = "transfer_time"
-[response.utilisation]
-of = "link.line"
-metric = "utilisation"
-[response.rate]
-of = "link.line"
-metric = "rate"
-{flows}
-"#
-        )
+        ExperimentText::new("ends", "100 s")
+            .with(&format!(r#"sample_every = "1 s", {ends_with}"#))
+            .nodes("a b")
+            .fifo("line", "a b", ("8 Mbit/s", "10 ms", 1000), "")
+            .table("transport.t", r#"kind = "tcp""#)
+            .response("time", "flow.large", "transfer_time")
+            .responses("link.line", &["utilisation", "rate"])
+            .text(&flows)
+            .build()
     };
     let run = |ends_with| simulate(&text(ends_with), None, 1, |_| true).remove(0);
     let whole = run("");

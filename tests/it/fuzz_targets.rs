@@ -1,9 +1,4 @@
 //! Every fuzz target has all that belongs to it.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "what belongs to a target are files of this repository"
-)]
 
 use std::path::Path;
 

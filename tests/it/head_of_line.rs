@@ -6,6 +6,7 @@
 //! P(wait > x) = 1 − (1 − p)^(1 + ⌊(R − x)/(nD)⌋).
 
 use netrig_core::{Subject, quantity};
+use netrig_test_support::ExperimentText;
 use netrig_tests::record;
 
 /// Of a run, seconds.
@@ -22,39 +23,32 @@ const SACK_TIME: f64 = 52.0 * 8.0 / 10e6;
 const RECOVERY: f64 = 3.0 * D + 2.0 * DELAY + DATA_TIME + SACK_TIME;
 
 fn messages(streams: u16, loss: f64) -> Vec<f64> {
-    let text = format!(
-        r#"
-format = 1
-name = "head-of-line"
-duration = "{DURATION} s"
-[node.phone]
-[node.server]
-[link.line]
-between = ["phone", "server"]
-rate = "10 Mbit/s"
-delay = "50 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-loss = {{ kind = "bernoulli", probability = "{} %" }}
-reverse = {{ loss = {{ kind = "bernoulli", probability = "0 %" }} }}
-[transport.sctp]
-kind = "sctp"
-streams = {streams}
-heartbeat_interval = "0 s"
-[flow.messages]
-from = "phone"
-to = "server"
-transport = "sctp"
-[flow.messages.application]
-kind = "web"
-interarrival = {{ constant = "20 ms" }}
-size = {{ constant = "100 B" }}
-streams = {streams}
-[response.delay]
-of = "flow.messages"
-metric = "object_time"
-"#,
-        100.0 * loss
-    );
+    let percent = 100.0 * loss;
+    let text = ExperimentText::new("head-of-line", &format!("{DURATION} s"))
+        .nodes("phone server")
+        .fifo(
+            "line",
+            "phone server",
+            ("10 Mbit/s", "50 ms", 100),
+            &format!(
+                r#"loss = {{ kind = "bernoulli", probability = "{percent} %" }},
+            reverse = {{ loss = {{ kind = "bernoulli", probability = "0 %" }} }}"#
+            ),
+        )
+        .table(
+            "transport.sctp",
+            &format!(r#"kind = "sctp", streams = {streams}, heartbeat_interval = "0 s""#),
+        )
+        .flow("messages", "phone server", r#"transport = "sctp""#)
+        .table(
+            "flow.messages.application",
+            &format!(
+                r#"kind = "web", interarrival = {{ constant = "20 ms" }}, size = {{ constant = "100 B" }},
+            streams = {streams}"#
+            ),
+        )
+        .response("delay", "flow.messages", "object_time")
+        .build();
     let [(_, tape)]: [_; 1] = record(&text).try_into().ok().expect("one point");
     tape.values(Subject::Flow(0), &quantity::OBJECT_TIME)
 }

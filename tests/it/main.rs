@@ -1,4 +1,10 @@
 //! Tests that concern more than one crate.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "these tests read the source tree and start programs, and what cannot go on has failed"
+)]
 
 mod access_speed;
 mod borders;

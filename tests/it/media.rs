@@ -2,32 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
 /// One flow with this application over a line of 10 Mbit/s and 50 ms with this loss, for 200 s.
 fn measure(application: &str, loss: &str, metrics: &[&str]) -> BTreeMap<String, f64> {
-    let mut text = format!(
-        r#"
-format = 1
-name = "media"
-duration = "200 s"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "50 ms"
-queue = {{ kind = "fifo", packets = 1000 }}
-{loss}
-[transport.t]
-kind = "udp"
-[flow.f]
-from = "a"
-to = "b"
-transport = "t"
-application = {application}
-"#
-    );
+    let mut text = ExperimentText::new("media", "200 s")
+        .nodes("a b")
+        .fifo("line", "a b", ("10 Mbit/s", "50 ms", 1000), loss)
+        .table("transport.t", r#"kind = "udp""#)
+        .flow("f", "a b", &format!(r#"transport = "t", application = {application}"#))
+        .build();
     for metric in metrics {
         text += &format!("[response.{metric}]\nof = \"flow.f\"\nmetric = \"{metric}\"\n");
     }

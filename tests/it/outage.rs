@@ -2,51 +2,25 @@
 //! no law of theory sees.
 
 use netrig_core::{Subject, quantity};
+use netrig_test_support::ExperimentText;
 use netrig_tests::{record, simulate};
 
 /// A bulk transfer over a line that is down from `at` on for `down_for`, both ways, with what was on it lost.
 fn outage(transport: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "outage"
-duration = "120 s"
-[factors]
-profile = ["rfc", "linux", "ns2"]
-rate = ["0.5 Mbit/s", "10 Mbit/s", "100 Mbit/s"]
-at = ["30 s", "30.37 s", "31.1 s"]
-down_for = ["300 ms", "2 s", "10 s"]
-[node.client]
-[node.server]
-[link.line]
-between = ["client", "server"]
-rate = "${{rate}}"
-delay = "50 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-[transport.t]
-profile = "${{profile}}"
-{transport}
-[[event]]
-at = "${{at}}"
-link = "line"
-do = {{ down_for = "${{down_for}}" }}
-[flow.bulk]
-from = "client"
-to = "server"
-transport = "t"
-application = {{ kind = "bulk" }}
-[response.before]
-of = "flow.bulk"
-metric = "goodput"
-after = "10 s"
-until = "30 s"
-[response.since]
-of = "flow.bulk"
-metric = "goodput"
-after = "70 s"
-until = "120 s"
-"#
-    )
+    ExperimentText::new("outage", "120 s")
+        .table(
+            "factors",
+            r#"profile = ["rfc", "linux", "ns2"], rate = ["0.5 Mbit/s", "10 Mbit/s", "100 Mbit/s"],
+            at = ["30 s", "30.37 s", "31.1 s"], down_for = ["300 ms", "2 s", "10 s"]"#,
+        )
+        .nodes("client server")
+        .fifo("line", "client server", ("${rate}", "50 ms", 100), "")
+        .table("transport.t", &format!(r#"profile = "${{profile}}", {transport}"#))
+        .table("[event]", r#"at = "${at}", link = "line", do = { down_for = "${down_for}" }"#)
+        .flow("bulk", "client server", r#"transport = "t", application = { kind = "bulk" }"#)
+        .table("response.before", r#"of = "flow.bulk", metric = "goodput", after = "10 s", until = "30 s""#)
+        .table("response.since", r#"of = "flow.bulk", metric = "goodput", after = "70 s", until = "120 s""#)
+        .build()
 }
 
 /// 30 s and more after the line is back, the flow carries what it carried before: four fifths of it, for a window that
@@ -110,37 +84,21 @@ fn sctp() {
 #[test]
 fn files_arrive_after_connections_that_failed() {
     for transport in ["kind = \"tcp\"\nprofile = \"linux\"", "kind = \"sctp\"\nprofile = \"linux\""] {
-        let text = format!(
-            r#"
-format = 1
-name = "failed"
-duration = "2000 s"
-[node.client]
-[node.server]
-[link.line]
-between = ["client", "server"]
-rate = "10 Mbit/s"
-delay = "50 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-[transport.t]
-{transport}
-[[event]]
-at = "12 s"
-link = "line"
-do = {{ down_for = "1000 s" }}
-[flow.file]
-from = "client"
-to = "server"
-transport = "t"
-application = {{ kind = "file", size = {{ uniform = {{ min = "1 KB", max = "100 KB" }} }}, count = 40, pause = {{ constant = "5 s" }} }}
-[response.received]
-of = "flow.file"
-metric = "objects_received"
-[response.confirmed]
-of = "flow.file"
-metric = "response_time"
-"#
-        );
+        let text = ExperimentText::new("failed", "2000 s")
+            .nodes("client server")
+            .fifo("line", "client server", ("10 Mbit/s", "50 ms", 100), "")
+            .table("transport.t", transport)
+            .table("[event]", r#"at = "12 s", link = "line", do = { down_for = "1000 s" }"#)
+            .flow(
+                "file",
+                "client server",
+                r#"transport = "t",
+                application = { kind = "file", size = { uniform = { min = "1 KB",
+                max = "100 KB" } }, count = 40, pause = { constant = "5 s" } }"#,
+            )
+            .response("received", "flow.file", "objects_received")
+            .response("confirmed", "flow.file", "response_time")
+            .build();
         let [(_, tape)]: [_; 1] = record(&text).try_into().ok().expect("one point");
         let number = |quantity| tape.series(Subject::Flow(0), quantity).len();
         let [received, confirmed] = [number(&quantity::OBJECTS_RECEIVED), number(&quantity::RESPONSE_TIME)];

@@ -3,46 +3,34 @@
 
 use netrig_stats::interval::{Interval, student};
 use netrig_stats::theory::queue::{EqualLines, Mg1, Mm1, Mm1k, Tandem};
+use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
 /// A line that sends 1000 B in 8 ms, fed by a Poisson process.
 fn queue(interarrival: &str, size: &str, buffer: &str, seconds: u32) -> String {
-    format!(
-        r#"
-format = 1
-name = "queue"
-duration = "{seconds} s"
-warm_up = "200 s"
-sample_every = "100 s"
-[node.source]
-[node.sink]
-[link.line]
-between = ["source", "sink"]
-rate = "1 Mbit/s"
-delay = "0 s"
-queue = {{ kind = "fifo", {buffer} }}
-[transport.packets]
-kind = "udp"
-headers = "none"
-[flow.arrivals]
-from = "source"
-to = "sink"
-transport = "packets"
-application = {{ kind = "poisson", interarrival = "{interarrival}", size = {{ {size} }} }}
-[response.waiting]
-of = "link.line"
-metric = "waiting_time"
-[response.queue]
-of = "link.line"
-metric = "queue_length"
-[response.utilisation]
-of = "link.line"
-metric = "utilisation"
-[response.loss]
-of = "link.line"
-metric = "loss_ratio"
-"#
-    )
+    ExperimentText::new("queue", &format!("{seconds} s"))
+        .with(r#"warm_up = "200 s", sample_every = "100 s""#)
+        .nodes("source sink")
+        .link(
+            "line",
+            "source sink",
+            &format!(r#"rate = "1 Mbit/s", delay = "0 s", queue = {{ kind = "fifo", {buffer} }}"#),
+        )
+        .table("transport.packets", r#"kind = "udp", headers = "none""#)
+        .flow(
+            "arrivals",
+            "source sink",
+            &format!(
+                r#"transport = "packets",
+            application = {{ kind = "poisson", interarrival = "{interarrival}",
+            size = {{ {size} }} }}"#
+            ),
+        )
+        .response("waiting", "link.line", "waiting_time")
+        .response("queue", "link.line", "queue_length")
+        .response("utilisation", "link.line", "utilisation")
+        .response("loss", "link.line", "loss_ratio")
+        .build()
 }
 
 /// Holds responses to theory over ten runs: it lies in the 99 % interval, which is at most 1 % to either side. Returns the
@@ -114,37 +102,24 @@ queue = {{ kind = "fifo", unlimited = true }}
     };
     let first = line("first", r#"["source", "router"]"#, rates[0]);
     let second = line("second", r#"["router", "sink"]"#, rates[1]);
-    format!(
-        r#"
-format = 1
-name = "tandem"
-duration = "{seconds} s"
-warm_up = "200 s"
-sample_every = "100 s"
-[node.source]
-[node.router]
-[node.sink]
-{first}
-{second}
-[transport.packets]
-kind = "udp"
-headers = "none"
-[flow.arrivals]
-from = "source"
-to = "sink"
-transport = "packets"
-application = {{ kind = "poisson", interarrival = "16 ms", size = {{ {size} }} }}
-[response.first]
-of = "link.first"
-metric = "waiting_time"
-[response.second]
-of = "link.second"
-metric = "waiting_time"
-[response.through]
-of = "flow.arrivals"
-metric = "one_way_delay"
-"#
-    )
+    ExperimentText::new("tandem", &format!("{seconds} s"))
+        .with(r#"warm_up = "200 s", sample_every = "100 s""#)
+        .nodes("source router sink")
+        .table("transport.packets", r#"kind = "udp", headers = "none""#)
+        .flow(
+            "arrivals",
+            "source sink",
+            &format!(
+                r#"transport = "packets",
+            application = {{ kind = "poisson", interarrival = "16 ms", size = {{ {size} }} }}"#
+            ),
+        )
+        .response("first", "link.first", "waiting_time")
+        .response("second", "link.second", "waiting_time")
+        .response("through", "flow.arrivals", "one_way_delay")
+        .text(&first)
+        .text(&second)
+        .build()
 }
 
 /// Tandem of M/M/1: packets of 1000 B whose times are drawn anew on each line (Kleinrock's independence assumption),

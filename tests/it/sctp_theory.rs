@@ -2,6 +2,7 @@
 
 use netrig_core::{Instant, Subject, quantity};
 use netrig_stats::theory::retransmission::Backoff;
+use netrig_test_support::ExperimentText;
 use netrig_tests::{Tape, record};
 
 const PRIMARY: Subject = Subject::Path(0, 0);
@@ -11,43 +12,21 @@ const FAILURE: f64 = 20.0;
 
 /// Bulk data over a primary path that fails and an alternate that does not.
 fn failing(sctp: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "fail-over"
-duration = "600 s"
-[node.client]
-[node.server]
-[link.primary]
-between = ["client", "server"]
-rate = "0.5 Mbit/s"
-delay = "100 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[link.alternate]
-between = ["client", "server"]
-rate = "0.5 Mbit/s"
-delay = "100 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[transport.sctp]
-kind = "sctp"
-profile = "rfc"
-paths = ["primary", "alternate"]
-association_max_retrans = 100
-{sctp}
-[flow.bulk]
-from = "client"
-to = "server"
-transport = "sctp"
-application = {{ kind = "bulk" }}
-[response.received]
-of = "flow.bulk"
-metric = "received"
-[[event]]
-at = "{FAILURE} s"
-link = "primary"
-do = {{ down_for = "900 s" }}
-"#
-    )
+    ExperimentText::new("fail-over", "600 s")
+        .nodes("client server")
+        .fifo("primary", "client server", ("0.5 Mbit/s", "100 ms", 50), "")
+        .fifo("alternate", "client server", ("0.5 Mbit/s", "100 ms", 50), "")
+        .table(
+            "transport.sctp",
+            &format!(
+                r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"],
+            association_max_retrans = 100, {sctp}"#
+            ),
+        )
+        .flow("bulk", "client server", r#"transport = "sctp", application = { kind = "bulk" }"#)
+        .response("received", "flow.bulk", "received")
+        .table("[event]", &format!(r#"at = "{FAILURE} s", link = "primary", do = {{ down_for = "900 s" }}"#))
+        .build()
 }
 
 /// What a run tells of the failure of its primary path.

@@ -2,6 +2,7 @@
 //! takes a known time.
 
 use netrig_stats::interval::{Interval, student};
+use netrig_test_support::ExperimentText;
 use netrig_tests::{Measured, record, simulate};
 
 /// A tester and a server with 10 ms between them.
@@ -10,27 +11,13 @@ fn network(line: &str, server: &str, flow: &str, responses: &[&str], duration: &
         .iter()
         .map(|metric| format!("[response.{metric}]\nof = \"flow.users\"\nmetric = \"{metric}\"\n"))
         .collect();
-    format!(
-        r#"
-format = 1
-name = "sip"
-duration = "{duration}"
-[node.tester]
-[node.server]
-{server}
-[link.line]
-between = ["tester", "server"]
-rate = "1 Gbit/s"
-delay = "10 ms"
-queue = {{ kind = "fifo", packets = 10000 }}
-{line}
-[flow.users]
-from = "tester"
-to = "server"
-{flow}
-{responses}
-"#
-    )
+    ExperimentText::new("sip", duration)
+        .nodes("tester")
+        .table("node.server", server)
+        .fifo("line", "tester server", ("1 Gbit/s", "10 ms", 10000), line)
+        .flow("users", "tester server", flow)
+        .text(&responses)
+        .build()
 }
 
 fn mean(runs: &[Measured], response: &str) -> f64 {

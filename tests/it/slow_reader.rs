@@ -1,36 +1,18 @@
 //! Transfers to an application that reads slower than the network brings.
 
 use netrig_core::{Subject, quantity};
+use netrig_test_support::ExperimentText;
 use netrig_tests::record;
 
 /// A transfer over 10 Mbit/s to an application that reads as `reads` says.
 fn transfer(transport: &str, application: &str, reads: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "slow-reader"
-duration = "60 s"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-[transport.subject]
-{transport}
-receive_buffer = "64 KB"
-[flow.data]
-from = "a"
-to = "b"
-transport = "subject"
-application = {application}
-{reads}
-[response.goodput]
-of = "flow.data"
-metric = "goodput"
-"#
-    )
+    ExperimentText::new("slow-reader", "60 s")
+        .nodes("a b")
+        .fifo("line", "a b", ("10 Mbit/s", "20 ms", 100), "")
+        .table("transport.subject", &format!(r#"{transport}, receive_buffer = "64 KB""#))
+        .flow("data", "a b", &format!(r#"transport = "subject", application = {application}, {reads}"#))
+        .response("goodput", "flow.data", "goodput")
+        .build()
 }
 
 const BULK: &str = "{ kind = \"bulk\" }";

@@ -7,6 +7,7 @@ use netrig_stats::theory::padhye::Padhye;
 use netrig_stats::theory::periodic_loss::PeriodicLoss;
 use netrig_stats::theory::retransmission::Backoff;
 use netrig_stats::theory::tcp::{SlowStart, mathis_bytes_per_s};
+use netrig_test_support::ExperimentText;
 use netrig_tests::{Tape, record, simulate};
 
 /// Data in a full packet of 1500 B with timestamps.
@@ -18,35 +19,21 @@ const PATH: Subject = Subject::Path(0, 0);
 
 /// A bulk transfer under the `rfc` profile. `line` are keys of the data's direction, `tcp` constants of the endpoint.
 fn path(seconds: u32, line: &str, tcp: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "path"
-duration = "{seconds} s"
-sample_every = "100 ms"
-[node.client]
-[node.server]
-[link.line]
-between = ["client", "server"]
-rate = "100 Gbit/s"
-delay = "50 ms"
-queue = {{ kind = "fifo", unlimited = true }}
-{line}
-reverse = {{ loss = {{ kind = "bernoulli", probability = 0 }} }}
-[transport.tcp]
-kind = "tcp"
-profile = "rfc"
-{tcp}
-[flow.bulk]
-from = "client"
-to = "server"
-transport = "tcp"
-application = {{ kind = "bulk" }}
-[response.received]
-of = "flow.bulk"
-metric = "received"
-"#
-    )
+    ExperimentText::new("path", &format!("{seconds} s"))
+        .with(r#"sample_every = "100 ms""#)
+        .nodes("client server")
+        .link(
+            "line",
+            "client server",
+            &format!(
+                r#"rate = "100 Gbit/s", delay = "50 ms", queue = {{ kind = "fifo", unlimited = true }},
+            {line}, reverse = {{ loss = {{ kind = "bernoulli", probability = 0 }} }}"#
+            ),
+        )
+        .table("transport.tcp", &format!(r#"kind = "tcp", profile = "rfc", {tcp}"#))
+        .flow("bulk", "client server", r#"transport = "tcp", application = { kind = "bulk" }"#)
+        .response("received", "flow.bulk", "received")
+        .build()
 }
 
 fn tape(text: &str) -> Tape {
@@ -331,37 +318,20 @@ fn a_syn_without_answer_follows_the_doubling_timer() {
 /// application was the limit; with a clock that runs on the window leaps, and an object takes 194 ms.
 #[test]
 fn an_application_limited_cubic_is_as_slow_as_that_of_the_kernel() {
-    let text = r#"
-format = 1
-name = "application-limited"
-duration = "36 s"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "100 Mbit/s"
-delay = "25 ms"
-queue = { kind = "fifo", packets = 10000 }
-drop = [80]
-reverse = { drop = [] }
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-[flow.web]
-from = "a"
-to = "b"
-transport = "tcp"
-application = { kind = "web", interarrival = { constant = "100 ms" }, size = { constant = "100 KB" } }
-[[event]]
-at = "30 s"
-link = "line"
-do = { delay = "115 ms" }
-[response.time]
-of = "flow.web"
-metric = "object_time"
-after = "31 s"
-until = "35 s"
-"#;
-    let seconds = simulate(text, None, 1, |_| true)[0].responses["time"];
+    let text = ExperimentText::new("application-limited", "36 s")
+        .nodes("a b")
+        .fifo("line", "a b", ("100 Mbit/s", "25 ms", 10000), "drop = [80], reverse = { drop = [] }")
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux""#)
+        .flow(
+            "web",
+            "a b",
+            r#"transport = "tcp",
+            application = { kind = "web", interarrival = { constant = "100 ms" },
+            size = { constant = "100 KB" } }"#,
+        )
+        .table("[event]", r#"at = "30 s", link = "line", do = { delay = "115 ms" }"#)
+        .table("response.time", r#"of = "flow.web", metric = "object_time", after = "31 s", until = "35 s""#)
+        .build();
+    let seconds = simulate(&text, None, 1, |_| true)[0].responses["time"];
     assert!((seconds - 1.57).abs() < 0.25, "{seconds} s");
 }

@@ -1,5 +1,4 @@
 //! A test is found by its name: other documents name tests, and a filter of the test runner takes a part of a name.
-#![allow(clippy::disallowed_methods, reason = "a test of sources reads them")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! netrig's SCTP against usrsctp, each as sender and as receiver, opening and being opened.
-#![allow(clippy::disallowed_methods, reason = "a test against a real peer needs files and processes")]
 
 use std::fs;
 use std::path::Path;

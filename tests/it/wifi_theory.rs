@@ -2,35 +2,29 @@
 //! model with the slot rule of the standard.
 
 use netrig_stats::theory::dcf::{Airtimes, Saturation, SlotRule};
+use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
 /// Phones that send more than there is air for.
 fn cell(standard: &str, rate: &str, phones: u32, payload: u32) -> String {
-    format!(
-        r#"
-format = 1
-name = "cell"
-duration = "21 s"
-[node.phone]
-count = {phones}
-[node.ap]
-[link.wifi]
-between = ["phone", "ap"]
-channel = "home"
-standard = "{standard}"
-rate = "{rate}"
-queue = {{ kind = "fifo", packets = 100 }}
-[flow.data]
-from = "phone"
-to = "ap"
-application = {{ kind = "cbr", interval = "100 us", size = "{payload} B" }}
-[response.goodput]
-of = "flow.data"
-metric = "goodput"
-per = "sum"
-after = "1 s"
-"#
-    )
+    ExperimentText::new("cell", "21 s")
+        .table("node.phone", &format!("count = {phones}"))
+        .nodes("ap")
+        .link(
+            "wifi",
+            "phone ap",
+            &format!(
+                r#"channel = "home", standard = "{standard}", rate = "{rate}",
+            queue = {{ kind = "fifo", packets = 100 }}"#
+            ),
+        )
+        .flow(
+            "data",
+            "phone ap",
+            &format!(r#"application = {{ kind = "cbr", interval = "100 us", size = "{payload} B" }}"#),
+        )
+        .table("response.goodput", r#"of = "flow.data", metric = "goodput", per = "sum", after = "1 s""#)
+        .build()
 }
 
 /// Data and its answer: airtimes of 1500, 770 and 405 B by tables 17-4 and 19-27 of IEEE Std 802.11-2016, in

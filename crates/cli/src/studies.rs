@@ -20,120 +20,57 @@ pub struct Study {
     pub files: &'static [(&'static str, &'static str)],
 }
 
+/// A file of a study's folder.
 macro_rules! text {
-    ($path:literal) => {
-        include_str!(concat!("../../../studies/", $path))
+    ($study:literal, $($file:literal),+) => {
+        include_str!(concat!("../../../studies/", $study, "/", $($file),+))
+    };
+}
+
+/// Studies by name and title: whether of a paper, and the files of the folder.
+macro_rules! studies {
+    ($(
+        $study:literal: $title:literal
+        $(paper $paper:literal $readme:literal)?
+        experiments $($experiment:literal)+
+        $(files $($file:literal)+)?;
+    )+) => {
+        &[$(Study {
+            name: $study,
+            title: $title,
+            experiments: &[$(($experiment, text!($study, $experiment, ".toml"))),+],
+            paper: [$(Some(text!($study, $paper)),)? None][0],
+            readme: [$(Some(text!($study, $readme)),)? None][0],
+            files: &[$($(($file, text!($study, $file))),+)?],
+        }),+]
     };
 }
 
 /// All of them.
-pub static STUDIES: &[Study] = &[
-    Study {
-        name: "access-speed",
-        title: "What the load, the window and the MTU of a terminal take away from its line",
-        experiments: &[
-            ("experiment", text!("access-speed/experiment.toml")),
-            ("asymmetric", text!("access-speed/asymmetric.toml")),
-            ("media", text!("access-speed/media.toml")),
-            ("mtu-window", text!("access-speed/mtu-window.toml")),
-            ("rate", text!("access-speed/rate.toml")),
-            ("terminal", text!("access-speed/terminal.toml")),
-            ("window", text!("access-speed/window.toml")),
-        ],
-        paper: Some(text!("access-speed/paper.toml")),
-        readme: Some(text!("access-speed/README.md")),
-        files: &[],
-    },
-    Study {
-        name: "diffserv",
-        title: "Premium against best-effort service over a congested wide-area network",
-        experiments: &[
-            ("experiment", text!("diffserv/experiment.toml")),
-            ("ef-af-be", text!("diffserv/ef-af-be.toml")),
-            ("fq-codel", text!("diffserv/fq-codel.toml")),
-            ("policer-shaper", text!("diffserv/policer-shaper.toml")),
-            ("reservable", text!("diffserv/reservable.toml")),
-            ("rtt-factors", text!("diffserv/rtt-factors.toml")),
-            ("transfer", text!("diffserv/transfer.toml")),
-            ("video", text!("diffserv/video.toml")),
-        ],
-        paper: Some(text!("diffserv/paper.toml")),
-        readme: Some(text!("diffserv/README.md")),
-        files: &[],
-    },
-    Study {
-        name: "link-down",
-        title: "Web traffic over TCP, SCTP and multi-homed SCTP while a link is down",
-        experiments: &[
-            ("experiment", text!("link-down/experiment.toml")),
-            ("failover", text!("link-down/failover.toml")),
-            ("kernel", text!("link-down/kernel.toml")),
-            ("profiles", text!("link-down/profiles.toml")),
-            ("run-length", text!("link-down/run-length.toml")),
-            ("tcp-variants", text!("link-down/tcp-variants.toml")),
-            ("unsaturated", text!("link-down/unsaturated.toml")),
-        ],
-        paper: Some(text!("link-down/paper.toml")),
-        readme: Some(text!("link-down/README.md")),
-        files: &[],
-    },
-    Study {
-        name: "mm1",
-        title: "One queue, held to its theory: the smallest experiment",
-        experiments: &[("experiment", text!("mm1/experiment.toml"))],
-        paper: None,
-        readme: None,
-        files: &[],
-    },
-    Study {
-        name: "sctp-mobile",
-        title: "File transfer over TCP and SCTP from a phone on a lossy wireless network",
-        experiments: &[
-            ("experiment", text!("sctp-mobile/experiment.toml")),
-            ("buffers", text!("sctp-mobile/buffers.toml")),
-            ("chunks", text!("sctp-mobile/chunks.toml")),
-            ("crossover", text!("sctp-mobile/crossover.toml")),
-            ("file-size", text!("sctp-mobile/file-size.toml")),
-            ("head-of-line", text!("sctp-mobile/head-of-line.toml")),
-            ("kernel", text!("sctp-mobile/kernel.toml")),
-            ("loss-law", text!("sctp-mobile/loss-law.toml")),
-            ("phones", text!("sctp-mobile/phones.toml")),
-            ("receive-window", text!("sctp-mobile/receive-window.toml")),
-        ],
-        paper: Some(text!("sctp-mobile/paper.toml")),
-        readme: Some(text!("sctp-mobile/README.md")),
-        files: &[],
-    },
-    Study {
-        name: "sip-server",
-        title: "Registrations, calls and redirections of a SIP server: delays, success, and where it ends",
-        experiments: &[
-            ("experiment", text!("sip-server/experiment.toml")),
-            ("avalanche", text!("sip-server/avalanche.toml")),
-            ("connection-limit", text!("sip-server/connection-limit.toml")),
-            ("connections", text!("sip-server/connections.toml")),
-            ("database", text!("sip-server/database.toml")),
-            ("loss", text!("sip-server/loss.toml")),
-            ("overload", text!("sip-server/overload.toml")),
-            ("own", text!("sip-server/own.toml")),
-            ("proxy-effects", text!("sip-server/proxy-effects.toml")),
-            ("proxy-security", text!("sip-server/proxy-security.toml")),
-            ("registrar-effects", text!("sip-server/registrar-effects.toml")),
-        ],
-        paper: Some(text!("sip-server/paper.toml")),
-        readme: Some(text!("sip-server/README.md")),
-        files: &[
-            ("common.cfg", text!("sip-server/common.cfg")),
-            ("mkcert.sh", text!("sip-server/mkcert.sh")),
-            ("mkdb-postgres.sh", text!("sip-server/mkdb-postgres.sh")),
-            ("mkdb.sh", text!("sip-server/mkdb.sh")),
-            ("postgres.sh", text!("sip-server/postgres.sh")),
-            ("proxy.cfg", text!("sip-server/proxy.cfg")),
-            ("redirect.cfg", text!("sip-server/redirect.cfg")),
-            ("registrar.cfg", text!("sip-server/registrar.cfg")),
-        ],
-    },
-];
+pub static STUDIES: &[Study] = studies! {
+    "access-speed": "What the load, the window and the MTU of a terminal take away from its line"
+        paper "paper.toml" "README.md"
+        experiments "experiment" "asymmetric" "media" "mtu-window" "rate" "terminal" "window";
+    "diffserv": "Premium against best-effort service over a congested wide-area network"
+        paper "paper.toml" "README.md"
+        experiments "experiment" "ef-af-be" "fq-codel" "policer-shaper" "reservable" "rtt-factors"
+            "transfer" "video";
+    "link-down": "Web traffic over TCP, SCTP and multi-homed SCTP while a link is down"
+        paper "paper.toml" "README.md"
+        experiments "experiment" "failover" "kernel" "profiles" "run-length" "tcp-variants" "unsaturated";
+    "mm1": "One queue, held to its theory: the smallest experiment"
+        experiments "experiment";
+    "sctp-mobile": "File transfer over TCP and SCTP from a phone on a lossy wireless network"
+        paper "paper.toml" "README.md"
+        experiments "experiment" "buffers" "chunks" "crossover" "file-size" "head-of-line" "kernel"
+            "loss-law" "phones" "receive-window";
+    "sip-server": "Registrations, calls and redirections of a SIP server: delays, success, and where it ends"
+        paper "paper.toml" "README.md"
+        experiments "experiment" "avalanche" "connection-limit" "connections" "database" "loss" "overload"
+            "own" "proxy-effects" "proxy-security" "registrar-effects"
+        files "common.cfg" "mkcert.sh" "mkdb-postgres.sh" "mkdb.sh" "postgres.sh" "proxy.cfg" "redirect.cfg"
+            "registrar.cfg";
+};
 
 impl Study {
     /// The names under which its experiments run: `link-down`, `link-down/failover`.
@@ -143,9 +80,7 @@ impl Study {
             sibling => (format!("{}/{sibling}", self.name), *text),
         })
     }
-}
 
-impl Study {
     /// The text of one of its experiments, called `name`, with the files that it names.
     ///
     /// # Errors

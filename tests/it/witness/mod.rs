@@ -18,6 +18,7 @@ use netrig_core::quantity::{
     TIMEOUTS, link_dropped,
 };
 use netrig_core::{Direction, DropReason, Heading, Instant, Quantity, Subject};
+use netrig_test_support::{ExperimentText, skip_unless};
 use netrig_tests::{Tape, has_tshark, watch};
 
 use line::Line;
@@ -159,45 +160,33 @@ impl Case {
                 to - from
             )
         });
-        format!(
-            r#"
-format = 1
-name = "witnessed"
-duration = "60 s"
-[node.near]
-[node.middle]
-[node.far]
-[link.access]
-between = ["near", "middle"]
-rate = "2 Mbit/s"
-delay = "10 ms"
-queue = {{ kind = "fifo", packets = {room} }}
-drop = {LISTED:?}
-[link.core]
-between = ["middle", "far"]
-rate = "10 Mbit/s"
-delay = "30 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-loss = {{ kind = "bernoulli", probability = "{loss}" }}
-[link.second]
-between = ["near", "far"]
-rate = "1 Mbit/s"
-delay = "60 ms"
-queue = {{ kind = "fifo", packets = 20 }}
-loss = {{ kind = "bernoulli", probability = "{loss}" }}
-[transport.subject]
-{transport}
-[flow.data]
-from = "near"
-to = "far"
-transport = "subject"
-application = {application}
-{outage}
-[response.drops]
-of = "link.access"
-metric = "drops_queue_full"
-"#
-        )
+        ExperimentText::new("witnessed", "60 s")
+            .nodes("near middle far")
+            .link(
+                "access",
+                "near middle",
+                &format!(
+                    r#"rate = "2 Mbit/s", delay = "10 ms", queue = {{ kind = "fifo", packets = {room} }},
+                drop = {LISTED:?}"#
+                ),
+            )
+            .fifo(
+                "core",
+                "middle far",
+                ("10 Mbit/s", "30 ms", 100),
+                &format!(r#"loss = {{ kind = "bernoulli", probability = "{loss}" }}"#),
+            )
+            .fifo(
+                "second",
+                "near far",
+                ("1 Mbit/s", "60 ms", 20),
+                &format!(r#"loss = {{ kind = "bernoulli", probability = "{loss}" }}"#),
+            )
+            .table("transport.subject", &transport)
+            .flow("data", "near far", &format!(r#"transport = "subject", application = {application}"#))
+            .response("drops", "link.access", "drops_queue_full")
+            .text(&outage)
+            .build()
     }
 
     fn run(&self) -> Tape {
@@ -254,9 +243,7 @@ fn total(tape: &Tape, subject: Subject, quantity: &'static Quantity) -> u64 {
 /// is sent, and reach one of the two whenever more waits to be sent.
 #[test]
 fn the_window_is_what_the_packets_show() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     for case in &CASES {
         let tape = case.run();
         let story = case.story(&tape);
@@ -295,9 +282,7 @@ fn the_window_is_what_the_packets_show() {
 /// the packets; and there is no other.
 #[test]
 fn the_timer_that_fired_is_the_one_that_the_packets_set() {
-    if !has_tshark() {
-        return;
-    }
+    skip_unless!(has_tshark());
     let mut most_in_a_row = 0;
     for case in &CASES {
         let tape = case.run();

@@ -7,4 +7,17 @@
 )]
 
 pub mod corpus;
+mod experiment_text;
 pub mod stranger_table;
+
+pub use experiment_text::ExperimentText;
+
+/// Ends a test, as passed, unless a condition holds.
+#[macro_export]
+macro_rules! skip_unless {
+    ($holds:expr) => {
+        if !$holds {
+            return;
+        }
+    };
+}

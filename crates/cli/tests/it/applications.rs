@@ -1,17 +1,13 @@
 //! Other programs and servers, and real video, in experiments on the testbed of namespaces. As root on Linux; otherwise each
 //! test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use netrig_test_support::{ExperimentText, skip_unless};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -20,25 +16,13 @@ use crate::common::{netrig, text};
 
 /// Two hosts on a line, with the content of `rest`.
 fn experiment(rest: &str) -> tempfile::TempDir {
-    let file = format!(
-        r#"
-format = 1
-name = "applied"
-duration = "8 s"
-[replications]
-count = 1
-[node.a]
-[link.line]
-between = ["a", "b"]
-rate = "4 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-congestion = "reno"
-{rest}"#
-    );
+    let file = ExperimentText::new("applied", "8 s")
+        .table("replications", "count = 1")
+        .nodes("a")
+        .fifo("line", "a b", ("4 Mbit/s", "5 ms", 50), "")
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux", congestion = "reno""#)
+        .text(rest)
+        .build();
     folder("applied", &file)
 }
 
@@ -71,9 +55,7 @@ fn time_lines(folder: &Path) -> String {
 /// opening of a window and losses.
 #[test]
 fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
-    if !can(&["/usr/sbin/vsftpd"]) {
-        return;
-    }
+    skip_unless!(can(&["/usr/sbin/vsftpd"]));
     for direction in ["store", "fetch"] {
         let folder = experiment(&format!(
             r#"
@@ -138,9 +120,7 @@ metric = "datagram_loss"
 
 #[test]
 fn a_program_runs_on_its_node_if_it_is_allowed_to() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = experiment(PROGRAM);
     let path = folder.path().join("applied.toml");
     let file = std::fs::read_to_string(&path).expect("it was written");
@@ -163,9 +143,7 @@ fn a_program_runs_on_its_node_if_it_is_allowed_to() {
 
 #[test]
 fn a_program_that_is_not_here_is_named_with_its_packages() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let missing =
         PROGRAM.replace("\"sh\",", "\"no-such-server\",").replace("\"dash\"", "\"no-such-package\"");
     let folder = experiment(&missing);
@@ -177,9 +155,7 @@ fn a_program_that_is_not_here_is_named_with_its_packages() {
 
 #[test]
 fn a_program_that_ends_before_it_is_ready_fails_its_run() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", "exit 3").replace("says:ready", "tcp:5060"));
     let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
     assert_eq!(code, Some(1), "{told}");
@@ -209,9 +185,7 @@ fn processes(id: &str) -> Vec<String> {
 
 #[test]
 fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
-    if !can(&["/usr/sbin/ip"]) {
-        return;
-    }
+    skip_unless!(can(&["/usr/sbin/ip"]));
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", "echo $NETRIG_TESTBED; exec sleep 1000"));
     let lab = |more: &[&str]| {
         let words = "ip netns pids $(ip netns identify | sed s/-a$/-b/) | wc -l";
@@ -239,9 +213,7 @@ fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
 
 #[test]
 fn a_lab_says_which_of_its_programs_ended_and_how() {
-    if !can(&["/usr/sbin/ip"]) {
-        return;
-    }
+    skip_unless!(can(&["/usr/sbin/ip"]));
     let scratch = tempfile::tempdir().expect("a folder for the test");
     let gate = scratch.path().join("gate").display().to_string();
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
@@ -260,9 +232,7 @@ fn a_lab_says_which_of_its_programs_ended_and_how() {
 
 #[test]
 fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let says = |name: &str| format!("echo $NETRIG_TESTBED; exec sleep 1000 # {name}");
     let folder =
         experiment(&PROGRAM.replace("echo ready at {address} for $1; exec sleep 1000", &says("never")));
@@ -296,9 +266,7 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
 /// The Multipath TCP settings of a run's kernels are those of a lab's too.
 #[test]
 fn a_lab_has_the_paths_of_multipath_tcp() {
-    if !can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]) {
-        return;
-    }
+    skip_unless!(can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]));
     let folder = experiment(
         r#"
 [node.b]
@@ -335,9 +303,7 @@ metric = "goodput"
 /// The line loses every 20th packet of the same stream on both substrates, so both viewers miss the same packets.
 #[test]
 fn received_pictures_of_a_real_run() {
-    if !can(&["/usr/bin/ffmpeg"]) {
-        return;
-    }
+    skip_unless!(can(&["/usr/bin/ffmpeg"]));
     let folder = experiment(
         r#"
 [node.b]

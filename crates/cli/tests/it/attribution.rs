@@ -1,15 +1,12 @@
 //! Loss or delay by this machine, and not by the network of the experiment, makes a run invalid, with the place. As root on
 //! Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+
+use netrig_test_support::{ExperimentText, skip_unless};
 
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder};
@@ -23,41 +20,24 @@ fn experiment(ip: u8, size: &str, scripts: [&str; 2]) -> String {
         "" => String::new(),
         script => format!("application = {{ kind = \"program\", command = [\"sh\", \"-c\", {script:?}] }}"),
     });
-    format!(
-        r#"
-format = 1
-name = "attribution"
-question = "Whose loss is it?"
-ip = {ip}
-duration = "2 s"
-[replications]
-count = 1
-[node.a]
-{at_a}
-[node.R]
-{at_r}
-[node.b]
-[link.access]
-between = ["a", "R"]
-rate = "100 Mbit/s"
-queue = {{ kind = "fifo", packets = 1000 }}
-[link.line]
-between = ["R", "b"]
-rate = "100 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 1000 }}
-[transport.udp]
-kind = "udp"
-[flow.load]
-from = "a"
-to = "b"
-transport = "udp"
-application = {{ kind = "cbr", size = "{size}", rate = "4 Mbit/s" }}
-[response.loss]
-of = "flow.load"
-metric = "datagram_loss"
-"#
-    )
+    ExperimentText::new("attribution", "2 s")
+        .with(&format!("ip = {ip}"))
+        .table("replications", "count = 1")
+        .table("node.a", &at_a)
+        .table("node.R", &at_r)
+        .nodes("b")
+        .fifo("access", "a R", ("100 Mbit/s", "0 s", 1000), "")
+        .fifo("line", "R b", ("100 Mbit/s", "5 ms", 1000), "")
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "load",
+            "a b",
+            &format!(
+                r#"transport = "udp", application = {{ kind = "cbr", size = "{size}", rate = "4 Mbit/s" }}"#
+            ),
+        )
+        .response("loss", "flow.load", "datagram_loss")
+        .build()
 }
 
 /// Why the run is invalid, and the drops of its links.
@@ -70,9 +50,7 @@ fn verdict(experiment: &str) -> (String, u64) {
 /// Fragmented and reassembled datagrams are all accounted for.
 #[test]
 fn what_no_kernel_loses_is_nobodys_fault() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     for (ip, size) in [(4, "500 B"), (4, "4 KB"), (6, "500 B"), (6, "4 KB")] {
         let (invalid, _) = verdict(&experiment(ip, size, ["", ""]));
         for lost in ["did not forward", "did not reach"] {
@@ -83,9 +61,7 @@ fn what_no_kernel_loses_is_nobodys_fault() {
 
 #[test]
 fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let switches = "while :; do sleep 0.4; echo 0 > /proc/sys/net/ipv4/ip_forward; sleep 0.1; \
                     echo 1 > /proc/sys/net/ipv4/ip_forward; done";
     let (invalid, dropped) = verdict(&experiment(4, "500 B", ["", switches]));
@@ -100,9 +76,7 @@ fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
 /// A node whose interface lets frames pass that no line carries loses them before its link.
 #[test]
 fn what_does_not_reach_its_link_is_told() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     // Datagrams that are not fragmented any more: no link carries such frames.
     let raises = "sleep 0.5; ip link set dev access mtu 9000; sleep 0.7; \
                   ip link set dev access mtu 1500; sleep 100";
@@ -116,9 +90,7 @@ fn what_does_not_reach_its_link_is_told() {
 /// Not only "permission denied": without root the message gives a remedy.
 #[test]
 fn without_root_is_said_what_needs_it_and_what_does_not() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let path = folder.path();
     // In another process: while a child of this one has the file open for writing, no process can run it.
@@ -142,9 +114,7 @@ fn without_root_is_said_what_needs_it_and_what_does_not() {
 
 #[test]
 fn a_lab_is_not_built_for_a_node_that_is_not_there() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let ended = netrig(folder.path(), &["lab", "plain.toml", "--node", "nope", "--", "true"]);
     let told = text(&ended.stderr);

@@ -1,45 +1,23 @@
 //! `netrig export --run`: whose packets, which of them, the destination, and rejected arguments.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes what it reads"
-)]
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use netrig_test_support::ExperimentText;
+
 use crate::common::{netrig, text};
 
-const EXPERIMENT: &str = r#"
-format = 1
-name = "small"
-duration = "2 s"
-[node.a]
-[node.router]
-[node.b]
-[link.near]
-between = ["a", "router"]
-rate = "1 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", packets = 50 }
-[link.far]
-between = ["b", "router"]
-rate = "2 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", packets = 50 }
-[transport.tcp]
-kind = "tcp"
-paths = [["near", "far"]]
-[flow.transfer]
-from = "a"
-to = "b"
-transport = "tcp"
-application = { kind = "bulk" }
-[response.goodput]
-of = "flow.transfer"
-metric = "goodput"
-"#;
+fn experiment() -> String {
+    ExperimentText::new("small", "2 s")
+        .nodes("a router b")
+        .fifo("near", "a router", ("1 Mbit/s", "10 ms", 50), "")
+        .fifo("far", "b router", ("2 Mbit/s", "10 ms", 50), "")
+        .table("transport.tcp", r#"kind = "tcp", paths = [["near", "far"]]"#)
+        .flow("transfer", "a b", r#"transport = "tcp", application = { kind = "bulk" }"#)
+        .response("goodput", "flow.transfer", "goodput")
+        .build()
+}
 
 /// A store with one run, and the run's identity.
 fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
@@ -98,7 +76,7 @@ fn capture(folder: &Path, file: &str) -> (Vec<String>, Vec<Packet>) {
 
 #[test]
 fn the_sender_is_captured_if_no_node_is_named() {
-    let (folder, run) = folder_with_run(EXPERIMENT);
+    let (folder, run) = folder_with_run(&experiment());
     let said = export(folder.path(), &run, &["--out", "x.pcapng"]);
     let (interfaces, packets) = capture(folder.path(), "x.pcapng");
     assert_eq!(interfaces, ["near"]);
@@ -113,7 +91,7 @@ fn the_sender_is_captured_if_no_node_is_named() {
 
 #[test]
 fn one_form_is_asked_for_whatever_it_is_called() {
-    let (folder, run) = folder_with_run(EXPERIMENT);
+    let (folder, run) = folder_with_run(&experiment());
     export(folder.path(), &run, &["--out", "short.pcapng"]);
     let asked = |more: &[&str]| netrig(folder.path(), &[&["export", "--run", &run], more].concat());
     assert!(asked(&["--format", "pcapng", "--out", "long.pcapng"]).status.success());
@@ -132,7 +110,7 @@ fn one_form_is_asked_for_whatever_it_is_called() {
 
 #[test]
 fn several_nodes_get_a_file_each() {
-    let (folder, run) = folder_with_run(EXPERIMENT);
+    let (folder, run) = folder_with_run(&experiment());
     let said = export(folder.path(), &run, &["--node", "b,router", "--out", "both"]);
     assert_eq!(said.lines().count(), 2, "{said}");
     assert_eq!(capture(folder.path(), "both/b.pcapng").0, ["far"]);
@@ -147,7 +125,7 @@ fn several_nodes_get_a_file_each() {
 
 #[test]
 fn a_window_and_a_length_cut_what_is_kept() {
-    let (folder, run) = folder_with_run(EXPERIMENT);
+    let (folder, run) = folder_with_run(&experiment());
     export(folder.path(), &run, &["--out", "all.pcapng"]);
     export(folder.path(), &run, &["--from", "0.5s", "--to", "900 ms", "--out", "part.pcapng"]);
     let inside = |(_, moment, ..): &Packet| (500_000_000..=900_000_000).contains(moment);
@@ -163,7 +141,7 @@ fn a_window_and_a_length_cut_what_is_kept() {
 /// 20 KB over 1 Mbit/s take less than half of the 2 s; then the run is over.
 #[test]
 fn a_run_is_as_long_as_it_lasted() {
-    let ends = EXPERIMENT
+    let ends = experiment()
         .replace("duration = \"2 s\"", "duration = \"2 s\"\nends_with = \"transfer\"")
         .replace("kind = \"bulk\"", "kind = \"bulk\", bytes = \"20 KB\"");
     let (folder, run) = folder_with_run(&ends);
@@ -192,7 +170,7 @@ fn a_run_is_as_long_as_it_lasted() {
 
 #[test]
 fn what_cannot_be_captured_is_refused_with_what_can() {
-    let (folder, run) = folder_with_run(EXPERIMENT);
+    let (folder, run) = folder_with_run(&experiment());
     let pcapng = ["--pcapng", "--out", "x.pcapng"];
     for (arguments, wanted) in [
         (&["--run", &run, "--node", "c"][..], "the run has no node `c`; it has: a, router, b"),
@@ -221,7 +199,7 @@ fn what_cannot_be_captured_is_refused_with_what_can() {
 fn sequence_numbers_are_drawn_against_time() {
     let lossy =
         "queue = { kind = \"fifo\", packets = 50 }\nloss = { kind = \"bernoulli\", probability = \"5 %\" }";
-    let lossy = EXPERIMENT.replace("queue = { kind = \"fifo\", packets = 50 }", lossy);
+    let lossy = experiment().replace("queue = { kind = \"fifo\", packets = 50 }", lossy);
     let over = |transport: &str| lossy.replace("kind = \"tcp\"", transport);
     let (tcp, sctp) = ("sequence number, relative (B)", "TSN, relative (chunks)");
     for (transport, y, window) in [
@@ -253,7 +231,7 @@ fn sequence_numbers_are_drawn_against_time() {
             assert_eq!(svg.contains(way), window == Some(way), "{transport}: {way}");
         }
     }
-    let (folder, run) = folder_with_run(EXPERIMENT);
+    let (folder, run) = folder_with_run(&experiment());
     for (more, wanted) in [
         (["--node", "a,b"], "shows one node"),
         (["--snap", "9 B"], "--snap is for --pcapng"),
@@ -271,7 +249,7 @@ fn sequence_numbers_are_drawn_against_time() {
 fn what_waits_for_an_earlier_message_is_drawn_by_stream() {
     let lossy =
         "queue = { kind = \"fifo\", packets = 50 }\nloss = { kind = \"bernoulli\", probability = \"3 %\" }";
-    let sctp = EXPERIMENT
+    let sctp = experiment()
         .replace("queue = { kind = \"fifo\", packets = 50 }", lossy)
         .replace(
             "kind = \"tcp\"",
@@ -300,7 +278,7 @@ fn what_waits_for_an_earlier_message_is_drawn_by_stream() {
         assert_eq!(text(&named.stdout), said);
     }
     assert!(waited[1] < waited[0], "{waited:?}");
-    let (folder, run) = folder_with_run(EXPERIMENT);
+    let (folder, run) = folder_with_run(&experiment());
     for (node, wanted) in [("a", "between two nodes"), ("a,b", "no message over SCTP goes from a to b")] {
         let more = ["--figure", "delivery", "--out", "x.svg", "--node", node];
         let output = netrig(folder.path(), &[&["export", "--run", &run], &more[..]].concat());
@@ -319,7 +297,10 @@ mod unix {
 
     /// Half a million packets.
     fn long() -> String {
-        EXPERIMENT.replace("1 Mbit/s", "100 Mbit/s").replace("2 Mbit/s", "100 Mbit/s").replace("2 s", "40 s")
+        experiment()
+            .replace("1 Mbit/s", "100 Mbit/s")
+            .replace("2 Mbit/s", "100 Mbit/s")
+            .replace("2 s", "40 s")
     }
 
     fn left_in(folder: &Path) -> Vec<String> {
@@ -340,7 +321,7 @@ mod unix {
 
     #[test]
     fn the_next_program_reads_it_from_a_pipe() {
-        let (folder, run) = folder_with_run(EXPERIMENT);
+        let (folder, run) = folder_with_run(&experiment());
         export(folder.path(), &run, &["--out", "x.pcapng"]);
         let piped = netrig(folder.path(), &["export", "--run", &run, "--pcapng", "--out", "/dev/stdout"]);
         assert!(piped.status.success(), "{}", text(&piped.stderr));

@@ -1,16 +1,12 @@
 //! Links that are only cables, modelled and between real namespaces. As root on Linux; otherwise each test says that it was
 //! skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Sample, Sink, Subject};
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::carried_out;
@@ -18,76 +14,42 @@ use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
 /// A node on a cable to a forwarding node, and a line from there.
-const MIXED: &str = r#"
-format = 1
-name = "mixed"
-duration = "1 s"
-IP
-[replications]
-count = 1
-[node.a]
-[node.m]
-[node.b]
-[link.lan]
-between = ["a", "m"]
-kind = "direct"
-[link.line]
-between = ["m", "b"]
-rate = "20 Mbit/s"
-delay = "5 ms"
-queue = { kind = "fifo", packets = 100 }
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-congestion = "reno"
-[flow.near]
-from = "a"
-to = "m"
-stop = "900 ms"
-application = { kind = "cbr", interval = "1 ms", size = "200 B" }
-[flow.far]
-from = "b"
-to = "a"
-stop = "900 ms"
-application = { kind = "cbr", interval = "1 ms", size = "200 B" }
-[flow.echo]
-from = "a"
-to = "m"
-stop = "800 ms"
-application = { kind = "ping", interval = { constant = "10 ms" }, size = "100 B", wait = "100 ms" }
-[flow.file]
-from = "a"
-to = "m"
-transport = "tcp"
-application = { kind = "bulk", bytes = "1 MB" }
-[flow.long]
-from = "a"
-to = "b"
-transport = "tcp"
-application = { kind = "bulk", bytes = "100 KB" }
-[response.near]
-of = "flow.near"
-metric = "datagram_loss"
-[response.far]
-of = "flow.far"
-metric = "datagram_loss"
-[response.lost]
-of = "flow.echo"
-metric = "round_trip_loss"
-[response.trip]
-of = "flow.echo"
-metric = "round_trip_time"
-statistic = "max"
-[response.file]
-of = "flow.file"
-metric = "received"
-[response.long]
-of = "flow.long"
-metric = "received"
-[response.line]
-of = "link.line"
-metric = "drops"
-"#;
+fn mixed() -> String {
+    ExperimentText::new("mixed", "1 s")
+        .with("IP")
+        .table("replications", "count = 1")
+        .nodes("a m b")
+        .link("lan", "a m", r#"kind = "direct""#)
+        .fifo("line", "m b", ("20 Mbit/s", "5 ms", 100), "")
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux", congestion = "reno""#)
+        .flow(
+            "near",
+            "a m",
+            r#"stop = "900 ms", application = { kind = "cbr", interval = "1 ms", size = "200 B" }"#,
+        )
+        .flow(
+            "far",
+            "b a",
+            r#"stop = "900 ms", application = { kind = "cbr", interval = "1 ms", size = "200 B" }"#,
+        )
+        .flow(
+            "echo",
+            "a m",
+            r#"stop = "800 ms",
+            application = { kind = "ping", interval = { constant = "10 ms" }, size = "100 B",
+            wait = "100 ms" }"#,
+        )
+        .flow("file", "a m", r#"transport = "tcp", application = { kind = "bulk", bytes = "1 MB" }"#)
+        .flow("long", "a b", r#"transport = "tcp", application = { kind = "bulk", bytes = "100 KB" }"#)
+        .response("near", "flow.near", "datagram_loss")
+        .response("far", "flow.far", "datagram_loss")
+        .response("lost", "flow.echo", "round_trip_loss")
+        .table("response.trip", r#"of = "flow.echo", metric = "round_trip_time", statistic = "max""#)
+        .response("file", "flow.file", "received")
+        .response("long", "flow.long", "received")
+        .response("line", "link.line", "drops")
+        .build()
+}
 
 fn run(folder: &Path, file: &str, more: &[&str]) -> (Option<i32>, Value, String) {
     let ended = netrig(folder, &[&["run", file, "--json"], more].concat());
@@ -103,11 +65,9 @@ fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
 
 #[test]
 fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     for version in ["", "ip = 6"] {
-        let folder = folder("mixed", &MIXED.replace("IP", version));
+        let folder = folder("mixed", &mixed().replace("IP", version));
         let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim,netns"]);
         assert_eq!(code, Some(0), "{told}");
         for on in ["sim", "netns"] {
@@ -126,10 +86,8 @@ fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
 /// Over the cable, and over it and the line after it, in both versions of IP.
 #[test]
 fn a_lab_has_cables_too() {
-    if !can(&["ping"]) {
-        return;
-    }
-    let folder = folder("mixed", &MIXED.replace("IP", ""));
+    skip_unless!(can(&["ping"]));
+    let folder = folder("mixed", &mixed().replace("IP", ""));
     for address in ["10.0.0.2", "fd00::2", "10.0.0.6", "fd00:0:0:1::2"] {
         let ping =
             ["lab", "mixed.toml", "--node", "a", "--", "ping", "-c", "2", "-i", "0.2", "-W", "20", address];
@@ -148,7 +106,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
         let folder = folder("mixed", text_of_file);
         text(&netrig(folder.path(), &["check", "mixed.toml"]).stderr)
     };
-    let plain = MIXED.replace("IP", "");
+    let plain = mixed().replace("IP", "");
     let counted = check(&plain.replace("of = \"link.line\"", "of = \"link.lan\""));
     assert!(counted.contains("link `lan` is a cable") && counted.contains("has no counters"), "{counted}");
     let event = check(
@@ -181,10 +139,8 @@ impl Sink for Capture {
 
 #[test]
 fn what_passes_a_cable_between_kernels_cannot_be_captured() {
-    if !can(&[]) {
-        return;
-    }
-    let run = carried_out::run(&MIXED.replace("IP", ""), 0);
+    skip_unless!(can(&[]));
+    let run = carried_out::run(&mixed().replace("IP", ""), 0);
     let refused =
         carried_out::carry_out(&run, &mut Capture, &AtomicBool::new(false)).unwrap_err().to_string();
     assert!(refused.contains("node `a` cannot be captured: link `lan` is a cable"), "{refused}");
@@ -192,7 +148,7 @@ fn what_passes_a_cable_between_kernels_cannot_be_captured() {
 
 #[test]
 fn a_modelled_cable_has_frames_and_no_events() {
-    let folder = folder("mixed", &MIXED.replace("IP", ""));
+    let folder = folder("mixed", &mixed().replace("IP", ""));
     let (code, _, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
     assert_eq!(code, Some(0), "{told}");
     let list = text(&netrig(folder.path(), &["list"]).stdout);

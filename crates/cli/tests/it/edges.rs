@@ -1,42 +1,16 @@
 //! The program with odd files, odd levels and odd stores.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes what it reads"
-)]
 
 use std::fs;
 use std::path::Path;
 
-use crate::common::{netrig, text};
+use netrig_test_support::ExperimentText;
 
-const EXPERIMENT: &str = r#"
-format = 1
-name = "small"
-duration = "2 s"
-[factors]
-rate = ["1 Mbit/s", "2 Mbit/s"]
-[replications]
-count = 3
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "${rate}"
-delay = "10 ms"
-queue = { kind = "fifo", packets = 50 }
-loss = { kind = "bernoulli", probability = "1 %" }
-[transport.tcp]
-kind = "tcp"
-[flow.transfer]
-from = "a"
-to = "b"
-transport = "tcp"
-application = { kind = "bulk" }
-[response.goodput]
-of = "flow.transfer"
-metric = "goodput"
-"#;
+use crate::common::as_json;
+use crate::common::{netrig, small, text};
+
+fn experiment() -> String {
+    small().build()
+}
 
 /// Standard output of a successful command.
 fn ok(folder: &Path, arguments: &[&str]) -> String {
@@ -60,7 +34,7 @@ fn folder_with(experiment: &str) -> tempfile::TempDir {
 
 #[test]
 fn a_level_that_is_set_is_refused_once() {
-    let sizes = EXPERIMENT
+    let sizes = experiment()
         .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]", "size = [\"1 KB\"]")
         .replace("rate = \"${rate}\"", "rate = \"1 Mbit/s\"")
         .replace("kind = \"bulk\"", "kind = \"bulk\", bytes = \"${size}\"");
@@ -84,19 +58,19 @@ fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
     symlink("../secret", own.join("link")).expect("a link");
     let program = |file: &str| {
         let words = "application = { kind = \"program\", command = [\"cat\"], files = { a = { file = ";
-        EXPERIMENT.replace("[node.b]", &format!("[node.b]\n{words}\"{file}\" }} }} }}"))
+        experiment().replace("[node.b]", &format!("[node.b]\n{words}\"{file}\" }} }} }}"))
     };
-    let traffic = |application: &str| EXPERIMENT.replace("{ kind = \"bulk\" }", application);
+    let traffic = |application: &str| experiment().replace("{ kind = \"bulk\" }", application);
     let outside = "outside of the experiment's folder";
     for (experiment, line, why) in [
-        (program("/dev/zero"), 11, "it is a device, and only a regular file of the experiment's folder"),
-        (program("pipe"), 11, "it is a pipe, and only a regular file"),
-        (program("../secret"), 11, outside),
-        (program("link"), 11, outside),
-        (traffic(r#"{ kind = "trace", capture = "/dev/zero" }"#), 23, "it is a device"),
+        (program("/dev/zero"), 10, "it is a device, and only a regular file of the experiment's folder"),
+        (program("pipe"), 10, "it is a pipe, and only a regular file"),
+        (program("../secret"), 10, outside),
+        (program("link"), 10, outside),
+        (traffic(r#"{ kind = "trace", capture = "/dev/zero" }"#), 22, "it is a device"),
         (
             traffic(r#"{ kind = "sip", scenario = "call", trace = "link", server = { role = "uas" } }"#),
-            23,
+            22,
             outside,
         ),
     ] {
@@ -106,7 +80,7 @@ fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
         assert!(!told.contains("for nobody else"), "{told}");
     }
     // netrig's own search for files is no way around it either.
-    fs::write(own.join("small.toml"), EXPERIMENT).expect("our own folder");
+    fs::write(own.join("small.toml"), experiment()).expect("our own folder");
     symlink("../secret", own.join("README.md")).expect("a link");
     let told = refused(&own, &["check", "small.toml"]);
     assert!(told.contains("README.md") && told.contains(outside), "{told}");
@@ -119,7 +93,7 @@ fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
 #[test]
 fn an_experiment_comes_from_a_file_or_a_pipe_but_from_no_device() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     let told = refused(folder.path(), &["check", "/dev/zero"]);
     assert!(
         told.contains("cannot read /dev/zero: it is a device, and only a regular file or a pipe"),
@@ -127,43 +101,38 @@ fn an_experiment_comes_from_a_file_or_a_pipe_but_from_no_device() {
     );
     mknodat(CWD, folder.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
     std::thread::scope(|scope| {
-        scope.spawn(|| fs::write(folder.path().join("pipe"), EXPERIMENT).expect("netrig reads it"));
+        scope.spawn(|| fs::write(folder.path().join("pipe"), experiment()).expect("netrig reads it"));
         ok(folder.path(), &["check", "pipe"]);
     });
 }
 
 /// A line that gets a thousand times its rate, into a queue without a limit, and the same within reason.
-const FLOOD: &str = r#"
-format = 1
-name = "small"
-duration = "100 s"
-sample_every = "100 s"
-[factors]
-gap = ["1 us", "50 ms"]
-[replications]
-count = 1
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", unlimited = true }
-[transport.udp]
-kind = "udp"
-[flow.f]
-from = "a"
-to = "b"
-transport = "udp"
-application = { kind = "poisson", interarrival = "${gap}", size = { constant = "500 B" } }
-[response.wait]
-of = "link.line"
-metric = "waiting_time"
-"#;
+fn flood() -> String {
+    ExperimentText::new("small", "100 s")
+        .with(r#"sample_every = "100 s""#)
+        .table("factors", r#"gap = ["1 us", "50 ms"]"#)
+        .table("replications", "count = 1")
+        .nodes("a b")
+        .link(
+            "line",
+            "a b",
+            r#"rate = "1 Mbit/s", delay = "10 ms", queue = { kind = "fifo", unlimited = true }"#,
+        )
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "f",
+            "a b",
+            r#"transport = "udp",
+            application = { kind = "poisson", interarrival = "${gap}",
+            size = { constant = "500 B" } }"#,
+        )
+        .response("wait", "link.line", "waiting_time")
+        .build()
+}
 
 #[test]
 fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
-    let folder = folder_with(FLOOD);
+    let folder = folder_with(&flood());
     let few = ["--memory", "32MB"];
     let lost = netrig(folder.path(), &[&["run", "small.toml", "--json"], &few[..]].concat());
     assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
@@ -171,7 +140,7 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     assert!(told.contains("the run takes more memory than its limit (32 MB)"), "{told}");
     assert!(told.contains("bound the queues") && told.contains("raise the limit with --memory"), "{told}");
     // It fails without an effect on others.
-    let document: serde_json::Value = serde_json::from_slice(&lost.stdout).expect("a document");
+    let document: serde_json::Value = as_json(&lost);
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
     let plan = netrig(folder.path(), &[&["plan", "small.toml", "--set", "gap=1 ns"], &few[..]].concat());
@@ -186,13 +155,13 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
 fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     let of_flow = "of = \"flow.f\"\nmetric = \"one_way_delay\"\nstatistic = \"p95\"";
     let folder = folder_with(
-        &FLOOD
+        &flood()
             .replace("1 Mbit/s", "10 Gbit/s")
             .replace("of = \"link.line\"\nmetric = \"waiting_time\"", of_flow),
     );
     let lost = netrig(folder.path(), &["run", "small.toml", "--memory", "10MB", "--json"]);
     assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
-    let document: serde_json::Value = serde_json::from_slice(&lost.stdout).expect("a document");
+    let document: serde_json::Value = as_json(&lost);
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
     let told = text(&lost.stdout) + &text(&lost.stderr);
@@ -210,7 +179,7 @@ fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
 /// Numbers in quotes are texts: they have no unit, and keep all their zeros in an exported file.
 #[test]
 fn a_number_in_quotes_is_a_text_in_each_document() {
-    let file = EXPERIMENT
+    let file = experiment()
         .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]", "who = [\"100\", \"0200\"]\nsize = [10, 20]")
         .replace("\"${rate}\"", "\"1 Mbit/s\"")
         .replace("packets = 50", "packets = \"${size}\"")
@@ -235,7 +204,7 @@ fn a_number_in_quotes_is_a_text_in_each_document() {
 /// A line that gets more than its rate: the delay of its one flow grows until the run ends.
 fn overload(head: &str, response: &str) -> String {
     let of_flow = format!("of = \"flow.f\"\nmetric = \"one_way_delay\"\nunit = \"ms\"\n{response}");
-    FLOOD
+    flood()
         .replace("[\"1 us\", \"50 ms\"]", "\"3 ms\"")
         .replace("duration = \"100 s\"\nsample_every = \"100 s\"", &format!("duration = \"10 s\"\n{head}"))
         .replace("of = \"link.line\"\nmetric = \"waiting_time\"\n", &of_flow)
@@ -276,14 +245,14 @@ fn each_form_names_the_definition_of_quantiles() {
 
 #[test]
 fn more_runs_than_can_be_handled_are_refused_before_they_are_made() {
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     let told = refused(folder.path(), &["plan", "small.toml", "--replications", "4294967295"]);
     assert!(
         told.contains("2 points with 4294967295 replications of each are more than 10000000 runs"),
         "{told}"
     );
     let levels: Vec<_> = (1..=10_000).map(|rate| format!("\"{rate} Mbit/s\"")).collect();
-    let wide = EXPERIMENT
+    let wide = experiment()
         .replace("[\"1 Mbit/s\", \"2 Mbit/s\"]", &format!("[{}]", levels.join(", ")))
         .replace("count = 3", "count = 1000000");
     fs::write(folder.path().join("small.toml"), wide).expect("our own folder");
@@ -297,7 +266,7 @@ const CSV: [&str; 4] = ["export", "small.toml", "--format", "csv"];
 #[test]
 fn a_symbolic_link_stays_and_what_it_leads_to_is_replaced() {
     use std::os::unix::fs::symlink;
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     let at = |name: &str| folder.path().join(name);
     ok(folder.path(), &["run", "small.toml"]);
     ok(folder.path(), &[&CSV[..], &["--out", "plain.csv"]].concat());
@@ -328,7 +297,7 @@ fn a_symbolic_link_stays_and_what_it_leads_to_is_replaced() {
 fn a_pipe_is_written_to_and_stays_a_pipe() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::os::unix::fs::FileTypeExt as _;
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     ok(folder.path(), &["run", "small.toml"]);
     ok(folder.path(), &[&CSV[..], &["--out", "plain.csv"]].concat());
     let pipe = folder.path().join("pipe.csv");
@@ -350,8 +319,8 @@ fn a_pipe_is_written_to_and_stays_a_pipe() {
 
 #[test]
 fn agreement_takes_the_whole_interval_within_the_margin() {
-    let folder = folder_with(EXPERIMENT);
-    let other = EXPERIMENT.replace("\"1 %\"", "\"2 %\"");
+    let folder = folder_with(&experiment());
+    let other = experiment().replace("\"1 %\"", "\"2 %\"");
     ok(folder.path(), &["run", "small.toml", "--store", "a.db"]);
     fs::write(folder.path().join("small.toml"), other).expect("our own folder");
     ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--replications", "2"]);
@@ -392,11 +361,11 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
 /// Margins are no part of a run: the same store answers for each.
 #[test]
 fn without_a_margin_the_file_is_asked() {
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     ok(folder.path(), &["run", "small.toml"]);
     ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--seed", "100"]);
     let compare = |asked: &str, more: &[&str]| -> Vec<serde_json::Value> {
-        let asking = EXPERIMENT.replace("metric = \"goodput\"", &format!("metric = \"goodput\"\n{asked}"));
+        let asking = experiment().replace("metric = \"goodput\"", &format!("metric = \"goodput\"\n{asked}"));
         fs::write(folder.path().join("small.toml"), asking).expect("our own folder");
         let told =
             ok(folder.path(), &[&["compare", "small.toml", "--with", "b.db", "--json"], more].concat());
@@ -432,12 +401,12 @@ fn without_a_margin_the_file_is_asked() {
 
 #[test]
 fn what_was_different_when_two_sides_were_made_is_told() {
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     ok(folder.path(), &["run", "small.toml"]);
     let listed = ok(folder.path(), &["list"]);
     let first =
         listed.split_once(", file ").and_then(|(_, rest)| rest.get(..8)).expect("a version is listed");
-    let lossier = EXPERIMENT.replace("\"1 %\"", "\"2 %\"");
+    let lossier = experiment().replace("\"1 %\"", "\"2 %\"");
     fs::write(folder.path().join("small.toml"), lossier).expect("our own folder");
     ok(folder.path(), &["run", "small.toml"]);
     ok(folder.path(), &["run", "small.toml", "--store", "b.db", "--seed", "100"]);
@@ -477,7 +446,7 @@ fn what_was_different_when_two_sides_were_made_is_told() {
 
     // Another level of a constant is a difference like the others, unless a level is requested.
     let factors = "rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\nmss = \"1000 B\"\n";
-    let with_constant = EXPERIMENT
+    let with_constant = experiment()
         .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", factors)
         .replace("kind = \"tcp\"", "kind = \"tcp\"\nmss = \"${mss}\"");
     fs::write(folder.path().join("small.toml"), &with_constant).expect("our own folder");
@@ -512,32 +481,32 @@ fn what_was_different_when_two_sides_were_made_is_told() {
 #[test]
 fn what_cannot_be_is_refused_where_it_stands() {
     let transport =
-        |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"tcp\"\n{constants}"));
+        |constants: &str| experiment().replace("kind = \"tcp\"", &format!("kind = \"tcp\"\n{constants}"));
     let sctp =
-        |constants: &str| EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
-    let bulk = |settings: &str| EXPERIMENT.replace("\"bulk\"", &format!("\"bulk\", {settings}"));
+        |constants: &str| experiment().replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
+    let bulk = |settings: &str| experiment().replace("\"bulk\"", &format!("\"bulk\", {settings}"));
     let datagrams = |size: &str| {
         let cbr = format!("kind = \"cbr\", interval = \"1 ms\", size = \"{size}\"");
-        EXPERIMENT.replace("transport = \"tcp\"\n", "").replace("kind = \"bulk\"", &cbr)
+        experiment().replace("transport = \"tcp\"\n", "").replace("kind = \"bulk\"", &cbr)
     };
     for (experiment, place, wanted) in [
-        (transport("mss = \"0 B\""), "small.toml:19:7", "`mss` must be from 28 B to 65495 B"),
-        (transport("initial_window = 0"), "small.toml:19:18", "`initial_window` must be at least 1"),
-        (transport("rto_min = \"2 min\""), "small.toml:19:11", "`rto_min` must not be above `rto_max`"),
-        (transport("rto_max = \"10 ms\""), "small.toml:19:11", "`rto_max` must not be below `rto_min`"),
-        (sctp("rto_min = \"2 min\""), "small.toml:19:11", "`rto_min` must not be above `rto_max`"),
-        (sctp("streams = 0"), "small.toml:19:11", "`streams` must be at least 1"),
-        (sctp("streams = 65536"), "small.toml:19:11", "expected a whole number from 0 to 65535"),
-        (bulk("streams = 0"), "small.toml:23:42", "`streams`: at least one is needed"),
-        (bulk("streams = 65536"), "small.toml:23:42", "expected a whole number from 0 to 65535"),
-        (sctp("max_chunk = \"65520 B\""), "small.toml:19:13", "`max_chunk` must be at most 65519 B"),
-        (EXPERIMENT.replace("\"1 %\"", "\"101 %\""), "small.toml:16:44", "between 0 and 1 (0 % and 100 %)"),
-        (bulk("bytes = \"20000000000 GB\""), "small.toml:23:40", "it is too large"),
-        (datagrams("4000000001 B"), "small.toml:22:57", "a datagram of 4000000.001 KB is too large"),
-        (EXPERIMENT.replace("\"2 s\"", "\"100000 h\""), "small.toml:4:12", "more than 10000000 intervals"),
+        (transport("mss = \"0 B\""), "small.toml:18:7", "`mss` must be from 28 B to 65495 B"),
+        (transport("initial_window = 0"), "small.toml:18:18", "`initial_window` must be at least 1"),
+        (transport("rto_min = \"2 min\""), "small.toml:18:11", "`rto_min` must not be above `rto_max`"),
+        (transport("rto_max = \"10 ms\""), "small.toml:18:11", "`rto_max` must not be below `rto_min`"),
+        (sctp("rto_min = \"2 min\""), "small.toml:18:11", "`rto_min` must not be above `rto_max`"),
+        (sctp("streams = 0"), "small.toml:18:11", "`streams` must be at least 1"),
+        (sctp("streams = 65536"), "small.toml:18:11", "expected a whole number from 0 to 65535"),
+        (bulk("streams = 0"), "small.toml:22:42", "`streams`: at least one is needed"),
+        (bulk("streams = 65536"), "small.toml:22:42", "expected a whole number from 0 to 65535"),
+        (sctp("max_chunk = \"65520 B\""), "small.toml:18:13", "`max_chunk` must be at most 65519 B"),
+        (experiment().replace("\"1 %\"", "\"101 %\""), "small.toml:15:44", "between 0 and 1 (0 % and 100 %)"),
+        (bulk("bytes = \"20000000000 GB\""), "small.toml:22:40", "it is too large"),
+        (datagrams("4000000001 B"), "small.toml:21:57", "a datagram of 4000000.001 KB is too large"),
+        (experiment().replace("\"2 s\"", "\"100000 h\""), "small.toml:3:12", "more than 10000000 intervals"),
         (
-            EXPERIMENT.replace("\"2 s\"", "\"2 s\"\nsample_every = \"1 ns\""),
-            "small.toml:5:16",
+            experiment().replace("\"2 s\"", "\"2 s\"\nsample_every = \"1 ns\""),
+            "small.toml:4:16",
             "more than 10000000 intervals",
         ),
     ] {
@@ -551,39 +520,39 @@ fn what_cannot_be_is_refused_where_it_stands() {
 #[test]
 fn what_does_not_fit_together_is_told_where_it_stands() {
     let sctp = |constants: &str, settings: &str| {
-        let sctp = EXPERIMENT.replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
+        let sctp = experiment().replace("kind = \"tcp\"", &format!("kind = \"sctp\"\n{constants}"));
         sctp.replace("\"bulk\"", &format!("\"bulk\"{settings}"))
     };
     let line = "loss = { kind = \"bernoulli\", probability = \"1 %\" }";
-    let lossy = |more: &str| EXPERIMENT.replace(line, &line.replace("1 %\" }", more));
+    let lossy = |more: &str| experiment().replace(line, &line.replace("1 %\" }", more));
     for (experiment, place, told, help) in [
         (
             sctp("", ", streams = 11"),
-            "small.toml:24:42",
+            "small.toml:23:42",
             "11 streams, but an association of transport `tcp` opens 10: they share these",
             "`streams = 11` in [transport.tcp] opens as many",
         ),
         (
             sctp("receive_buffer = \"50 KB\"", ", message = \"50001 B\""),
-            "small.toml:24:42",
+            "small.toml:23:42",
             "a message of 50.001 KB does not fit the receive buffer of 50 KB: it is delivered in parts",
             "if `receive_buffer` of [transport.tcp] is no smaller",
         ),
         (
             sctp("max_chunk = \"1456 B\"", ""),
-            "small.toml:19:13",
+            "small.toml:18:13",
             "chunks of 1456 B do not fit a packet: an `mtu` of 1500 B leaves 1452 B",
             "without `max_chunk` a chunk takes what the MTU leaves",
         ),
         (
             lossy("100 %\" }"),
-            "small.toml:16:8",
+            "small.toml:15:8",
             "the link loses every packet from `a`: nothing arrives, and no connection opens",
             "a link that is down for a time is an [[event]] with `down_for`",
         ),
         (
             lossy("0 %\" }\nreverse = { loss = { kind = \"periodic\", every = 1 } }"),
-            "small.toml:16:8",
+            "small.toml:15:8",
             "the link loses every packet from `b`",
             "`down_for`",
         ),
@@ -613,7 +582,7 @@ fn what_does_not_fit_together_is_told_where_it_stands() {
 fn a_run_in_which_nothing_arrives_ends() {
     let transfer = "[response.time]\nof = \"flow.transfer\"\nmetric = \"transfer_time\"\n";
     for kind in ["tcp", "sctp"] {
-        let lossy = EXPERIMENT.replace("\"1 %\"", "\"100 %\"").replace("\"2 s\"", "\"1000 s\"");
+        let lossy = experiment().replace("\"1 %\"", "\"100 %\"").replace("\"2 s\"", "\"1000 s\"");
         let folder =
             folder_with(&(lossy.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")) + transfer));
         let told = ok(folder.path(), &["run", "small.toml", "--replications", "1", "--json"]);
@@ -636,7 +605,7 @@ fn a_file_larger_than_memory_is_no_larger_than_another() {
         "kind = \"web\", interarrival = { constant = \"10 ms\" }, size = { constant = \"100000 GB\" }",
     ] {
         for kind in ["tcp", "sctp"] {
-            let experiment = EXPERIMENT.replace("kind = \"bulk\"", application);
+            let experiment = experiment().replace("kind = \"bulk\"", application);
             let folder = folder_with(&experiment.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")));
             // KiB of address space, including the program itself.
             let limited = "ulimit -v 2000000; exec \"$0\" run small.toml --replications 1 --jobs 1";
@@ -657,7 +626,7 @@ fn a_file_larger_than_memory_is_no_larger_than_another() {
 
 #[test]
 fn a_substrate_is_named_once() {
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     for twice in [&["--on", "sim,sim"][..], &["--on", "sim", "--on", "sim"]] {
         let error = refused(folder.path(), &[&["run", "small.toml"], twice].concat());
         assert!(error.contains("--on names `sim` twice"), "{error}");
@@ -667,7 +636,7 @@ fn a_substrate_is_named_once() {
 /// Before hours of runs, not after them; and the help lists all valid values.
 #[test]
 fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     for verb in ["run", "report"] {
         let error = refused(folder.path(), &[verb, "small.toml", "--out", "x.txt"]);
         assert!(error.contains("use .html, .md, .csv or .json"), "{error}");
@@ -680,7 +649,7 @@ fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
 /// The last possible seed, and those after it.
 #[test]
 fn no_two_replications_share_a_seed() {
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     ok(folder.path(), &["run", "small.toml", "--seed", &u64::MAX.to_string(), "--out", "r.json"]);
     let report = fs::read(folder.path().join("r.json")).expect("a report");
     let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
@@ -691,7 +660,7 @@ fn no_two_replications_share_a_seed() {
 
 #[test]
 fn every_listed_name_of_a_study_can_be_shown() {
-    let folder = folder_with(EXPERIMENT);
+    let folder = folder_with(&experiment());
     let file = ok(folder.path(), &["show", "study", "link-down/failover"]);
     assert!(file.contains("name = \"link-down/failover\"") && file.contains("[factors]"), "{file}");
     assert!(ok(folder.path(), &["show", "study", "mm1"]).contains("netrig run mm1"));
@@ -701,7 +670,7 @@ fn every_listed_name_of_a_study_can_be_shown() {
 /// Results that a part, or fewer runs, would replace stay unchanged without `--force`.
 #[test]
 fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
-    let folder = folder_with(&format!("{EXPERIMENT}[figure.f]\nx = \"rate\"\ny = \"goodput\"\n"));
+    let folder = folder_with(&format!("{}[figure.f]\nx = \"rate\"\ny = \"goodput\"\n", experiment()));
     let at = |name: &str| folder.path().join(name);
     let read = |name: &str| fs::read(at(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     ok(folder.path(), &["run", "small.toml"]);
@@ -764,7 +733,7 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
 /// Named levels, replications, seeds and substrates select the stored runs, in every format and command.
 #[test]
 fn an_export_obeys_what_is_set() {
-    let queues = EXPERIMENT
+    let queues = experiment()
         .replace("[replications]", "packets = [5, 20]\n[replications]")
         .replace("packets = 50", "packets = \"${packets}\"");
     let folder = folder_with(&queues);

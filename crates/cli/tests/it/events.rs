@@ -1,65 +1,44 @@
 //! `netrig export --format events`: the events of each packet on a link, line by line.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test of a program starts it and reads what it wrote"
-)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use netrig_test_support::ExperimentText;
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::{netrig, text};
 
 /// 800 kbit/s of premium traffic, every other packet of which conforms to the profile, and 1.6 Mbit/s of best effort into a
 /// line of 1 Mbit/s.
-const EXPERIMENT: &str = r#"
-format = 1
-name = "small"
-duration = "2 s"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "1 ms"
-queue = { kind = "priority", packets = 4 }
-condition = [
-  { name = "profile", match = { dst_port = 5002 }, meter = { kind = "token-bucket", rate = "400 kbit/s", burst = "1000 B" }, green = "ef" },
-]
-classes = [{ phb = "ef" }, { name = "rest" }]
-[flow.best-effort]
-from = "a"
-to = "b"
-application = { kind = "cbr", interval = "5 ms", size = "972 B" }
-[flow.premium]
-from = "a"
-to = "b"
-application = { kind = "cbr", interval = "10 ms", size = "972 B" }
-[response.policed]
-of = "link.line.rule.profile"
-metric = "drops_policed"
-[response.green]
-of = "link.line.rule.profile"
-metric = "packets_green"
-[response.full]
-of = "link.line.class.rest"
-metric = "drops_queue_full"
-[response.waited]
-of = "link.line.class.ef"
-metric = "waiting_time"
-"#;
+fn experiment() -> String {
+    ExperimentText::new("small", "2 s")
+        .nodes("a b")
+        .link(
+            "line",
+            "a b",
+            r#"rate = "1 Mbit/s", delay = "1 ms", queue = { kind = "priority", packets = 4 },
+            condition = [{ name = "profile", match = { dst_port = 5002 },
+            meter = { kind = "token-bucket", rate = "400 kbit/s", burst = "1000 B" },
+            green = "ef" }, ], classes = [{ phb = "ef" }, { name = "rest" }]"#,
+        )
+        .flow("best-effort", "a b", r#"application = { kind = "cbr", interval = "5 ms", size = "972 B" }"#)
+        .flow("premium", "a b", r#"application = { kind = "cbr", interval = "10 ms", size = "972 B" }"#)
+        .response("policed", "link.line.rule.profile", "drops_policed")
+        .response("green", "link.line.rule.profile", "packets_green")
+        .response("full", "link.line.class.rest", "drops_queue_full")
+        .response("waited", "link.line.class.ef", "waiting_time")
+        .build()
+}
 
 /// A store with the run, its identity, and its responses.
 fn folder_with_run() -> (tempfile::TempDir, String, BTreeMap<String, f64>) {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    fs::write(folder.path().join("small.toml"), EXPERIMENT).expect("the folder can be written");
+    fs::write(folder.path().join("small.toml"), experiment()).expect("the folder can be written");
     let made = netrig(folder.path(), &["run", "small.toml", "--replications", "1", "--json"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
-    let results: Value = serde_json::from_slice(&made.stdout).expect("one JSON document");
+    let results: Value = as_json(&made);
     let responses = results["points"][0]["responses"].as_object().expect("responses");
     let measured =
         responses.iter().map(|(name, response)| (name.clone(), response["mean"].as_f64().unwrap()));

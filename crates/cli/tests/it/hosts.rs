@@ -1,11 +1,6 @@
 //! The properties of a host that an experiment varies, compared with the kernel's counts and the traffic on a wire. As root on
 //! Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,6 +10,7 @@ use std::time::{Duration, Instant};
 use netrig_core::{Frame, Heading, Note, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::Substrate as _;
 use netrig_sim::Simulator;
+use netrig_test_support::{ExperimentText, skip_unless};
 
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, folder, skipped};
@@ -22,38 +18,17 @@ use crate::common::{netrig, text};
 
 /// A terminal at a line, with settings of the host and of its line.
 fn experiment(client: &str, flow: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "hosts"
-question = "What does the terminal take away?"
-duration = "2 s"
-[replications]
-count = 1
-[node.client]
-{client}
-[node.server]
-[link.line]
-between = ["client", "server"]
-rate = "20 Mbit/s"
-delay = "5 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-congestion = "reno"
-[transport.udp]
-kind = "udp"
-[flow.test]
-{flow}
-[response.load]
-of = "node.client"
-metric = "load"
-[response.goodput]
-of = "flow.test"
-metric = "goodput"
-"#
-    )
+    ExperimentText::new("hosts", "2 s")
+        .table("replications", "count = 1")
+        .table("node.client", client)
+        .nodes("server")
+        .fifo("line", "client server", ("20 Mbit/s", "5 ms", 100), "")
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux", congestion = "reno""#)
+        .table("transport.udp", r#"kind = "udp""#)
+        .table("flow.test", flow)
+        .response("load", "node.client", "load")
+        .response("goodput", "flow.test", "goodput")
+        .build()
 }
 
 const UP: &str = "from = \"client\"\nto = \"server\"\ntransport = \"udp\"\napplication = { kind = \"cbr\", rate = \"1 Mbit/s\", size = \"1400 B\" }";
@@ -170,9 +145,7 @@ fn over(pid: u32, span: Duration) -> ([f64; 2], [f64; 2]) {
 /// clock, at most 10 ms.
 #[test]
 fn a_load_has_the_share_that_was_asked_for_on_its_processor_alone() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let Some(cpu) = own_processor() else { return };
     for share in [0.25, 0.6, 0.9] {
         let client = format!("cpus = [{cpu}]\nload = {share}");
@@ -194,9 +167,7 @@ fn a_load_has_the_share_that_was_asked_for_on_its_processor_alone() {
 /// If two threads compete for a processor, each gets half.
 #[test]
 fn a_load_competes_as_any_program_does() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let Some(cpu) = own_processor() else { return };
     let client = format!("cpus = [{cpu}]\nload = 1");
     let mut lab = Lab::open(&experiment(&client, UP), "while :; do :; done");
@@ -255,13 +226,9 @@ fn a_quota_holds_by_the_kernels_counts() {
 
 #[test]
 fn what_needs_more_memory_than_a_node_has_is_ended() {
-    if !can(&["tail", "head"]) {
-        return;
-    }
+    skip_unless!(can(&["tail", "head"]));
     let client = "memory = \"32 MiB\"";
-    if !can_be(client) {
-        return;
-    }
+    skip_unless!(can_be(client));
     let folder = folder("hosts", &experiment(client, UP));
     let words = ["lab", "hosts.toml", "--node", "client", "--", "sh", "-c"];
     let lab = |command: &str| netrig(folder.path(), &[&words[..], &[command]].concat());
@@ -428,9 +395,7 @@ fn simulated(client: &str, flow: &str) -> Seen {
 #[test]
 fn a_host_sends_no_longer_packets_than_its_mtu_and_announces_what_it_takes() {
     lengths(simulated);
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     lengths(seen);
 }
 
@@ -475,9 +440,7 @@ fn the_window_on_the_wire_is_that_of_the_host() {
     for window in [2920, 5840, 20_000, 60_000, 100_000] {
         check(simulated, window);
     }
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     for window in [2920, 5840, 20_000, 60_000, 100_000] {
         check(seen, window);
     }
@@ -486,9 +449,7 @@ fn the_window_on_the_wire_is_that_of_the_host() {
 /// A client of FTP offers it too, and its own transmission is not bounded by it.
 #[test]
 fn a_window_is_of_who_receives() {
-    if !can(&["vsftpd"]) {
-        return;
-    }
+    skip_unless!(can(&["vsftpd"]));
     let file = |direction: &str| {
         format!(
             "from = \"client\"\nto = \"server\"\ntransport = \"tcp\"\n\
@@ -512,9 +473,7 @@ fn a_window_is_of_who_receives() {
 /// A line with an MTU below IPv6's minimum carries only IPv4.
 #[test]
 fn a_narrow_line_is_one_of_ipv4() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let text = experiment("", FETCHED).replacen("delay =", "mtu = \"1000 B\"\ndelay =", 1);
     let (seen, _) = judged(&text);
     assert_eq!(seen.packets(Heading::Inbound).map(|packet| packet.len).max(), Some(1000));
@@ -523,9 +482,7 @@ fn a_narrow_line_is_one_of_ipv4() {
 /// The fragment count of the node's kernel.
 #[test]
 fn fragments_are_counted_by_the_kernel() {
-    if !can(&["bash"]) {
-        return;
-    }
+    skip_unless!(can(&["bash"]));
     let folder = folder("hosts", &experiment("mtu = \"1000 B\"\nfragmentation = \"allowed\"", UP));
     let send = "printf %01400d 1 > /dev/udp/10.0.0.2/9; grep ^Ip: /proc/net/snmp";
     let words = ["lab", "hosts.toml", "--node", "client", "--", "bash", "-c", send];
@@ -538,9 +495,7 @@ fn fragments_are_counted_by_the_kernel() {
 /// A datagram of 1400 B, 1428 B with its headers, leaves a host with an MTU of 1000 B in two fragments, whole, or not at all.
 #[test]
 fn what_may_be_cut_is_cut_and_what_may_not_is_not() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let datagrams = |client: &str| {
         let seen = seen(client, UP);
         let packets: Vec<_> =
@@ -564,9 +519,7 @@ fn what_may_be_cut_is_cut_and_what_may_not_is_not() {
 
 #[test]
 fn settings_of_a_nodes_kernel_are_that_nodes_alone() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let client = "net.ipv4.tcp_rmem = \"4096 32768 32768\"\nnet.core.somaxconn = 77";
     let folder = folder("hosts", &experiment(client, UP));
     let asked = "cat /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/core/somaxconn";
@@ -643,9 +596,7 @@ mod alone {
     /// The load is reported in each interval, and its effect on the terminal makes no run invalid.
     #[test]
     fn a_run_beside_a_load_is_valid_and_tells_the_load() {
-        if !can(&[]) {
-            return;
-        }
+        skip_unless!(can(&[]));
         let Some(cpu) = own_processor() else { return };
         let client = format!("cpus = [{cpu}]\nload = \"100 %\"");
         let (seen, invalid) = judged(&experiment(&client, UP));

@@ -3,11 +3,6 @@
 //! A block that names a file (`rust file=crates/…`) occurs in that file word for word. A block `toml name=x.toml` is saved
 //! under that name; a block `console` has commands and their output. With `NETRIG_UPDATE_PAGES=1` the tests write the present
 //! output.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes what it reads"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

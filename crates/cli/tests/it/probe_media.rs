@@ -1,23 +1,19 @@
 //! Transfers, calls and video over loopback and of a simulated run.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::process::{Command, Output, Stdio};
 
+use netrig_test_support::ExperimentText;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::far_end::{FarEnd, interrupt, until_it_worked};
 use crate::common::{netrig, text};
 
 /// The document of a probe; on a busy machine the tester may have been the limit as well, and the document says so.
 fn document(output: &Output) -> Value {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {}", output.status, text(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let document: Value = as_json(output);
     let of = if document.is_array() { &document[0] } else { &document };
     assert_eq!(of["valid"], output.status.code() == Some(0), "{document}");
     document
@@ -123,31 +119,14 @@ fn requests_that_cannot_be_and_ends_that_are_not_there() {
 #[test]
 fn a_picture_of_a_simulated_run() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = r#"
-format = 1
-name = "seen"
-duration = "3 s"
-[replications]
-count = 1
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-queue = { kind = "fifo", packets = 100 }
-loss = { kind = "periodic", every = 20 }
-[transport.udp]
-kind = "udp"
-[flow.video]
-from = "a"
-to = "b"
-transport = "udp"
-application = { kind = "video" }
-[response.intact]
-of = "flow.video"
-metric = "video_intact"
-"#;
+    let file = ExperimentText::new("seen", "3 s")
+        .table("replications", "count = 1")
+        .nodes("a b")
+        .fifo("line", "a b", ("10 Mbit/s", "5 ms", 100), r#"loss = { kind = "periodic", every = 20 }"#)
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow("video", "a b", r#"transport = "udp", application = { kind = "video" }"#)
+        .response("intact", "flow.video", "video_intact")
+        .build();
     std::fs::write(folder.path().join("seen.toml"), file).expect("a file");
     let run = netrig(folder.path(), &["run", "seen.toml", "--json"]);
     assert!(run.status.success(), "{}", text(&run.stderr));

@@ -2,22 +2,19 @@
 //!
 //! Each test needs root, and says what it lacks. The third-party STAMP implementation is the crate `stamp-suite`
 //! (`cargo install stamp-suite`).
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of programs starts them, waits for them and writes what they read"
-)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use netrig_core::text::hex;
+use netrig_test_support::skip_unless;
 use rustix::process::Signal;
 
+use crate::common::as_json;
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
 use crate::common::namespace::{Namespace, can};
-use crate::common::{words, write_secret};
+use crate::common::{Guarded, words, write_secret};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
@@ -31,9 +28,7 @@ fn key(folder: &Path) -> String {
 
 #[test]
 fn a_path_between_two_hosts_is_measured_in_both_directions() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());
@@ -67,9 +62,7 @@ fn a_path_between_two_hosts_is_measured_in_both_directions() {
 
 #[test]
 fn who_is_not_on_the_list_is_not_answered() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let listen = ["--listen", "10.0.0.2", "--key", &key(folder.path()), "--allow", "10.0.0.128/25"];
@@ -82,9 +75,7 @@ fn who_is_not_on_the_list_is_not_answered() {
 
 #[test]
 fn where_there_is_no_route_it_says_so() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let namespace = Namespace::new();
     for probe in ["stamp", "ping", "owd"] {
         for target in ["192.0.2.1", "2001:db8::1"] {
@@ -115,7 +106,7 @@ fn an_icmp_error_is_named_with_its_sender() {
                 let options = if probe == "mtu" { &["--wait", "50ms", "--json"][..] } else { &QUICK };
                 let output = near.netrig(&[&["probe", probe, target][..], options].concat());
                 assert!(matches!(output.status.code(), Some(1 | 3)), "{probe} {target}: {output:?}");
-                let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+                let told: serde_json::Value = as_json(&output);
                 let errors = told["icmp_errors"].as_array().expect("a list");
                 assert_eq!(errors.len(), 1, "{probe} {target}: {errors:?}");
                 assert_eq!((&errors[0]["from"], &errors[0]["error"]), (&from.into(), &says.into()));
@@ -177,7 +168,7 @@ fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
     let in_a_line = table.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(in_a_line.contains("were answered, at even intervals."), "{table}");
     let trace = near.netrig(&["probe", "trace", "10.0.0.2", "--count", "20", "--gap", "1ms", "--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&trace.stdout).expect("a document");
+    let told: serde_json::Value = as_json(&trace);
     let said = notes(&told);
     assert!(said.contains("of 20 packets, which need not be loss on the path"), "{said}");
     assert!(said.contains("a host that limits its ICMP messages looks like this"), "{said}");
@@ -214,9 +205,7 @@ fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
 /// binding, in output and in sending, in every probe and in the meter.
 #[test]
 fn addresses_of_a_link_keep_their_interface() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
         end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
@@ -277,9 +266,7 @@ fn addresses_of_a_link_keep_their_interface() {
 
 #[test]
 fn an_outage_is_one_loss_period() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());
@@ -316,9 +303,7 @@ fn an_outage_is_one_loss_period() {
 
 #[test]
 fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_not() {
-    if !can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()));
     let namespace = Namespace::new();
     // In a folder where every user may read the program.
     let folder = tempfile::tempdir().expect("a folder for the test");
@@ -352,7 +337,7 @@ const AFTER: &str = "7";
 
 /// tshark on the loopback interface of a namespace.
 struct Capture {
-    child: Child,
+    child: Guarded,
     file: std::path::PathBuf,
 }
 
@@ -365,7 +350,7 @@ impl Capture {
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let capture = Self { child: command.spawn().expect("tshark starts"), file };
+        let capture = Self { child: Guarded(command.spawn().expect("tshark starts")), file };
         capture.until_it_has(namespace, BEFORE);
         capture
     }
@@ -404,19 +389,9 @@ impl Capture {
     }
 }
 
-impl Drop for Capture {
-    fn drop(&mut self) {
-        // After a capture was read, there is no process to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn wireshark_reads_an_exchange_as_it_was_meant() {
-    if !can(&[&TOOLS[..], &["tshark"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["tshark"]].concat()));
     let namespace = Namespace::new();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let mut far_end = namespace.command(env!("CARGO_BIN_EXE_netrig"));
@@ -465,25 +440,10 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
 }
 
 /// A third-party STAMP program with these arguments, which ends with the test.
-struct StampSuite(Child);
-
-impl StampSuite {
-    fn start(namespace: &Namespace, arguments: &[&str]) -> Self {
-        let child = namespace
-            .command("stamp-suite")
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        Self(child.expect("stamp-suite starts"))
-    }
-}
-
-impl Drop for StampSuite {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn stamp_suite(namespace: &Namespace, arguments: &[&str]) -> Guarded {
+    let mut command = namespace.command("stamp-suite");
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+    Guarded(command.spawn().expect("stamp-suite starts"))
 }
 
 /// The variants of an exchange with the third party: netrig's arguments, and the third party's.
@@ -497,9 +457,7 @@ fn modes(key_file: &str) -> [(Vec<&str>, Vec<&str>); 3] {
 
 #[test]
 fn a_third_party_reflector_answers() {
-    if !can(&[&TOOLS[..], &["stamp-suite"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["stamp-suite"]].concat()));
     let namespace = Namespace::new();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());
@@ -509,7 +467,7 @@ fn a_third_party_reflector_answers() {
             theirs.iter().map(|word| if *word == "hex" { hex.as_str() } else { word }).collect();
         let arguments =
             [&["-i", "-S", "127.0.0.1", "-o", "862", "--stateful-reflector"][..], &theirs].concat();
-        let _reflector = StampSuite::start(&namespace, &arguments);
+        let _reflector = stamp_suite(&namespace, &arguments);
         wait_for_port(&namespace, 862);
         let probe = words("probe stamp 127.0.0.1 --stateful --dscp cs3 --answer-dscp af11 --size 300B");
         let told = document(&namespace.netrig(&[&probe[..], &ours, &QUICK].concat()));
@@ -523,9 +481,7 @@ fn a_third_party_reflector_answers() {
 
 #[test]
 fn a_third_party_sender_is_answered() {
-    if !can(&[&TOOLS[..], &["stamp-suite"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&TOOLS[..], &["stamp-suite"]].concat()));
     let namespace = Namespace::new();
     let folder = tempfile::tempdir().expect("a folder for the test");
     let key = key(folder.path());

@@ -1,10 +1,5 @@
 //! Probes over a path of netrig's own router. As root on Linux; otherwise the test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use serde_json::Value;
 

@@ -1,20 +1,16 @@
 //! The path to another host, link by link: traces, searches for the path's MTU and trains of echoes over netrig's own router,
 //! whose properties are known. As root on Linux; otherwise the tests say that they were skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
-use std::io::Write as _;
 use std::ops::Deref;
 use std::process::{Command, Output};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::far_end;
 use crate::common::far_end::FarEnd;
+use crate::common::machine::has;
 use crate::common::path_lab::{DiscardingSink, PathLab};
 use crate::common::write_secret;
 
@@ -130,15 +126,6 @@ impl Way {
     }
 }
 
-fn has(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let has = found.is_ok_and(|output| output.status.success());
-    if !has {
-        let _ = writeln!(std::io::stderr(), "skipped in part: needs {program}");
-    }
-    has
-}
-
 fn addresses(told: &Value) -> Vec<&str> {
     let hops = told["hops"].as_array().expect("there are hops");
     hops.iter().map(|hop| hop["addresses"][0]["address"].as_str().unwrap_or("*")).collect()
@@ -179,9 +166,7 @@ fn a_trace_tells_the_hosts_on_the_way_and_no_round_trip_is_shorter_than_the_link
 /// The same fields in every packet at which a load balancer by flows looks.
 #[test]
 fn all_packets_of_a_trace_are_one_flow() {
-    if !has("tshark") {
-        return;
-    }
+    skip_unless!(has("tshark"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("near.pcapng");
@@ -328,9 +313,7 @@ fn why_a_way_ends_is_told() {
 
 #[test]
 fn who_has_no_rights_may_trace_with_datagrams() {
-    if !has("setpriv") {
-        return;
-    }
+    skip_unless!(has("setpriv"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder for the test");
     let program = folder.path().join("netrig");
@@ -397,9 +380,7 @@ fn the_mtu_of_the_path_is_that_of_its_narrowest_link_and_who_says_so_is_told() {
 
 #[test]
 fn a_router_that_says_nothing_is_a_black_hole_and_its_place_is_found() {
-    if !has("nft") {
-        return;
-    }
+    skip_unless!(has("nft"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (far, key) = far_end(&way, &folder);
@@ -427,9 +408,7 @@ fn a_router_that_says_nothing_is_a_black_hole_and_its_place_is_found() {
 
 #[test]
 fn a_router_that_clamps_segments_is_found_in_both_directions() {
-    if !has("nft") {
-        return;
-    }
+    skip_unless!(has("nft"));
     let Some(way) = Way::build() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (far, key) = far_end(&way, &folder);

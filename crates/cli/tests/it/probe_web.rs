@@ -1,9 +1,4 @@
 //! The web method over loopback: against netrig's own answers, a third-party server, and malicious servers.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and is its server"
-)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,6 +7,7 @@ use std::time::Duration;
 
 use netrig_host::http::message::HttpRequest;
 use netrig_probe::web::answer::Objects;
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 fn fetch(url: &str, arguments: &[&str]) -> Output {
@@ -177,9 +173,7 @@ fn has(program: &str) -> bool {
 
 #[test]
 fn curl_takes_an_object_for_what_it_is() {
-    if !has("curl") {
-        return;
-    }
+    skip_unless!(has("curl"));
     let address = objects(1, Duration::ZERO);
     let mut curl = Command::new("curl");
     curl.args([
@@ -195,9 +189,7 @@ fn curl_takes_an_object_for_what_it_is() {
 
 #[test]
 fn a_file_comes_from_a_server_that_nobody_here_wrote() {
-    if !has("python3") {
-        return;
-    }
+    skip_unless!(has("python3"));
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("file"), vec![7; 234_567]).expect("it can be written");
     let mut python = Command::new("python3");

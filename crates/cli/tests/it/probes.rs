@@ -1,9 +1,4 @@
 //! Probes over loopback.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and speaks to it over sockets"
-)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
@@ -14,6 +9,7 @@ use netrig_host::realtime_nanos;
 use netrig_probe::stamp::Format;
 use rustix::process::Signal;
 
+use crate::common::as_json;
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until_it_slept, value};
 use crate::common::{connect_from, write_secret};
 
@@ -35,7 +31,7 @@ fn err(output: &Output) -> String {
 /// The document of a probe without an answer; on a busy machine the tester may have been the limit as well.
 fn unanswered(output: &Output) -> serde_json::Value {
     assert!(matches!(output.status.code(), Some(1 | 3)), "{}: {}", output.status, err(output));
-    serde_json::from_slice(&output.stdout).expect("a document")
+    as_json(output)
 }
 
 #[test]
@@ -302,7 +298,7 @@ fn an_interruption_tells_what_had_been_measured() {
         interrupt(&child, Signal::INT);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{arguments:?}");
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let told: serde_json::Value = as_json(&output);
         assert_eq!(told["interrupted"], true);
         let packets = value(&told, section, "packets");
         assert!((1.0..100_000.0).contains(&packets), "{packets}");
@@ -440,7 +436,7 @@ fn reflected(times: impl Fn(u64) -> [u64; 2] + Send + 'static) -> serde_json::Va
     });
     let ended = probe(&["stamp", &target, "--count", "20", "--interval", "5ms", "--wait", "5s", "--json"]);
     answering.join().expect("it answers");
-    serde_json::from_slice(&ended.stdout).expect("a document")
+    as_json(&ended)
 }
 
 /// It states that it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.

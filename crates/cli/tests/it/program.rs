@@ -1,54 +1,24 @@
 //! The program: its output, its leftovers, its exit status.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes what it reads"
-)]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_store::Store;
+use netrig_test_support::ExperimentText;
 
-use crate::common::{netrig, text};
+use crate::common::{netrig, small, text};
 
-const EXPERIMENT: &str = r#"
-format = 1
-name = "small"
-question = "Does a faster line carry more?"
-duration = "2 s"
-[factors]
-rate = ["1 Mbit/s", "2 Mbit/s"]
-[replications]
-count = 3
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "${rate}"
-delay = "10 ms"
-queue = { kind = "fifo", packets = 50 }
-loss = { kind = "bernoulli", probability = "1 %" }
-[transport.tcp]
-kind = "tcp"
-[flow.transfer]
-from = "a"
-to = "b"
-transport = "tcp"
-application = { kind = "bulk" }
-[response.goodput]
-of = "flow.transfer"
-metric = "goodput"
-[claim.faster-is-more]
-says = "The faster line carries more"
-response = "goodput"
-compare = { rate = ["2 Mbit/s", "1 Mbit/s"] }
-expect = "greater"
-[figure.goodput]
-x = "rate"
-y = "goodput"
-"#;
+fn experiment() -> String {
+    small()
+        .table(
+            "claim.faster-is-more",
+            r#"says = "The faster line carries more", response = "goodput",
+            compare = { rate = ["2 Mbit/s", "1 Mbit/s"] }, expect = "greater""#,
+        )
+        .table("figure.goodput", r#"x = "rate", y = "goodput""#)
+        .build()
+}
 
 fn folder_with(name: &str, text: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder for the test");
@@ -58,7 +28,7 @@ fn folder_with(name: &str, text: &str) -> tempfile::TempDir {
 
 #[test]
 fn a_run_prints_decides_and_leaves_a_report() {
-    let folder = folder_with("small.toml", EXPERIMENT);
+    let folder = folder_with("small.toml", &experiment());
     let output = netrig(folder.path(), &["run", "small.toml"]);
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
@@ -70,63 +40,40 @@ fn a_run_prints_decides_and_leaves_a_report() {
 }
 
 /// Both protocols with all parts that use random numbers or arithmetic: random gaps, sizes, loss and jitter, CUBIC, an outage.
-const TRACED: &str = r#"
-format = 1
-name = "traced"
-duration = "8 s"
-[factors]
-transport = ["tcp", "sctp"]
-[replications]
-count = 3
-[node.a]
-[node.b]
-[link.one]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "10 ms"
-queue = { kind = "red", packets = 50, thresholds = { packets = { min = 5, max = 20 } } }
-loss = { kind = "gilbert-elliott", p = "1 %", r = "40 %" }
-jitter = { spread = { normal = "2 ms" } }
-[link.two]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "30 ms"
-queue = { kind = "fifo", packets = 50 }
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-paths = ["one"]
-[transport.sctp]
-kind = "sctp"
-paths = ["one", "two"]
-path_max_retrans = 0
-[[event]]
-at = "4 s"
-link = "one"
-do = { down_for = "2 s" }
-[flow.web]
-from = "a"
-to = "b"
-transport = "${transport}"
-application = { kind = "web", interarrival = { exponential = "50 ms" }, size = { pareto = { mean = "8 KB", shape = 1.5 } } }
-[response.goodput]
-of = "flow.web"
-metric = "goodput"
-[response.object_time]
-of = "flow.web"
-metric = "object_time"
-statistic = "p95"
-[figure.window]
-x = "time"
-y = "cwnd"
-of = "flow.web"
-series = "transport"
-"#;
+fn traced() -> String {
+    ExperimentText::new("traced", "8 s")
+        .table("factors", r#"transport = ["tcp", "sctp"]"#)
+        .table("replications", "count = 3")
+        .nodes("a b")
+        .link(
+            "one",
+            "a b",
+            r#"rate = "1 Mbit/s", delay = "10 ms",
+            queue = { kind = "red", packets = 50, thresholds = { packets = { min = 5,
+            max = 20 } } }, loss = { kind = "gilbert-elliott", p = "1 %", r = "40 %" },
+            jitter = { spread = { normal = "2 ms" } }"#,
+        )
+        .fifo("two", "a b", ("1 Mbit/s", "30 ms", 50), "")
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux", paths = ["one"]"#)
+        .table("transport.sctp", r#"kind = "sctp", paths = ["one", "two"], path_max_retrans = 0"#)
+        .table("[event]", r#"at = "4 s", link = "one", do = { down_for = "2 s" }"#)
+        .flow(
+            "web",
+            "a b",
+            r#"transport = "${transport}",
+            application = { kind = "web", interarrival = { exponential = "50 ms" },
+            size = { pareto = { mean = "8 KB", shape = 1.5 } } }"#,
+        )
+        .response("goodput", "flow.web", "goodput")
+        .table("response.object_time", r#"of = "flow.web", metric = "object_time", statistic = "p95""#)
+        .table("figure.window", r#"x = "time", y = "cwnd", of = "flow.web", series = "transport""#)
+        .build()
+}
 
 /// All output and stored data of all runs of `netrig` with these jobs and this C library: the JSON document, the table and the
 /// figure that it exports, every time series as stored, and every time line as stored and shown.
 fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
-    let folder = folder_with("traced.toml", TRACED);
+    let folder = folder_with("traced.toml", &traced());
     let run = |arguments: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_netrig"))
             .args(arguments.split(' '))
@@ -176,7 +123,7 @@ fn the_same_bytes_without_fma() {
 
 #[test]
 fn a_wrong_request_exits_with_2_and_one_clear_sentence() {
-    let folder = folder_with("bad.toml", &EXPERIMENT.replace("\"2 Mbit/s\"]", "\"2 Mb\"]"));
+    let folder = folder_with("bad.toml", &experiment().replace("\"2 Mbit/s\"]", "\"2 Mb\"]"));
     for (arguments, wanted) in [
         (vec!["run", "bad.toml"], "did you mean Mbit/s?"),
         (vec!["run", "nothing.toml"], "there is no file and no study `nothing.toml`"),
@@ -199,7 +146,8 @@ fn a_wrong_request_exits_with_2_and_one_clear_sentence() {
 
 #[test]
 fn claims_that_are_not_supported_exit_with_1_if_required() {
-    let folder = folder_with("small.toml", &EXPERIMENT.replace("expect = \"greater\"", "expect = \"less\""));
+    let folder =
+        folder_with("small.toml", &experiment().replace("expect = \"greater\"", "expect = \"less\""));
     assert_eq!(netrig(folder.path(), &["run", "small.toml"]).status.code(), Some(0));
     let output = netrig(folder.path(), &["run", "small.toml", "--require-claims"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
@@ -230,7 +178,7 @@ fn every_shipped_experiment_can_be_run() {
 
 /// The sweep of a day in a file: 200 long runs.
 fn long_sweep() -> String {
-    EXPERIMENT.replace("duration = \"2 s\"", "duration = \"2000 s\"").replace("count = 3", "count = 100")
+    experiment().replace("duration = \"2 s\"", "duration = \"2000 s\"").replace("count = 3", "count = 100")
 }
 
 #[cfg(unix)]
@@ -264,7 +212,7 @@ fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_crash() {
-    let folder = folder_with("small.toml", EXPERIMENT);
+    let folder = folder_with("small.toml", &experiment());
     for arguments in [&["run", "small.toml"][..], &["show", "profile", "linux"], &["schema"], &["list"]] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_netrig"))
             .args(arguments)
@@ -281,7 +229,7 @@ fn a_reader_that_goes_away_is_no_crash() {
 
 #[test]
 fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
-    let folder = folder_with("small.toml", &EXPERIMENT.replace("kind = \"tcp\"", "kind = \"mptcp\""));
+    let folder = folder_with("small.toml", &experiment().replace("kind = \"tcp\"", "kind = \"mptcp\""));
     let check = netrig(folder.path(), &["check", "small.toml"]);
     let wanted = "the simulator has no Multipath TCP, and flow `transfer` wants it";
     assert!(text(&check.stdout).contains(wanted), "{}", text(&check.stdout));
@@ -289,7 +237,7 @@ fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
     // The terminal's width breaks the sentence.
     let out = text(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains(wanted) && out.contains("0 runs made"), "{out}{}", text(&run.stderr));
-    let of_kernels = EXPERIMENT.replace("kind = \"tcp\"", "kind = \"tcp\"\ncongestion = \"bbr\"");
+    let of_kernels = experiment().replace("kind = \"tcp\"", "kind = \"tcp\"\ncongestion = \"bbr\"");
     let folder = folder_with("small.toml", &of_kernels);
     let check = netrig(folder.path(), &["check", "small.toml"]);
     let wanted = "the simulator has no congestion control `bbr` (transport `tcp`); it has tahoe, reno, cubic, scalable";
@@ -299,7 +247,7 @@ fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
 /// A run of a study whose claims refer to a paper, which the store does not have.
 #[test]
 fn every_verb_reads_what_a_run_left() {
-    let folder = folder_with("small.toml", EXPERIMENT);
+    let folder = folder_with("small.toml", &experiment());
     let ok = |arguments: &[&str]| {
         let output = netrig(folder.path(), arguments);
         let out = text(&output.stdout);
@@ -325,7 +273,7 @@ fn every_verb_reads_what_a_run_left() {
 
 #[test]
 fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
-    let folder = folder_with("small.toml", EXPERIMENT);
+    let folder = folder_with("small.toml", &experiment());
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
     let contract = json(include_str!("../../../lab/report/schema/results.schema.json"));
     let contract = jsonschema::validator_for(&contract).expect("a schema");
@@ -345,7 +293,7 @@ fn a_report_needs_no_right_to_write() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: needs root");
     }
-    let folder = folder_with("small.toml", EXPERIMENT);
+    let folder = folder_with("small.toml", &experiment());
     assert!(netrig(folder.path(), &["run", "small.toml"]).status.success());
     let mode = |path: &Path, bits| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).expect("our own file");

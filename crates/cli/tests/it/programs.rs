@@ -1,14 +1,10 @@
 //! Programs of nodes: preparation, processors, monitoring and counters; and the servers of the study `sip-server`, started by
 //! an experiment file alone. As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::{Path, PathBuf};
 
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::machine::{can, folder};
@@ -16,25 +12,17 @@ use crate::common::{netrig, text};
 
 /// A tester and a server on a cable, with the content of `rest`.
 fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
-    let file = format!(
-        r#"
-format = 1
-name = "served"
-duration = "{duration}"
-[replications]
-count = 1
-[link.lan]
-between = ["tester", "server"]
-kind = "direct"
-[flow.beside]
-from = "tester"
-to = "server"
-application = {{ kind = "cbr", interval = "20 ms", size = "100 B" }}
-[response.loss]
-of = "flow.beside"
-metric = "datagram_loss"
-{rest}"#
-    );
+    let file = ExperimentText::new("served", duration)
+        .table("replications", "count = 1")
+        .link("lan", "tester server", r#"kind = "direct""#)
+        .flow(
+            "beside",
+            "tester server",
+            r#"application = { kind = "cbr", interval = "20 ms", size = "100 B" }"#,
+        )
+        .response("loss", "flow.beside", "datagram_loss")
+        .text(rest)
+        .build();
     folder("served", &file)
 }
 
@@ -65,9 +53,7 @@ fn nothing_is_left(folder: &Path) {
 /// The program, its child, and the agent, which is in its namespace when it starts: the kernel's values of each.
 #[test]
 fn what_runs_on_a_node_is_bound_to_its_processors() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let script = r#"
         sh -c 'grep Cpus_allowed_list /proc/self/status; true'
         for process in /proc/[0-9]*; do
@@ -124,9 +110,7 @@ fn in_virtual_time_processors_bind_nothing() {
 /// sends it more than the socket takes.
 #[test]
 fn programs_are_prepared_watched_and_counted() {
-    if !can(&["python3"]) {
-        return;
-    }
+    skip_unless!(can(&["python3"]));
     let served = r#"
 [node.tester]
 application = { kind = "program", command = ["python3", "send.py", "{address:server}"], files = { "send.py" = { file = "send.py" } } }
@@ -202,9 +186,7 @@ while True:
 
 #[test]
 fn what_fails_before_a_program_or_of_its_counters_is_told() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let told_of = |program: &str| {
         let node =
             format!("[node.tester]\n[node.server]\napplication = {{ kind = \"program\", {program} }}\n");
@@ -347,9 +329,7 @@ fn the_registrar_of_the_study_keeps_bindings_in_each_way() {
         (&["WITH_AUTH_DB"], true),
         (&["WITH_NOAUTH"], false),
     ] {
-        if !can(&KAMAILIO) {
-            return;
-        }
+        skip_unless!(can(&KAMAILIO));
         let [requests, accepted] = served(&kamailio("registrar", "5060", SQLITE, "", defines));
         assert!(
             accepted >= 40.0 && requests >= if asks { 80.0 } else { 40.0 },
@@ -366,9 +346,7 @@ fn the_proxy_and_the_redirect_server_of_the_study_are_ready() {
         ("proxy", "5060", &["WITH_NORR"]),
         ("redirect", "5060", &["WITH_FORK"]),
     ] {
-        if !can(&KAMAILIO) {
-            return;
-        }
+        skip_unless!(can(&KAMAILIO));
         let [_, accepted] = served(&kamailio(role, over, SQLITE, "", defines));
         assert!(accepted >= 40.0, "{role} {defines:?}: {accepted}");
     }
@@ -383,12 +361,8 @@ fn the_registrar_of_the_study_has_a_database_over_the_network() {
         "setpriv",
         "unshare",
     ];
-    if !can(&needs) {
-        return;
-    }
-    if !can(&["/usr/lib/postgresql"]) {
-        return;
-    }
+    skip_unless!(can(&needs));
+    skip_unless!(can(&["/usr/lib/postgresql"]));
     let postgres = "[[node.server.application]]\nkind = \"program\"\ncommand = [\"unshare\", \"-m\", \"sh\", \"postgres.sh\"]\n\
                     ready = \"tcp:5432\"\npackages = [\"postgresql\"]\nfiles = { \"postgres.sh\" = { file = \"postgres.sh\" } }";
     let before = r#"["sh", "mkdb-postgres.sh", "100", "secret"]"#;
@@ -400,9 +374,7 @@ fn the_registrar_of_the_study_has_a_database_over_the_network() {
 
 #[test]
 fn the_server_of_the_study_speaks_tls() {
-    if !can(&[&KAMAILIO[..], &["openssl"]].concat()) {
-        return;
-    }
+    skip_unless!(can(&[&KAMAILIO[..], &["openssl"]].concat()));
     let before = format!("{SQLITE}, [\"sh\", \"mkcert.sh\", \"{{address}}\"]");
     let [_, accepted] = served(&kamailio("proxy", "5060", &before, "", &["WITH_TLS"]));
     assert!(accepted >= 40.0, "{accepted}");

@@ -1,11 +1,6 @@
 //! SCTP in real time: netrig's own endpoint in namespaces, against itself in the simulator, closed forms and Wireshark. As root
 //! on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::io::Write;
 use std::process::Command;
@@ -13,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Frame, Instant, Note, Sample, Sink, Subject, pcapng};
 use netrig_experiment::RunOutcome;
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::carried_out::{carry_out, run};
@@ -22,121 +18,70 @@ use crate::common::text;
 
 /// Bulk data over one line of 2 Mbit/s and 20 ms each way, a message of 1400 B to a packet. The
 /// window is more than the line needs, 10 KB, and less than the queue holds: nothing is lost.
-const ONE_PATH: &str = r#"
-format = 1
-name = "one-path"
-duration = "12 s"
-sample_every = "100 ms"
-warm_up = "2 s"
-[factors]
-encapsulation = ["ip", "udp"]
-[replications]
-count = 1
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "2 Mbit/s"
-delay = "20 ms"
-queue = { kind = "fifo", packets = 100 }
-[transport.sctp]
-kind = "sctp"
-profile = "rfc"
-encapsulation = "${encapsulation}"
-receive_buffer = "65536 B"
-[flow.bulk]
-from = "a"
-to = "b"
-transport = "sctp"
-application = { kind = "bulk", message = "1400 B" }
-[response.goodput]
-of = "flow.bulk"
-metric = "goodput"
-[response.wire]
-of = "flow.bulk"
-metric = "wire_throughput"
-"#;
+fn one_path() -> String {
+    ExperimentText::new("one-path", "12 s")
+        .with(r#"sample_every = "100 ms", warm_up = "2 s""#)
+        .table("factors", r#"encapsulation = ["ip", "udp"]"#)
+        .table("replications", "count = 1")
+        .nodes("a b")
+        .fifo("line", "a b", ("2 Mbit/s", "20 ms", 100), "")
+        .table(
+            "transport.sctp",
+            r#"kind = "sctp", profile = "rfc", encapsulation = "${encapsulation}",
+            receive_buffer = "65536 B""#,
+        )
+        .flow("bulk", "a b", r#"transport = "sctp", application = { kind = "bulk", message = "1400 B" }"#)
+        .response("goodput", "flow.bulk", "goodput")
+        .response("wire", "flow.bulk", "wire_throughput")
+        .build()
+}
 
 /// Two paths, of which the first goes down for 6 s at 5 s. Its time-outs are 0.5 s and double; three in a row give it up.
-const TWO_PATHS: &str = r#"
-format = 1
-name = "two-paths"
-duration = "12 s"
-sample_every = "100 ms"
-[replications]
-count = 1
-[node.a]
-[node.b]
-[link.primary]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "20 ms"
-queue = { kind = "fifo", packets = 20 }
-[link.alternate]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "20 ms"
-queue = { kind = "fifo", packets = 20 }
-[transport.sctp]
-kind = "sctp"
-profile = "rfc"
-paths = ["primary", "alternate"]
-rto_initial = "500 ms"
-rto_min = "500 ms"
-path_max_retrans = 2
-potentially_failed = false
-retransmit_to = "same-path"
-[[event]]
-at = "5 s"
-link = "primary"
-do = { down_for = "6 s" }
-[flow.bulk]
-from = "a"
-to = "b"
-transport = "sctp"
-application = { kind = "web", interarrival = { constant = "20 ms" }, size = { constant = "1000 B" } }
-[response.goodput]
-of = "flow.bulk"
-metric = "goodput"
-"#;
+fn two_paths() -> String {
+    ExperimentText::new("two-paths", "12 s")
+        .with(r#"sample_every = "100 ms""#)
+        .table("replications", "count = 1")
+        .nodes("a b")
+        .fifo("primary", "a b", ("1 Mbit/s", "20 ms", 20), "")
+        .fifo("alternate", "a b", ("1 Mbit/s", "20 ms", 20), "")
+        .table(
+            "transport.sctp",
+            r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"],
+            rto_initial = "500 ms", rto_min = "500 ms", path_max_retrans = 2,
+            potentially_failed = false, retransmit_to = "same-path""#,
+        )
+        .table("[event]", r#"at = "5 s", link = "primary", do = { down_for = "6 s" }"#)
+        .flow(
+            "bulk",
+            "a b",
+            r#"transport = "sctp",
+            application = { kind = "web", interarrival = { constant = "20 ms" },
+            size = { constant = "1000 B" } }"#,
+        )
+        .response("goodput", "flow.bulk", "goodput")
+        .build()
+}
 
 /// The same two paths, and a user who wants the second from 1.5 s on.
-const SWITCHED: &str = r#"
-format = 1
-name = "switched"
-duration = "3 s"
-sample_every = "100 ms"
-[replications]
-count = 1
-[node.a]
-[node.b]
-[link.primary]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "20 ms"
-queue = { kind = "fifo", packets = 20 }
-[link.alternate]
-between = ["a", "b"]
-rate = "1 Mbit/s"
-delay = "20 ms"
-queue = { kind = "fifo", packets = 20 }
-[transport.sctp]
-kind = "sctp"
-profile = "rfc"
-paths = ["primary", "alternate"]
-[[event]]
-at = "1.5 s"
-node = "a"
-do = { primary = "alternate" }
-[flow.bulk]
-from = "a"
-to = "b"
-transport = "sctp"
-application = { kind = "web", interarrival = { constant = "20 ms" }, size = { constant = "1000 B" } }
-[response.goodput]
-of = "flow.bulk"
-metric = "goodput"
-"#;
+fn switched() -> String {
+    ExperimentText::new("switched", "3 s")
+        .with(r#"sample_every = "100 ms""#)
+        .table("replications", "count = 1")
+        .nodes("a b")
+        .fifo("primary", "a b", ("1 Mbit/s", "20 ms", 20), "")
+        .fifo("alternate", "a b", ("1 Mbit/s", "20 ms", 20), "")
+        .table("transport.sctp", r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"]"#)
+        .table("[event]", r#"at = "1.5 s", node = "a", do = { primary = "alternate" }"#)
+        .flow(
+            "bulk",
+            "a b",
+            r#"transport = "sctp",
+            application = { kind = "web", interarrival = { constant = "20 ms" },
+            size = { constant = "1000 B" } }"#,
+        )
+        .response("goodput", "flow.bulk", "goodput")
+        .build()
+}
 
 /// A run's samples and notes, and the frames that passed the interfaces of its first node.
 struct Tape {
@@ -207,10 +152,8 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
 /// IP (20 B), of UDP if there is one (8 B), of the packet (12 B) and of its chunk (16 B).
 #[test]
 fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
-    if !can(&[]) {
-        return;
-    }
-    let folder = folder("one-path", ONE_PATH);
+    skip_unless!(can(&[]));
+    let folder = folder("one-path", &one_path());
     let arguments = ["run", "one-path.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     for (encapsulation, packet) in [("ip", 1448.0), ("udp", 1456.0)] {
@@ -230,10 +173,8 @@ fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
 /// With time-outs of 0.5, 1 and 2 s the third gives the primary up, and new data goes over the alternate at that moment.
 #[test]
 fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
-    if !can(&[]) {
-        return;
-    }
-    let (tape, outcome) = run_in_namespaces(TWO_PATHS, 0);
+    skip_unless!(can(&[]));
+    let (tape, outcome) = run_in_namespaces(&two_paths(), 0);
     let expiries: Vec<f64> =
         tape.moments("path_timeout", 0).iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect();
     let [first, second, third] = expiries[..] else { panic!("{expiries:?}: {outcome:?}") };
@@ -254,10 +195,8 @@ fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
 
 #[test]
 fn a_switch_of_the_primary_path_happens_at_its_time() {
-    if !can(&[]) {
-        return;
-    }
-    let (tape, _) = run_in_namespaces(SWITCHED, 0);
+    skip_unless!(can(&[]));
+    let (tape, _) = run_in_namespaces(&switched(), 0);
     let [switched] = tape.moments("data_path", 1)[..] else { panic!("{:?}", tape.notes) };
     assert!((1.5..1.6).contains(&switched.since(Instant::ZERO).as_secs_f64()), "{switched}");
     let words: Vec<_> = tape.notes.iter().map(|note| note.text.as_str()).collect();

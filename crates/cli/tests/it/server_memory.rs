@@ -1,10 +1,4 @@
 //! The memory that peers can make a server use: each documented bound is measured while peers try to exceed it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and floods it, and what cannot go on has failed"
-)]
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -1,11 +1,5 @@
 //! Delays and arrivals that `netrig sip load` reports, compared with a capture. If capturing is not possible, each test says
 //! that it was skipped; an invalid load is no measurement, here too.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it beside a server, and what cannot go on has failed"
-)]
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common;
+use crate::common::as_json;
 use crate::common::capture::Capture;
 use crate::common::sip_server::SipServer;
 
@@ -80,7 +75,7 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
     // Time for packets on the way to the file.
     std::thread::sleep(Duration::from_secs(1));
     let calls = calls(&capture.end());
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     if told["valid"] != true {
         eprintln!("skipped: {}", told["faults"][0]);
         return None;
@@ -162,7 +157,7 @@ fn a_tester_that_is_starved_says_so() {
     }
     let output = tester.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     assert_eq!(told["valid"], false);
     assert!(told["faults"][0].as_str().unwrap().contains("the tester was the limit"), "{}", told["faults"]);
 }

@@ -1,10 +1,4 @@
 //! `netrig sip call` against netrig's own servers, Kamailio and SIPp's user agent, by course, by script and by keys.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it, presses its keys and reads what it says"
-)]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -15,6 +9,7 @@ use netrig_sip::digest::{DigestCredentials, Secret};
 use netrig_sip::{Method, Name, Request};
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::free_port::free_port;
 use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
@@ -99,7 +94,7 @@ fn who_is_challenged_proves_who_it_is() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         command.args(["sip", "call", &target, "--json"]).args(typed).args(more).env(PASSWORD, "zanzibar");
         let out = command.output().unwrap();
-        (out.status.code().unwrap(), serde_json::from_slice::<Value>(&out.stdout).unwrap())
+        (out.status.code().unwrap(), as_json(&out))
     };
     let (code, told) = run(&["--password-env", PASSWORD]);
     assert_eq!(code, 0, "{told}");
@@ -204,7 +199,7 @@ fn a_script_sends_what_is_wrong() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["sip", "call", &target, "--json", "--script", script.to_str().unwrap()]);
     let out = command.args(["--header", "X-Test: 1"]).output().unwrap();
-    let told: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let told: Value = as_json(&out);
     assert_eq!(out.status.code(), Some(0), "{told}");
     let messages = told["messages"].as_array().unwrap();
     let options = &messages[0];

@@ -1,15 +1,10 @@
 //! `netrig sip compare`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and writes the files that it reads"
-)]
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
@@ -20,8 +15,7 @@ fn measured(folder: &Path) -> Value {
     let load =
         ["sip", "load", &target, "--scenario", "register", "--rate", "50/s", "--count", "20", "--json"];
     let output = netrig(folder, &load);
-    let mut told: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let mut told: Value = as_json(&output);
     // A busy machine may make the tester the limit; another test covers that.
     told["valid"] = json!(true);
     told
@@ -55,8 +49,7 @@ fn a_slower_server_is_worse_and_an_exit_code() {
     lasting(folder, "before.json", &load, 20_000.0);
     lasting(folder, "now.json", &load, 25_000.0);
     let output = netrig(folder, &["sip", "compare", "before.json", "now.json", "--json"]);
-    let told: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let told: Value = as_json(&output);
     let index =
         |name: &str| told["indices"].as_array().unwrap().iter().find(|index| index["name"] == name).unwrap();
     let registration = index("registration, mean");
@@ -123,8 +116,7 @@ fn what_is_answered_after_the_last_arrival_is_compared() {
     now["seconds"].as_array_mut().unwrap().push(last);
     std::fs::write(folder.join("now.json"), now.to_string()).unwrap();
     let output = netrig(folder, &["sip", "compare", "before.json", "now.json", "--json"]);
-    let told: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let told: Value = as_json(&output);
     assert_eq!((output.status.code(), &told["worse"]), (Some(2), &json!(false)), "{told}");
     let open = told["open"].as_array().unwrap();
     assert!(

@@ -1,16 +1,11 @@
 //! The output of `netrig sip load --json` and `netrig sip capacity --json` is a contract: its schema is kept with the code, the
 //! output conforms to it, and older documents can still be read.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads the files of the tree"
-)]
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
@@ -49,7 +44,7 @@ fn contract(of: &str) -> jsonschema::Validator {
 /// The output of a tester.
 fn told(arguments: &[&str]) -> Value {
     let output = netrig(here(), &[&["sip"][..], arguments, &["--json"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 #[track_caller]

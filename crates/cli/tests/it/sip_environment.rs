@@ -1,16 +1,11 @@
 //! `--save-environment` and `--environment` of `netrig sip load` and `netrig sip capacity`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads the files that it writes"
-)]
 
 use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
@@ -21,8 +16,7 @@ fn answering() -> (SipServer, String) {
 }
 
 fn offered(output: &Output) -> Value {
-    let told: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let told: Value = as_json(output);
     told["offered"].clone()
 }
 
@@ -88,7 +82,7 @@ fn what_is_saved_does_the_same_again_and_flags_override_it() {
     assert_eq!((&third["pace"], &third["own_span"]), (&Value::from("20/s; constant"), &Value::from(0.0)));
     let (_other, elsewhere) = answering();
     let fourth = load(&[&elsewhere, "--environment", "one.toml"]);
-    let told: Value = serde_json::from_slice(&fourth.stdout).unwrap();
+    let told: Value = as_json(&fourth);
     assert_eq!(told["target"], elsewhere);
 }
 

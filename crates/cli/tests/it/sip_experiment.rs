@@ -1,12 +1,8 @@
 //! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; otherwise each test says that it
 //! was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::machine::{can, folder};
@@ -75,9 +71,7 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
 /// of a machine with other work.
 #[test]
 fn users_meet_the_same_in_a_model_and_in_namespaces() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     // 32 callees register at once, each in two round trips: all 450 in 1.2 s.
     let flow = r#"
 start = "2 s"
@@ -126,9 +120,7 @@ callee = "own""#;
 /// direction is lost, so a transmission is answered with q = 1/4, and 0.75⁷ = 13 % of the registrations fail.
 #[test]
 fn registrations_die_of_loss_as_computed() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let flow = r#"
 stop = "6 s"
 application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", server = { role = "registrar" } }"#;
@@ -161,9 +153,7 @@ application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", s
 
 #[test]
 fn users_come_over_connections_too() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let flow = r#"
 start = "1 s"
 stop = "3 s"
@@ -197,9 +187,7 @@ secure = false"#;
 /// namespaces alike, and the additional messages of each scenario are measured.
 #[test]
 fn every_scenario_is_one_of_files_too() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let own = [
         ("early-media", "connection_delay"),
         ("delayed-offer", "connection_delay"),
@@ -235,9 +223,7 @@ fn every_scenario_is_one_of_files_too() {
 /// Users arrive at the times of the trace, with the scenarios of the mix, on each substrate.
 #[test]
 fn a_trace_and_a_mix_are_those_of_the_file() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let flow = r#"
 start = "500 ms"
 stop = "2500 ms"
@@ -267,9 +253,7 @@ application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "
 /// A user that must be registered at the start is not yet: the run fails with this reason, on each substrate.
 #[test]
 fn users_who_are_not_registered_in_time_fail_the_run() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let flow = r#"
 start = "50 ms"
 application = { kind = "sip", scenario = "options", rate = 20, population = 1000, server = { role = "registrar" } }"#;
@@ -290,9 +274,7 @@ application = { kind = "sip", scenario = "options", rate = 20, population = 1000
 /// A third-party registrar, started by its node.
 #[test]
 fn kamailio_registers_the_users_of_a_file() {
-    if !can(&["/usr/sbin/kamailio"]) {
-        return;
-    }
+    skip_unless!(can(&["/usr/sbin/kamailio"]));
     let config = include_str!("kamailio/node.cfg");
     let server = format!(
         "[node.server]\n[node.server.application]\nkind = \"program\"\n\
@@ -327,9 +309,7 @@ application = { kind = "sip", scenario = "re-register", arrivals = "constant", r
 /// simulator has none, and says so.
 #[test]
 fn the_dns_is_a_factor() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let flow = r#"
 start = "1 s"
 stop = "2 s"

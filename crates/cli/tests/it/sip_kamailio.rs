@@ -1,11 +1,5 @@
 //! `netrig sip load` against Kamailio, a third-party server: registrar, proxy and redirect server, over UDP, TCP and TLS. If it
 //! is not installed, each test says that it was skipped.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it beside a server, and what cannot go on has failed"
-)]
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,10 +1,4 @@
 //! `netrig sip load`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and answers it over a socket, and what cannot go on has failed"
-)]
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +6,7 @@ use netrig_sip::Method;
 use serde_json::Value;
 
 use crate::common;
+use crate::common::as_json;
 use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::text;
@@ -39,7 +34,7 @@ fn calls_are_told_in_a_document_and_in_tables() {
     let (_server, target) = answering();
     let quick = [&*target, "--rate", "100/s", "--arrivals", "constant", "--count", "30", "--cpus", "1"];
     let output = load(&[&quick[..], &["--json"]].concat());
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     let calls = &told["outcomes"][0];
     assert_eq!(calls["what"], "call", "{}", text(&output.stderr));
     assert_eq!([&calls["begun"], &calls["succeeded"], &calls["open"]], [30, 30, 0]);
@@ -61,7 +56,7 @@ fn busy_hour_call_attempts_are_a_rate() {
     let arguments =
         ["--bhca", "720", "--users", "100", "--arrivals", "constant", "--for", "1s", "--cpus", "1"];
     let output = load(&[&[&*target][..], &arguments, &["--json"]].concat());
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     assert_eq!(told["outcomes"][0]["begun"], 20, "{}", text(&output.stderr));
     let (hour, each) = (told["per_hour"].as_f64().unwrap(), told["per_user_and_hour"].as_f64().unwrap());
     assert_eq!(hour, each * 100.0);
@@ -79,8 +74,7 @@ fn stages_and_traces_are_offered_to_their_ends() {
         let all =
             [&["sip", "load", &target, "--scenario", "options", "--cpus", "1", "--json"], arguments].concat();
         let output = common::netrig(folder.path(), &all);
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+        as_json(&output)
     };
     let staged = ["--arrivals", "constant", "--stage", "10/s,1s", "--stage", "20/s,11s"];
     let told = offered(&staged);
@@ -98,7 +92,7 @@ fn thresholds_that_are_not_kept_are_an_exit_code() {
     // It answers every call: none is busy.
     let (_server, target) = answering();
     let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     assert_eq!(told["failures"][0]["why"], "answered with 200");
     assert_eq!(told["kept"], false);
     assert_eq!(output.status.code(), ended(&told, 1));
@@ -124,7 +118,7 @@ fn a_tester_without_room_is_invalid() {
         "1",
         "--json",
     ]);
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     assert_eq!((output.status.code(), &told["valid"]), (Some(3), &Value::from(false)));
     assert!(
         told["faults"][0].as_str().unwrap().contains("as many calls as there may be"),
@@ -241,7 +235,7 @@ fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
     assert!(table.contains("no answer in time (timer B); --t1 sets the time"), "{table}");
     assert!((Duration::from_millis(640)..Duration::from_secs(32)).contains(&took), "{took:?}");
     let output = load(&[&[&*silent, "--t1", "10ms", "--json"][..], &quick].concat());
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     assert_eq!(told["failures"][0]["limit"], "t1", "{told}");
 
     let trying = SipPeer::start(|request| match request.method {

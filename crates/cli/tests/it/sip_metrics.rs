@@ -1,10 +1,4 @@
 //! Metrics of `netrig sip load`, `capacity` and `serve`, as read by Prometheus.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and scrapes it over a socket"
-)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,6 +6,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use crate::common;
+use crate::common::as_json;
 use crate::common::free_port::free_port;
 use crate::common::sip_server::SipServer;
 use crate::common::text;
@@ -203,7 +198,7 @@ fn a_server_is_scraped_too() {
     let target = format!("udp:{}", server.address("udp"));
     let load = ["sip", "load", &*target, "--rate", "100/s", "--count", "20", "--for", "3s", "--json"];
     let load = common::netrig(folder.path(), &load);
-    let told: serde_json::Value = serde_json::from_slice(&load.stdout).unwrap();
+    let told: serde_json::Value = as_json(&load);
     assert_eq!(told["outcomes"][0]["begun"], 20, "{}", text(&load.stderr));
     scraped(&place);
     server.end();

@@ -1,20 +1,17 @@
 //! Servers by their names, with third-party DNS servers and clients: netrig queries dnsmasq, and dig queries netrig. If these
 //! are not installed, each test says that it was skipped.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it beside others, and what cannot go on has failed"
-)]
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use netrig_sip::location::{Kind, Question};
 use netrig_sip_net::dns::message::query;
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common;
+use crate::common::Guarded;
+use crate::common::as_json;
 use crate::common::free_port::free_port;
 use crate::common::sip_server::SipServer;
 use crate::common::text;
@@ -34,7 +31,7 @@ fn load(arguments: &[&str]) -> std::process::Output {
 
 /// dnsmasq with these records, which ends with the test.
 struct Dnsmasq {
-    child: Child,
+    _process: Guarded,
     port: u16,
 }
 
@@ -53,7 +50,7 @@ impl Dnsmasq {
         // Names without a record do not exist.
         command.args(["--local=/test/", &format!("--port={port}")]).args(records);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let server = Self { child, port };
+        let server = Self { _process: Guarded(child), port };
         let is_there = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
         for _ in 0..500 {
             if is_there() {
@@ -69,18 +66,9 @@ impl Dnsmasq {
     }
 }
 
-impl Drop for Dnsmasq {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
 #[test]
 fn a_server_is_found_by_dnsmasq() {
-    if !has("dnsmasq") {
-        return;
-    }
+    skip_unless!(has("dnsmasq"));
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     let at: std::net::SocketAddr = server.address("udp").parse().unwrap();
     let mut records = vec![
@@ -117,7 +105,7 @@ fn a_server_is_found_by_dnsmasq() {
     // The first of those over TCP does not listen: the test needs only that they came.
     let many = ["sip:many.test;transport=udp", "--lookup", "per-attempt", "--t1", "5ms"];
     let output = load(&[&many[..], &quick].concat());
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Value = as_json(&output);
     assert_eq!(told["location"]["hops"].as_array().unwrap().len(), 32, "{told}");
     assert_eq!(told["tester"]["dns"]["over_tcp"], 20, "{told}");
 }
@@ -133,9 +121,7 @@ b.example.test AAAA 2001:db8::1
 
 #[test]
 fn dig_is_answered() {
-    if !has("dig") {
-        return;
-    }
+    skip_unless!(has("dig"));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("names.zone");
     let many: String = (0..60)

@@ -1,5 +1,4 @@
 //! Messages of a load's calls beside their scenario, and other targets, times and forms of requests.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::path::Path;
 
@@ -7,6 +6,7 @@ use netrig_sip::Name;
 use serde_json::Value;
 
 use crate::common;
+use crate::common::as_json;
 use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::text;
@@ -17,13 +17,13 @@ fn load(folder: &Path, arguments: &[&str]) -> std::process::Output {
 
 fn told(folder: &Path, arguments: &[&str]) -> Value {
     let output = load(folder, &[arguments, &["--json", "--cpus", "1"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 /// The kept messages of a load, each in netrig's output form.
 fn kept(folder: &Path) -> Vec<Value> {
     let output = common::netrig(folder, &["sip", "show", "sip-messages.log", "--json"]);
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = as_json(&output);
     document["messages"].as_array().unwrap().clone()
 }
 

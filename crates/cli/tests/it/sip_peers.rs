@@ -1,18 +1,16 @@
 //! `netrig sip serve` with SIPp as third-party caller and callee, and with tshark, which reads the messages. If they are not
 //! installed, each test says that it was skipped.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it beside others"
-)]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
+use crate::common::Guarded;
+use crate::common::as_json;
 use crate::common::capture::{Capture, found};
 use crate::common::free_port::free_port;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
@@ -36,7 +34,7 @@ fn has(program: &str) -> bool {
 
 /// A process that ends with the test.
 struct Peer {
-    child: Child,
+    child: Guarded,
     folder: tempfile::TempDir,
 }
 
@@ -51,7 +49,7 @@ impl Peer {
         // With its default of 64 KiB, it drops messages that arrive while a busy machine delays it.
         command.args(["-buff_size", "4000000"]);
         command.args(arguments).stdin(Stdio::null()).stdout(log("out")).stderr(log("err"));
-        Self { child: command.spawn().expect("sipp starts"), folder }
+        Self { child: Guarded(command.spawn().expect("sipp starts")), folder }
     }
 
     /// SIPp as a callee, which listens.
@@ -94,13 +92,6 @@ impl Peer {
             std::thread::sleep(Duration::from_millis(10));
         };
         assert!(status.success(), "{status}: {}", self.said());
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -148,9 +139,7 @@ fn balanced(told: &Value, expected: &[(&str, &str, u64)]) {
 
 #[test]
 fn a_user_agent_answers_sipp() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let caller = scenario("caller.xml");
     for transport in ["udp", "tcp"] {
         let server = serve(&["uas"]);
@@ -167,9 +156,7 @@ fn a_user_agent_answers_sipp() {
 
 #[test]
 fn users_of_sipp_register_with_their_passwords() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let folder = tempfile::tempdir().expect("a folder");
     let names: Vec<String> = (0..CALLS).map(|number| format!("user{number:06}")).collect();
     let file = users(folder.path(), &names);
@@ -186,9 +173,7 @@ fn users_of_sipp_register_with_their_passwords() {
 
 #[test]
 fn proxies_stand_between_callers_and_callees_of_sipp() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let caller = scenario("caller.xml");
     for transport in ["udp", "tcp"] {
         for role in ["proxy", "stateless-proxy"] {
@@ -206,9 +191,7 @@ fn proxies_stand_between_callers_and_callees_of_sipp() {
 /// A callee registers, and its calls stay on the route that the proxy has recorded.
 #[test]
 fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let folder = tempfile::tempdir().expect("a folder");
     let file = users(folder.path(), &["user000000".to_owned()]);
     for transport in ["udp", "tcp"] {
@@ -228,9 +211,7 @@ fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
 
 #[test]
 fn callers_of_sipp_are_redirected() {
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     for transport in ["udp", "tcp"] {
         let arguments = ["redirect", "--users", "1", "--contact", "sip:elsewhere@192.0.2.1"];
         let server = serve(&arguments);
@@ -284,9 +265,7 @@ fn tshark_sees_faults_as_they_are_meant() {
     let script = folder.path().join("script");
     // A capture lacks the packets just before its end.
     std::fs::write(&script, "options\npause 1s\n").expect("a file");
-    if !has("tshark") {
-        return;
-    }
+    skip_unless!(has("tshark"));
     let Some(capture) = Capture::start(folder.path(), &[&port]) else { return };
     let faults = [
         ("missing-max-forwards", "8.1.1.6", "!sip.Max-Forwards"),
@@ -299,7 +278,7 @@ fn tshark_sees_faults_as_they_are_meant() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         command.args(["sip", "call", &format!("udp:{target}"), "--json", "--fault", fault, "--script"]);
         let output = command.arg(&script).output().expect("it starts");
-        let told: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let told: Value = as_json(&output);
         let rule = &told["messages"][0]["breaks"][0]["rule"];
         assert_eq!(*rule, format!("RFC 3261 section {section}"), "{fault}: {told}");
     }

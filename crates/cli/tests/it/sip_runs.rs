@@ -1,14 +1,10 @@
 //! Tests of servers before loads, kept messages, and user-defined scenarios, in runs of experiments. As root on Linux;
 //! otherwise each test in namespaces says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::path::{Path, PathBuf};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::machine::{can, folder};
@@ -43,9 +39,7 @@ fn doubts(document: &Value) -> Vec<String> {
 
 #[test]
 fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let application = r#"scenario = "call", callee = "own", arrivals = "constant", rate = 20, users = 20, conform = true, server = { role = "proxy", record_route = true }"#;
     let metrics = ["conformance_run", "conformance_failed", "attempts_begun", "attempt_success"];
     let folder = folder("sip", &experiment("[node.server]", application, &metrics));
@@ -69,9 +63,7 @@ fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
 /// Kamailio as a registrar that answers a second REGISTER with the bindings of the first only.
 #[test]
 fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
-    if !can(&["/usr/sbin/kamailio"]) {
-        return;
-    }
+    skip_unless!(can(&["/usr/sbin/kamailio"]));
     let config = include_str!("kamailio/node.cfg").replace(
         "    save(\"location\");\n",
         "    save(\"location\", \"0x02\");\n    sl_send_reply(\"200\", \"OK\");\n",
@@ -127,9 +119,7 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
 
 #[test]
 fn a_test_that_has_no_time_fails_the_run_and_says_so() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let application = r#"scenario = "redirect", callee = "own", rate = 20, users = 20, conform = true, server = { role = "redirect" }"#;
     let text_of = experiment("[node.server]", application, &["attempts_begun"]);
     let folder = folder("sip", &text_of.replace("start = \"4 s\"", "start = \"200 ms\""));
@@ -167,9 +157,7 @@ fn kept_log(folder: &Path) -> String {
 
 #[test]
 fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let application = r#"scenario = "call", callee = "own", rate = 20, users = 20, server = { role = "proxy", record_route = true }"#;
     let folder =
         folder("sip", &experiment("[node.server]", application, &["attempts_begun", "attempt_success"]));
@@ -224,9 +212,7 @@ const OPTIONS: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
 
 #[test]
 fn calls_of_a_run_follow_the_scenario_of_its_file() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let application = r#"scenario_file = "my.xml", values_file = "users.csv", keys = { tenant = "blue" }, arrivals = "constant", rate = 20, count = 15, server = { role = "uas" }"#;
     let metrics =
         ["attempts_begun", "attempts_failed", "attempt_success", "response_time_1", "scenario_time"];
@@ -309,9 +295,7 @@ const CALL: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
 
 #[test]
 fn calls_of_a_scenario_offer_a_port_for_media() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let application =
         r#"scenario_file = "my.xml", arrivals = "constant", rate = 20, count = 5, server = { role = "uas" }"#;
     let text_of = experiment("[node.server]", application, &["attempts_begun", "attempt_success"]);

@@ -3,15 +3,17 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::free_port::free_port;
 use crate::common::sip_server::SipServer;
-use crate::common::{netrig, text};
+use crate::common::{Guarded, netrig, text};
 
 #[test]
 fn what_is_wrong_in_a_scenario_has_its_line() {
@@ -75,35 +77,22 @@ fn written_by_sipp(folder: &Path, names: &[&str]) -> bool {
 }
 
 fn document(output: &std::process::Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(output)
 }
 
 /// A SIPp that ends with the test.
-struct SippProcess(Child);
-
-impl SippProcess {
-    fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut command = Command::new("sipp");
-        command.args(arguments).args(["-nostdin", "-timeout", "60"]).current_dir(folder);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        Self(child.expect("sipp starts"))
-    }
-}
-
-impl Drop for SippProcess {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn sipp(folder: &Path, arguments: &[&str]) -> Guarded {
+    let mut command = Command::new("sipp");
+    command.args(arguments).args(["-nostdin", "-timeout", "60"]).current_dir(folder);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    Guarded(child.expect("sipp starts"))
 }
 
 /// Both sides are netrig, over each transport.
 #[test]
 fn a_scenario_calls_and_another_answers() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uac", "uas"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uac", "uas"]));
     let uas = folder.path().join("uas.xml");
     for transport in ["udp", "tcp", "tls"] {
         let listen = format!("{transport}:127.0.0.1:0");
@@ -227,9 +216,7 @@ Content-Length: 0
 #[test]
 fn scenarios_call_sipp_and_answer_it() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uac", "uas", "branchc", "branchs", "regexp"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uac", "uas", "branchc", "branchs", "regexp"]));
     for (own, other, kind) in [
         ("uac", "uas", "udp"),
         ("uac", "uas", "tcp"),
@@ -238,8 +225,7 @@ fn scenarios_call_sipp_and_answer_it() {
     ] {
         let port = free_port().to_string();
         let way = if kind == "udp" { "u1" } else { "t1" };
-        let _sipp =
-            SippProcess::start(folder.path(), &["-sn", other, "-i", "127.0.0.1", "-p", &port, "-t", way]);
+        let _sipp = sipp(folder.path(), &["-sn", other, "-i", "127.0.0.1", "-p", &port, "-t", way]);
         let target = format!("{kind}:127.0.0.1:{port}");
         // SIPp may not listen yet: over UDP the first request is retransmitted, over TCP the call is repeated.
         let file = format!("{own}.xml");
@@ -313,9 +299,7 @@ fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
 #[test]
 fn a_scenario_is_converted_and_made_from_a_captured_call() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uac", "uas"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uac", "uas"]));
     let run = |arguments: &[&str]| {
         let output = netrig(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
@@ -349,14 +333,10 @@ fn a_scenario_is_converted_and_made_from_a_captured_call() {
 #[test]
 fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["3pcc-C-A", "3pcc-C-B"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["3pcc-C-A", "3pcc-C-B"]));
     for own in ["3pcc-C-A", "3pcc-C-B"] {
         let [first, second, link, other] = std::array::from_fn(|_| free_port().to_string());
-        let agent = |name, port: &str| {
-            SippProcess::start(folder.path(), &["-sn", name, "-i", "127.0.0.1", "-p", port])
-        };
+        let agent = |name, port: &str| sipp(folder.path(), &["-sn", name, "-i", "127.0.0.1", "-p", port]);
         let _agents = [agent("3pcc-A", &first), agent("3pcc-B", &second)];
         let link = format!("127.0.0.1:{link}");
         let of_controller = |name: &str| if name == "3pcc-C-A" { &first } else { &second };
@@ -364,7 +344,7 @@ fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
             let target = format!("127.0.0.1:{}", of_controller(name));
             let file = format!("{name}.xml");
             let more = ["-3pcc", &link, "-i", "127.0.0.1", "-p", &other, "-m", "2", "-r", "2"];
-            SippProcess::start(folder.path(), &[&["-sf", &file, &target][..], &more].concat())
+            sipp(folder.path(), &[&["-sf", &file, &target][..], &more].concat())
         };
         let target = format!("udp:127.0.0.1:{}", of_controller(own));
         let file = format!("{own}.xml");
@@ -448,9 +428,7 @@ fn captures_streams_and_digits_are_played() {
 #[test]
 fn no_scenario_sends_a_stranger_more_than_three_times_what_came() {
     let folder = tempfile::tempdir().unwrap();
-    if !written_by_sipp(folder.path(), &["uas"]) {
-        return;
-    }
+    skip_unless!(written_by_sipp(folder.path(), &["uas"]));
     let file = folder.path().join("uas.xml");
     let server =
         SipServer::start(&["scenario", file.to_str().unwrap(), "--listen", "udp:127.0.0.1:0", "--json"]);

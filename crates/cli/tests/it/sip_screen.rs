@@ -1,10 +1,4 @@
 //! The live screen of `netrig sip load` and `netrig sip capacity`, on a terminal that `script` makes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it, presses its keys and waits for what it shows"
-)]
 
 use std::time::Duration;
 

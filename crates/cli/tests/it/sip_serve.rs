@@ -1,14 +1,10 @@
 //! `netrig sip serve`.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and speaks to it over sockets"
-)]
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::words;
 
@@ -76,7 +72,7 @@ fn a_server_ends_by_itself_after_its_time() {
             err.starts_with(&format!("ready: {role} at udp:127.0.0.1:")) && err.lines().count() == 1,
             "{err}"
         );
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let told: serde_json::Value = as_json(&output);
         assert_eq!(told["server"], role);
     }
 }

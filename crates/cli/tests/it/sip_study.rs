@@ -1,13 +1,10 @@
 //! The study of SIP servers: a point of each of its figures with the real server, and the theory of loss.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
+use netrig_test_support::skip_unless;
 use serde_json::{Value, json};
 
+use crate::common::as_json;
 use crate::common::machine::can;
 use crate::common::spoilt;
 use crate::common::{netrig, text};
@@ -32,8 +29,7 @@ fn what_loss_costs_is_what_the_timers_say() {
     let arguments =
         ["run", "sip-server/loss", "--set", "loss=10 %,t1=500 ms,delay=1 ms,role=registrar", "--json"];
     let ended = netrig(folder.path(), &arguments);
-    let document: Value = serde_json::from_slice(&ended.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&ended.stderr)));
+    let document: Value = as_json(&ended);
     let claims = document["claims"].as_array().expect("there are claims");
     let computed = claims.iter().find(|claim| claim["id"] == "as-computed").expect("it is claimed");
     assert_eq!(computed["verdict"], "supported", "{computed:#}");
@@ -72,9 +68,7 @@ mod alone {
     /// Registrations over UDP and TCP, calls and redirections: an idle server serves all.
     #[test]
     fn a_point_of_each_figure_is_measured_with_the_real_server() {
-        if !can(&KAMAILIO) {
-            return;
-        }
+        skip_unless!(can(&KAMAILIO));
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let arguments =
             ["run", "sip-server", "--set", "interval=1 ms,population=0", "--replications", "1", "--json"];
@@ -95,9 +89,7 @@ mod alone {
     /// Callers with a digest challenge (407), over each transport, with and without a DNS query first.
     #[test]
     fn calls_with_a_digest_through_the_proxy_are_set_up() {
-        if !can(&[&KAMAILIO[..], &["openssl"]].concat()) {
-            return;
-        }
+        skip_unless!(can(&[&KAMAILIO[..], &["openssl"]].concat()));
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let arguments =
             ["run", "sip-server/proxy-security", "--set", "auth=memory", "--replications", "1", "--json"];
@@ -117,9 +109,7 @@ mod alone {
     /// Users who keep their connections: the registrar has 256 of them, and rejects others.
     #[test]
     fn a_registrar_has_no_more_connections_than_it_may() {
-        if !can(&KAMAILIO) {
-            return;
-        }
+        skip_unless!(can(&KAMAILIO));
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let arguments =
             ["run", "sip-server/connection-limit", "--set", "limit=256", "--replications", "1", "--json"];

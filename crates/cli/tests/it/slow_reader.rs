@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::{Frame, Heading, Instant, Sample, Sink, Subject, quantity};
 use netrig_experiment::Substrate as _;
 use netrig_sim::Simulator;
+use netrig_test_support::{ExperimentText, skip_unless};
 
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, skipped};
@@ -99,35 +100,21 @@ impl WatchedTransfer {
 /// The observations of a transfer over 10 Mbit/s and 20 ms to an application that reads in this way, with each substrate's TCP.
 /// `None` if no run was valid; the reason goes to standard error.
 fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
-    let text = format!(
-        r#"
-format = 1
-name = "slow-reader"
-duration = "14 s"
-sample_every = "100 ms"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-queue = {{ kind = "fifo", packets = 100 }}
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-congestion = "reno"
-receive_buffer = "60 KB"
-[flow.data]
-from = "a"
-to = "b"
-transport = "tcp"
-application = {{ kind = "bulk" }}
-reads = {reads}
-[response.goodput]
-of = "flow.data"
-metric = "goodput"
-"#
-    );
+    let text = ExperimentText::new("slow-reader", "14 s")
+        .with(r#"sample_every = "100 ms""#)
+        .nodes("a b")
+        .fifo("line", "a b", ("10 Mbit/s", "10 ms", 100), "")
+        .table(
+            "transport.tcp",
+            r#"kind = "tcp", profile = "linux", congestion = "reno", receive_buffer = "60 KB""#,
+        )
+        .flow(
+            "data",
+            "a b",
+            &format!(r#"transport = "tcp", application = {{ kind = "bulk" }}, reads = {reads}"#),
+        )
+        .response("goodput", "flow.data", "goodput")
+        .build();
     let run = run(&text, 0);
     let stop = AtomicBool::new(false);
     let mut modelled = WatchedTransfer::default();
@@ -148,9 +135,7 @@ metric = "goodput"
 /// 2 Mbit/s are 250 kB/s of the 1.2 MB/s that the line carries.
 #[test]
 fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let Some(seen) = watch("\"2 Mbit/s\"") else { return };
     for (substrate, seen) in ["sim", "netns"].into_iter().zip(seen) {
         let rate = seen.rate(2.0, 14.0);
@@ -164,9 +149,7 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
 /// arrival.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let Some(seen) = watch("{ bytes = \"1 MB\", every = \"3 s\" }") else { return };
     let [modelled, real] = seen.map(|seen| seen.pauses());
     for (substrate, pauses) in [("sim", &modelled), ("netns", &real)] {

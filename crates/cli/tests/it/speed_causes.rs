@@ -1,17 +1,14 @@
 //! The limits that `netrig speed` names, compared with planted ones. As root on Linux; otherwise the test says that it was
 //! skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
+use crate::common::Guarded;
 use crate::common::machine::can;
 use crate::common::speed_lab::{Line, SpeedLab};
 
@@ -144,23 +141,10 @@ const SLOW_BACK: [Line; 2] = [
 
 const FAST: Line = line(900.0, 1.0, 0.0);
 
-/// Programs that use a processor each, and end with this.
-struct Burning(Vec<Child>);
-
-impl Burning {
-    fn begin(count: usize) -> Self {
-        let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
-        Self((0..count).map(|_| burn().expect("a shell starts")).collect())
-    }
-}
-
-impl Drop for Burning {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Programs that use a processor each.
+fn burning(count: usize) -> Vec<Guarded> {
+    let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
+    (0..count).map(|_| Guarded(burn().expect("a shell starts"))).collect()
 }
 
 /// The measured server.
@@ -186,7 +170,7 @@ fn told(planted: &Planted, of: Of) -> Value {
         }
     };
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    let burning = planted.burnt.then(|| Burning::begin(2 * processors));
+    let burning = planted.burnt.then(|| burning(2 * processors));
     let document = lab.measure(planted.before[0], &[planted.arguments, flags].concat());
     drop(burning);
     lab.close();
@@ -212,9 +196,7 @@ fn is_named(planted: &Planted, of: Of) -> bool {
 /// The causes that a user meets most often. The rules of the others are tested in virtual time (`netrig_speed::cause`).
 #[test]
 fn a_planted_cause_of_the_common_kinds_is_named() {
-    if !can(&["ip", "sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&["ip", "sysctl"]));
     ["line", "loss", "window"].into_iter().for_each(first_is_named);
 }
 
@@ -242,9 +224,7 @@ mod validate {
     #[test]
     #[ignore = "six minutes: make validate runs it"]
     fn what_was_planted_is_named() {
-        if !can(&["ip", "nft", "nice", "sysctl"]) {
-            return;
-        }
+        skip_unless!(can(&["ip", "nft", "nice", "sysctl"]));
         let wrong = PLANTED.iter().filter(|planted| !is_named(planted, Of::Netrig)).count();
         assert!(wrong <= 1, "{wrong} of {} were named wrongly", PLANTED.len());
     }
@@ -267,9 +247,7 @@ const PLANTED_OF_IPERF3: [Planted; 5] = [
 
 #[test]
 fn what_was_planted_is_named_of_a_server_of_iperf3() {
-    if !can(&["ip", "ss", "iperf3", "sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&["ip", "ss", "iperf3", "sysctl"]));
     let wrong = PLANTED_OF_IPERF3.iter().filter(|planted| !is_named(planted, Of::Iperf3)).count();
     assert_eq!(wrong, 0);
 }

@@ -1,11 +1,6 @@
 //! The meter over a line of known properties: the effect of its queue on new connections, on loaded ones and on each direction,
 //! and the settings of a terminal before it. As root on Linux; otherwise the tests say that they were skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -134,7 +129,7 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let carriages = carriages.collect();
     let one_clock = call.reads_our_clock();
     let (rounds, probes) = (latency.end().expect("it ends"), probing.end().expect("it ends"));
-    call.hang_up();
+    call.close();
     Seen { carriages, rounds, probes, one_clock }
 }
 

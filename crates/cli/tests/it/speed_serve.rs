@@ -1,10 +1,4 @@
 //! The server of access speeds, with its operators' and its clients' commands.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a test of a program starts it"
-)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::far_end::{interrupt, until_it_worked};
 use crate::common::free_port::free_port;
-use crate::common::{connect_from, write_secret};
+use crate::common::{Guarded, connect_from, write_secret};
 
 fn netrig(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -30,7 +24,7 @@ fn ended(arguments: &[&str]) -> Output {
 
 /// A running server, which ends on request.
 struct Server {
-    child: Child,
+    child: Guarded,
     /// Its output after its addresses.
     rest: BufReader<ChildStderr>,
     /// Its addresses, in the order of its output.
@@ -49,7 +43,7 @@ impl Server {
             let address = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
             addresses.extend(address.map(str::to_owned));
         }
-        Self { child, rest, addresses }
+        Self { child: Guarded(child), rest, addresses }
     }
 
     /// Waits until the sessions of ended clients are over at this end too, by its metrics.
@@ -74,14 +68,6 @@ impl Server {
         self.rest.read_to_string(&mut said).unwrap();
         assert!(self.child.wait().unwrap().success(), "{said}");
         printed
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // After `end` there is no process to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

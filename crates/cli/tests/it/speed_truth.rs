@@ -1,11 +1,6 @@
 //! The results of `netrig speed` for a line, compared with the line's own counts, and its limits, compared with planted ones.
 //! As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,6 +8,7 @@ use std::net::SocketAddr;
 
 use netrig_core::protocol::{TCP, UDP};
 use netrig_core::{DropReason, Step};
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::machine::can;
@@ -236,9 +232,7 @@ fn told(rows: &[Row]) -> usize {
 
 #[test]
 fn a_line_is_told_as_it_is() {
-    if !can(&["ip"]) {
-        return;
-    }
+    skip_unless!(can(&["ip"]));
     let line = Line { mbit: [10.0, 10.0], delay_ms: 1.0, queue_ms: 50.0, loss: 0.0 };
     assert_eq!(told(&cell(line)), 0);
 }
@@ -249,9 +243,7 @@ mod validate {
     #[test]
     #[ignore = "40 s: make validate runs it"]
     fn a_long_lossy_and_asymmetric_line_is_told_as_it_is() {
-        if !can(&["ip"]) {
-            return;
-        }
+        skip_unless!(can(&["ip"]));
         let line = Line { mbit: [100.0, 12.5], delay_ms: 40.0, queue_ms: 50.0, loss: 0.01 };
         assert_eq!(told(&cell(line)), 0);
     }
@@ -261,9 +253,7 @@ mod validate {
 #[test]
 #[ignore = "half an hour: bench/speed-truth runs it"]
 fn every_line_is_told_as_it_is() {
-    if !can(&["ip"]) {
-        return;
-    }
+    skip_unless!(can(&["ip"]));
     let rates = std::env::var("SPEED_TRUTH_MBIT").unwrap_or_else(|_| "1 10 100 900".to_owned());
     let mut rows = Vec::new();
     for mbit in rates.split_whitespace().map(|rate| rate.parse().expect("a rate, Mbit/s")) {
@@ -284,9 +274,7 @@ fn every_line_is_told_as_it_is() {
 /// netrig's SCTP over UDP: 72 bytes of a packet are headers of IP, UDP and SCTP, more in one with a SACK and data.
 #[test]
 fn associations_get_what_the_line_has_delivered() {
-    if !can(&["ip"]) {
-        return;
-    }
+    skip_unless!(can(&["ip"]));
     let mut lab = SpeedLab::build(Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 50.0, loss: 0.0 });
     lab.serve(&[]);
     let document = lab.measure(&[], &["--sctp", "-P2", "--time", "5s", "--no-rpm"]);
@@ -308,9 +296,7 @@ fn associations_get_what_the_line_has_delivered() {
 /// The client's interface goes down while data comes, and stays down: the results are printed, as partial and with the reason.
 #[test]
 fn a_line_that_goes_away_leaves_what_was_measured() {
-    if !can(&["ip"]) {
-        return;
-    }
+    skip_unless!(can(&["ip"]));
     let mut lab = SpeedLab::build(Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 50.0, loss: 0.0 });
     lab.serve(&[]);
     // Data flows for 3 s in each direction; the interface goes down in that second.
@@ -334,9 +320,7 @@ fn a_line_that_goes_away_leaves_what_was_measured() {
 /// those of the line.
 #[test]
 fn losses_and_delays_are_the_lines_own() {
-    if !can(&["ip"]) {
-        return;
-    }
+    skip_unless!(can(&["ip"]));
     let line = Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 40.0, loss: 0.0 };
     let mut lab = SpeedLab::build(line);
     lab.serve(&[]);

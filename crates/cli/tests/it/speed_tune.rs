@@ -1,10 +1,5 @@
 //! `netrig speed tune` on this host, with any settings.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::process::{Command, Output};
 

@@ -1,10 +1,5 @@
 //! Experiments and other programs on the testbed of namespaces. As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of a program starts it and reads what it writes"
-)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,6 +10,7 @@ use std::time::Duration;
 use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
 use netrig_experiment::{RunError, RunOutcome};
 use netrig_netns::{Journals, Namespaces};
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::carried_out::{carry_out, run};
@@ -23,51 +19,31 @@ use crate::common::spoilt;
 use crate::common::{netrig, text};
 
 /// A host that sends through a policer at R to a host behind a slower line.
-const EXPERIMENT: &str = r#"
-format = 1
-name = "policed"
-question = "Do the simulator and the kernel agree?"
-duration = "2 s"
-[replications]
-count = 1
-[node.a]
-[node.R]
-[node.b]
-[link.access]
-between = ["a", "R"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 100 }
-[link.line]
-between = ["R", "b"]
-rate = "4 Mbit/s"
-delay = "5 ms"
-queue = { kind = "fifo", packets = 50 }
-[[link.line.condition]]
-match = { dst = "b" }
-meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "5 KB" }
-green = "ef"
-red = "drop"
-[transport.udp]
-kind = "udp"
-[flow.load]
-from = "a"
-to = "b"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "512 B" }, rate = "1.5 Mbit/s" }
-[response.goodput]
-of = "flow.load"
-metric = "goodput"
-[response.offered]
-of = "flow.load"
-metric = "offered_load"
-[response.loss]
-of = "flow.load"
-metric = "datagram_loss"
-[response.packets]
-of = "flow.load"
-metric = "data_packets_sent"
-"#;
+fn experiment() -> String {
+    ExperimentText::new("policed", "2 s")
+        .table("replications", "count = 1")
+        .nodes("a R b")
+        .fifo("access", "a R", ("100 Mbit/s", "1 ms", 100), "")
+        .fifo("line", "R b", ("4 Mbit/s", "5 ms", 50), "")
+        .table(
+            "[link.line.condition]",
+            r#"match = { dst = "b" },
+            meter = { kind = "token-bucket", rate = "1 Mbit/s", burst = "5 KB" }, green = "ef",
+            red = "drop""#,
+        )
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "load",
+            "a b",
+            r#"transport = "udp",
+            application = { kind = "poisson", size = { constant = "512 B" }, rate = "1.5 Mbit/s" }"#,
+        )
+        .response("goodput", "flow.load", "goodput")
+        .response("offered", "flow.load", "offered_load")
+        .response("loss", "flow.load", "datagram_loss")
+        .response("packets", "flow.load", "data_packets_sent")
+        .build()
+}
 
 /// A substrate's values of a response.
 fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
@@ -78,10 +54,8 @@ fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
 
 #[test]
 fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
-    if !can(&[]) {
-        return;
-    }
-    let folder = folder("policed", EXPERIMENT);
+    skip_unless!(can(&[]));
+    let folder = folder("policed", &experiment());
     let arguments = ["run", "policed.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let of = |response: &str| {
@@ -99,11 +73,9 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
 
 #[test]
 fn programs_of_others_run_through_the_router_unchanged() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let lab = |node: &str, words: &str| {
-        let folder = folder("policed", EXPERIMENT);
+        let folder = folder("policed", &experiment());
         let ended = netrig(folder.path(), &["lab", "policed.toml", "--node", node, "--", "sh", "-c", words]);
         let (out, err) = (text(&ended.stdout), text(&ended.stderr));
         assert!(ended.status.success(), "{words}: {out}{err}");
@@ -150,55 +122,35 @@ fn programs_of_others_run_through_the_router_unchanged() {
 }
 
 /// Two hosts, each with its own link, send more than the line behind R carries.
-const CONTENTION: &str = r#"
-format = 1
-name = "contention"
-question = "Who loses?"
-duration = "3 s"
-[replications]
-count = 1
-[node.a]
-[node.c]
-[node.R]
-[node.b]
-[link.first]
-between = ["a", "R"]
-rate = "100 Mbit/s"
-queue = { kind = "fifo", packets = 100 }
-[link.second]
-between = ["c", "R"]
-rate = "100 Mbit/s"
-queue = { kind = "fifo", packets = 100 }
-[link.line]
-between = ["R", "b"]
-rate = "20 Mbit/s"
-queue = { kind = "fifo", packets = 50 }
-[transport.udp]
-kind = "udp"
-[flow.one]
-from = "a"
-to = "b"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "512 B" }, rate = "14 Mbit/s" }
-[flow.other]
-from = "c"
-to = "b"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "512 B" }, rate = "17 Mbit/s" }
-[response.one]
-of = "flow.one"
-metric = "datagram_loss"
-[response.other]
-of = "flow.other"
-metric = "datagram_loss"
-"#;
+fn contention() -> String {
+    ExperimentText::new("contention", "3 s")
+        .table("replications", "count = 1")
+        .nodes("a c R b")
+        .fifo("first", "a R", ("100 Mbit/s", "0 s", 100), "")
+        .fifo("second", "c R", ("100 Mbit/s", "0 s", 100), "")
+        .fifo("line", "R b", ("20 Mbit/s", "0 s", 50), "")
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "one",
+            "a b",
+            r#"transport = "udp",
+            application = { kind = "poisson", size = { constant = "512 B" }, rate = "14 Mbit/s" }"#,
+        )
+        .flow(
+            "other",
+            "c b",
+            r#"transport = "udp",
+            application = { kind = "poisson", size = { constant = "512 B" }, rate = "17 Mbit/s" }"#,
+        )
+        .response("one", "flow.one", "datagram_loss")
+        .response("other", "flow.other", "datagram_loss")
+        .build()
+}
 
 #[test]
 fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
-    if !can(&[]) {
-        return;
-    }
-    let folder = folder("contention", CONTENTION);
+    skip_unless!(can(&[]));
+    let folder = folder("contention", &contention());
     let arguments = ["run", "contention.toml", "--on", "netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let loss = |flow| measured(&document, "netns", flow).expect("it was measured");
@@ -245,10 +197,8 @@ fn start_of(number: &str) -> Option<String> {
 
 #[test]
 fn what_a_killed_run_leaves_doctor_reports_and_removes() {
-    if !can(&[]) {
-        return;
-    }
-    let folder = folder("policed", EXPERIMENT);
+    skip_unless!(can(&[]));
+    let folder = folder("policed", &experiment());
     // In its own folder, so processes that other tests hold do not matter here.
     let journals = folder.path().join("journals");
     let netrig = |arguments: &[&str]| {
@@ -327,10 +277,8 @@ impl Sink for Hasty<'_> {
 /// Events of packets do not fill the memory until the end of an interval of samples that is as long as the run.
 #[test]
 fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
-    if !can(&[]) {
-        return;
-    }
-    let text = EXPERIMENT
+    skip_unless!(can(&[]));
+    let text = experiment()
         .replace("duration = \"2 s\"", "duration = \"20 s\"\nsample_every = \"20 s\"")
         .replace("rate = \"1.5 Mbit/s\"", "rate = \"20 Mbit/s\"");
     let cancel = AtomicBool::new(false);
@@ -343,10 +291,8 @@ fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() 
 
 #[test]
 fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
-    if !can(&["tshark", "ping"]) {
-        return;
-    }
-    let run = run(EXPERIMENT, 0);
+    skip_unless!(can(&["tshark", "ping"]));
+    let run = run(&experiment(), 0);
     let journals = tempfile::tempdir().unwrap();
     let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
     let mut lab = substrate.lab(&run, Trace::default(), |_, _, _| {}, &AtomicBool::new(false)).unwrap();
@@ -438,11 +384,9 @@ fn run_in_namespaces(experiment: &str) -> (Course, RunOutcome) {
 
 #[test]
 fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let down = "[[event]]\nat = \"1 s\"\nlink = \"access\"\ndo = { down_for = \"1 s\", where = \"a\" }\n[transport.udp]";
-    let text = EXPERIMENT
+    let text = experiment()
         .replace("duration = \"2 s\"", "duration = \"3 s\"")
         .replace("[transport.udp]", down)
         .replace("rate = \"1 Mbit/s\", burst", "rate = \"3 Mbit/s\", burst");
@@ -467,48 +411,26 @@ fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
 }
 
 /// A connection of Multipath TCP over two links, of which the first is down for 2 s.
-const TWO_PATHS: &str = r#"
-format = 1
-name = "two-paths"
-question = "Does the second path bridge an outage of the first?"
-duration = "6 s"
-[node.client]
-[node.server]
-[link.first]
-between = ["client", "server"]
-rate = "2 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", packets = 20 }
-[link.second]
-between = ["client", "server"]
-rate = "2 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", packets = 20 }
-[transport.both]
-kind = "mptcp"
-profile = "linux"
-paths = ["first", "second"]
-net.mptcp.stale_loss_cnt = 2
-[[event]]
-at = "2 s"
-link = "first"
-do = { down_for = "2 s" }
-[flow.file]
-from = "client"
-to = "server"
-transport = "both"
-application = { kind = "bulk" }
-[response.goodput]
-of = "flow.file"
-metric = "goodput"
-"#;
+fn two_paths() -> String {
+    ExperimentText::new("two-paths", "6 s")
+        .nodes("client server")
+        .fifo("first", "client server", ("2 Mbit/s", "10 ms", 20), "")
+        .fifo("second", "client server", ("2 Mbit/s", "10 ms", 20), "")
+        .table(
+            "transport.both",
+            r#"kind = "mptcp", profile = "linux", paths = ["first", "second"],
+            net.mptcp.stale_loss_cnt = 2"#,
+        )
+        .table("[event]", r#"at = "2 s", link = "first", do = { down_for = "2 s" }"#)
+        .flow("file", "client server", r#"transport = "both", application = { kind = "bulk" }"#)
+        .response("goodput", "flow.file", "goodput")
+        .build()
+}
 
 #[test]
 fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
-    if !can(&["/proc/sys/net/mptcp"]) {
-        return;
-    }
-    for text in [TWO_PATHS.to_owned(), TWO_PATHS.replace("duration =", "ip = 6\nduration =")] {
+    skip_unless!(can(&["/proc/sys/net/mptcp"]));
+    for text in [two_paths().to_owned(), two_paths().replace("duration =", "ip = 6\nduration =")] {
         let (course, outcome) = run_in_namespaces(&text);
         let invalid = outcome.invalid.unwrap_or_default();
         assert!(!invalid.contains("fell back"), "{invalid}");
@@ -533,11 +455,10 @@ fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
 
 #[test]
 fn multipath_tcp_is_fine_with_one_path() {
-    if !can(&["/proc/sys/net/mptcp"]) {
-        return;
-    }
-    let text =
-        TWO_PATHS.replace("[\"first\", \"second\"]", "[\"first\"]").replace("at = \"2 s\"", "at = \"1.9 s\"");
+    skip_unless!(can(&["/proc/sys/net/mptcp"]));
+    let text = two_paths()
+        .replace("[\"first\", \"second\"]", "[\"first\"]")
+        .replace("at = \"2 s\"", "at = \"1.9 s\"");
     let (course, outcome) = run_in_namespaces(&text.replace("duration = \"6 s\"", "duration = \"2 s\""));
     let invalid = outcome.invalid.unwrap_or_default();
     assert!(!invalid.contains("fell back"), "{invalid}");
@@ -549,24 +470,23 @@ fn multipath_tcp_is_fine_with_one_path() {
 /// Packets that may take two links, on a path of three: the second router drops them, and its kernel counts them.
 #[test]
 fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
-    if !can(&[]) {
-        return;
-    }
-    let line = |name: &str, from: &str, to: &str| {
-        format!(
-            "[link.{name}]\nbetween = [\"{from}\", \"{to}\"]\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"\n\
-             queue = {{ kind = \"fifo\", packets = 50 }}\n"
+    skip_unless!(can(&[]));
+    let text = ExperimentText::new("hops", "1 s")
+        .with("replications = { count = 1 }")
+        .table("node.a", "net.ipv4.ip_default_ttl = 2")
+        .nodes("R S b")
+        .fifo("first", "a R", ("10 Mbit/s", "1 ms", 50), "")
+        .fifo("second", "R S", ("10 Mbit/s", "1 ms", 50), "")
+        .fifo("third", "S b", ("10 Mbit/s", "1 ms", 50), "")
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "f",
+            "a b",
+            r#"transport = "udp", stop = "500 ms",
+            application = { kind = "cbr", interval = "10 ms", size = "100 B" }"#,
         )
-    };
-    let lines = [line("first", "a", "R"), line("second", "R", "S"), line("third", "S", "b")].concat();
-    let text = format!(
-        "format = 1\nname = \"hops\"\nduration = \"1 s\"\nreplications = {{ count = 1 }}\n\
-         [node.a]\nnet.ipv4.ip_default_ttl = 2\n[node.R]\n[node.S]\n[node.b]\n{lines}\
-         [transport.udp]\nkind = \"udp\"\n\
-         [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = \"udp\"\nstop = \"500 ms\"\n\
-         application = {{ kind = \"cbr\", interval = \"10 ms\", size = \"100 B\" }}\n\
-         [response.drops]\nof = \"node.S\"\nmetric = \"hop_limit_drops\"\n"
-    );
+        .response("drops", "node.S", "hop_limit_drops")
+        .build();
     let (course, _) = run_in_namespaces(&text);
     let sum = |subject: Subject, quantity: &str| -> f64 {
         let of = |(of, sample): &&(Subject, Sample)| *of == subject && sample.quantity.name == quantity;
@@ -586,9 +506,7 @@ fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
 /// released before its time would be earlier. There are so many that some arrive while the router reads those before them.
 #[test]
 fn no_frame_is_before_its_time() {
-    if !can(&[]) {
-        return;
-    }
+    skip_unless!(can(&[]));
     let folder = folder("router", include_str!("../../../../bench/netrig/router.toml"));
     let levels = ["--set", "lasts=4 s", "--set", "line=1 Gbit/s", "--set", "rate=81.92 Mbit/s"];
     let ended = netrig(

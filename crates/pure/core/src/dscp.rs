@@ -1,13 +1,9 @@
 //! Names of DiffServ code points, and the colours of meters.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-use crate::Dscp;
+use crate::{Dscp, written, written_as_text};
 
 /// The result of a meter for a packet: whether its stream keeps its profile (RFC 2697, RFC 2698).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,42 +129,9 @@ impl FromStr for Dscp {
     }
 }
 
-impl Serialize for Dscp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Dscp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct DscpVisitor;
-        impl de::Visitor<'_> for DscpVisitor {
-            type Value = Dscp;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(EXPECTED)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Dscp, E> {
-                text.parse().map_err(E::custom)
-            }
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Dscp, E> {
-                number.to_string().parse().map_err(E::custom)
-            }
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Dscp, E> {
-                number.to_string().parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(DscpVisitor)
-    }
-}
-
-impl JsonSchema for Dscp {
-    fn schema_name() -> Cow<'static, str> {
-        "Dscp".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number"], "description": EXPECTED, "examples": ["ef"] })
-    }
-}
+written_as_text!(Dscp, written::text_or_whole, EXPECTED, "Dscp", {
+    "type": ["string", "number"], "description": EXPECTED, "examples": ["ef"]
+});
 
 #[cfg(test)]
 mod tests {

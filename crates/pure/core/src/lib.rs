@@ -43,6 +43,7 @@ mod settings_error;
 pub mod text;
 mod time;
 pub mod units;
+pub mod written;
 pub mod xml;
 
 pub use checksum::{fnv1a, internet_checksum};

@@ -92,185 +92,77 @@ impl DropReason {
     }
 }
 
-/// Receives the events of a model for measurements.
-///
-/// It is always a type parameter, never `dyn`, so that an ignored event costs nothing. A tuple of observers is an
-/// observer. Times may lie before the caller's `now`: a line that is polled late handles each event at the time at which
-/// it was due.
-pub trait Observer<P> {
-    /// The packet arrived at the near end at `at`. It is inside until it is delivered or dropped.
-    fn offered(&mut self, at: Instant, packet: &P) {
-        let _ = (at, packet);
-    }
-    /// Rule number `rule` of the traffic conditioner, from 0, matched the packet. `colour` is the result of its meter. The
-    /// packet has its new code point already. If the rule drops it, `dropped` is the next event.
-    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
-        let _ = (at, packet, rule, colour);
-    }
-    /// The packet was assigned to the line's class number `class`, from 0, and arrives at its queue.
-    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
-        let _ = (at, packet, class);
-    }
-    /// From `at` the queue holds `backlog`. These times never run backwards. Of several events of one time the last
-    /// one counts.
-    fn queued(&mut self, at: Instant, backlog: Backlog) {
-        let _ = (at, backlog);
-    }
-    /// The queue set the packet's ECN field to "congestion experienced" at `at` instead of dropping it.
-    fn marked(&mut self, at: Instant, packet: &P) {
-        let _ = (at, packet);
-    }
-    /// The packet left the queue for the line at `at`, after `waited` in the queue.
-    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
-        let _ = (at, packet, waited);
-    }
-    /// The packet left the far end at `at`.
-    fn delivered(&mut self, at: Instant, packet: &P) {
-        let _ = (at, packet);
-    }
-    /// The packet was dropped. This is its last event, so a router frees the frame's slot here.
-    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
-        let _ = (at, packet, why);
-    }
-    /// The line duplicated the packet. The copy is delivered or dropped on its own.
-    fn duplicated(&mut self, at: Instant, packet: &P) {
-        let _ = (at, packet);
-    }
-    /// The link layer starts to retransmit the packet at `at`, because it was not acknowledged.
-    fn repeated(&mut self, at: Instant, packet: &P) {
-        let _ = (at, packet);
-    }
+/// The trait of observers, and how each event reaches the observers that others are made of.
+macro_rules! observer {
+    (
+        $(#[doc = $about:literal])+
+        trait $observer:ident {
+            $($(#[doc = $doc:literal])+ fn $event:ident($($argument:ident: $type:ty),+);)+
+        }
+    ) => {
+        $(#[doc = $about])+
+        pub trait $observer<P> {
+            $($(#[doc = $doc])+
+            fn $event(&mut self, at: Instant, $($argument: $type),+) {
+                let _ = (at, $($argument),+);
+            })+
+        }
+
+        impl<P> $observer<P> for () {}
+
+        impl<P, O: $observer<P>> $observer<P> for &mut O {
+            $(fn $event(&mut self, at: Instant, $($argument: $type),+) {
+                (**self).$event(at, $($argument),+);
+            })+
+        }
+
+        /// An observer that may be absent.
+        impl<P, O: $observer<P>> $observer<P> for Option<O> {
+            $(fn $event(&mut self, at: Instant, $($argument: $type),+) {
+                if let Some(observer) = self {
+                    observer.$event(at, $($argument),+);
+                }
+            })+
+        }
+
+        impl<P, A: $observer<P>, B: $observer<P>> $observer<P> for (A, B) {
+            $(fn $event(&mut self, at: Instant, $($argument: $type),+) {
+                self.0.$event(at, $($argument),+);
+                self.1.$event(at, $($argument),+);
+            })+
+        }
+    };
 }
 
-impl<P> Observer<P> for () {}
-
-impl<P, O: Observer<P>> Observer<P> for &mut O {
-    fn offered(&mut self, at: Instant, packet: &P) {
-        (**self).offered(at, packet);
-    }
-    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
-        (**self).conditioned(at, packet, rule, colour);
-    }
-    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
-        (**self).classified(at, packet, class);
-    }
-    fn queued(&mut self, at: Instant, backlog: Backlog) {
-        (**self).queued(at, backlog);
-    }
-    fn marked(&mut self, at: Instant, packet: &P) {
-        (**self).marked(at, packet);
-    }
-    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
-        (**self).served(at, packet, waited);
-    }
-    fn delivered(&mut self, at: Instant, packet: &P) {
-        (**self).delivered(at, packet);
-    }
-    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
-        (**self).dropped(at, packet, why);
-    }
-    fn duplicated(&mut self, at: Instant, packet: &P) {
-        (**self).duplicated(at, packet);
-    }
-    fn repeated(&mut self, at: Instant, packet: &P) {
-        (**self).repeated(at, packet);
-    }
-}
-
-/// An observer that may be absent.
-impl<P, O: Observer<P>> Observer<P> for Option<O> {
-    fn offered(&mut self, at: Instant, packet: &P) {
-        if let Some(observer) = self {
-            observer.offered(at, packet);
-        }
-    }
-    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
-        if let Some(observer) = self {
-            observer.conditioned(at, packet, rule, colour);
-        }
-    }
-    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
-        if let Some(observer) = self {
-            observer.classified(at, packet, class);
-        }
-    }
-    fn queued(&mut self, at: Instant, backlog: Backlog) {
-        if let Some(observer) = self {
-            observer.queued(at, backlog);
-        }
-    }
-    fn marked(&mut self, at: Instant, packet: &P) {
-        if let Some(observer) = self {
-            observer.marked(at, packet);
-        }
-    }
-    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
-        if let Some(observer) = self {
-            observer.served(at, packet, waited);
-        }
-    }
-    fn delivered(&mut self, at: Instant, packet: &P) {
-        if let Some(observer) = self {
-            observer.delivered(at, packet);
-        }
-    }
-    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
-        if let Some(observer) = self {
-            observer.dropped(at, packet, why);
-        }
-    }
-    fn duplicated(&mut self, at: Instant, packet: &P) {
-        if let Some(observer) = self {
-            observer.duplicated(at, packet);
-        }
-    }
-    fn repeated(&mut self, at: Instant, packet: &P) {
-        if let Some(observer) = self {
-            observer.repeated(at, packet);
-        }
-    }
-}
-
-impl<P, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
-    fn offered(&mut self, at: Instant, packet: &P) {
-        self.0.offered(at, packet);
-        self.1.offered(at, packet);
-    }
-    fn conditioned(&mut self, at: Instant, packet: &P, rule: usize, colour: Colour) {
-        self.0.conditioned(at, packet, rule, colour);
-        self.1.conditioned(at, packet, rule, colour);
-    }
-    fn classified(&mut self, at: Instant, packet: &P, class: usize) {
-        self.0.classified(at, packet, class);
-        self.1.classified(at, packet, class);
-    }
-    fn queued(&mut self, at: Instant, backlog: Backlog) {
-        self.0.queued(at, backlog);
-        self.1.queued(at, backlog);
-    }
-    fn marked(&mut self, at: Instant, packet: &P) {
-        self.0.marked(at, packet);
-        self.1.marked(at, packet);
-    }
-    fn served(&mut self, at: Instant, packet: &P, waited: Duration) {
-        self.0.served(at, packet, waited);
-        self.1.served(at, packet, waited);
-    }
-    fn delivered(&mut self, at: Instant, packet: &P) {
-        self.0.delivered(at, packet);
-        self.1.delivered(at, packet);
-    }
-    fn dropped(&mut self, at: Instant, packet: &P, why: DropReason) {
-        self.0.dropped(at, packet, why);
-        self.1.dropped(at, packet, why);
-    }
-    fn duplicated(&mut self, at: Instant, packet: &P) {
-        self.0.duplicated(at, packet);
-        self.1.duplicated(at, packet);
-    }
-    fn repeated(&mut self, at: Instant, packet: &P) {
-        self.0.repeated(at, packet);
-        self.1.repeated(at, packet);
+observer! {
+    /// Receives the events of a model for measurements.
+    ///
+    /// It is always a type parameter, never `dyn`, so that an ignored event costs nothing. A tuple of observers is an
+    /// observer. Times may lie before the caller's `now`: a line that is polled late handles each event at the time at which
+    /// it was due.
+    trait Observer {
+        /// The packet arrived at the near end at `at`. It is inside until it is delivered or dropped.
+        fn offered(packet: &P);
+        /// Rule number `rule` of the traffic conditioner, from 0, matched the packet. `colour` is the result of its meter. The
+        /// packet has its new code point already. If the rule drops it, `dropped` is the next event.
+        fn conditioned(packet: &P, rule: usize, colour: Colour);
+        /// The packet was assigned to the line's class number `class`, from 0, and arrives at its queue.
+        fn classified(packet: &P, class: usize);
+        /// From `at` the queue holds `backlog`. These times never run backwards. Of several events of one time the last
+        /// one counts.
+        fn queued(backlog: Backlog);
+        /// The queue set the packet's ECN field to "congestion experienced" at `at` instead of dropping it.
+        fn marked(packet: &P);
+        /// The packet left the queue for the line at `at`, after `waited` in the queue.
+        fn served(packet: &P, waited: Duration);
+        /// The packet left the far end at `at`.
+        fn delivered(packet: &P);
+        /// The packet was dropped. This is its last event, so a router frees the frame's slot here.
+        fn dropped(packet: &P, why: DropReason);
+        /// The line duplicated the packet. The copy is delivered or dropped on its own.
+        fn duplicated(packet: &P);
+        /// The link layer starts to retransmit the packet at `at`, because it was not acknowledged.
+        fn repeated(packet: &P);
     }
 }
 

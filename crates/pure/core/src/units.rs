@@ -13,14 +13,13 @@
 //! # Ok::<(), netrig_core::UnitError>(())
 //! ```
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::Deserializer;
 
-use crate::Duration;
+use crate::written::{self, Scalar};
+use crate::{Duration, written_as_text};
 
 /// The text is not a quantity of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -343,63 +342,25 @@ macro_rules! quantity {
             }
         }
 
-        text_quantity!($type, $family.expected, $name, $example, {});
-    };
-}
-
-macro_rules! text_quantity {
-    ($type:ty, $expected:expr, $name:literal, $example:literal, { $($number:item)* }) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct QuantityVisitor;
-                impl de::Visitor<'_> for QuantityVisitor {
-                    type Value = $type;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($expected)
-                    }
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$type, E> {
-                        text.parse().map_err(E::custom)
-                    }
-                    $($number)*
-                }
-                deserializer.deserialize_any(QuantityVisitor)
-            }
-        }
-
-        impl JsonSchema for $type {
-            fn inline_schema() -> bool {
-                false
-            }
-            fn schema_name() -> Cow<'static, str> {
-                $name.into()
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": ["string", "number"], "description": $expected, "examples": [$example] })
-            }
-        }
+        written_as_text!($type, written::text, $family.expected, $name, {
+            "type": ["string", "number"], "description": $family.expected, "examples": [$example]
+        });
     };
 }
 
 quantity!(Duration, TIME, Duration::from_nanos, Duration::as_nanos, "Duration", "100 ms");
 quantity!(Rate, RATE, Rate::from_bits_per_s, Rate::bits_per_s, "Rate", "10 Mbit/s");
 quantity!(Size, SIZE, Size::from_bytes, Size::bytes, "Size", "10 KB");
-text_quantity!(Fraction, Fraction::EXPECTED, "Fraction", "2 %", {
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Fraction, E> {
-        Fraction::new(value).map_err(E::custom)
-    }
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Fraction, E> {
-        Fraction::new(value as f64).map_err(E::custom)
-    }
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Fraction, E> {
-        Fraction::new(value as f64).map_err(E::custom)
-    }
+written_as_text!(Fraction, share, Fraction::EXPECTED, "Fraction", {
+    "type": ["string", "number"], "description": Fraction::EXPECTED, "examples": ["2 %"]
 });
+
+fn share<'de, D: Deserializer<'de>>(deserializer: D, expected: &'static str) -> Result<Fraction, D::Error> {
+    written::scalar(deserializer, expected, |scalar| match scalar {
+        Scalar::Text(text) => Some(text.parse()),
+        other => other.number().map(Fraction::new),
+    })
+}
 
 #[cfg(test)]
 mod tests {

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::Duration;
+use netrig_core::{Duration, written, written_as_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::check::from_text;
 use crate::claim::selection::OneOrMany;
 
 /// The most programs of a node, and the most files, counters and preparations of a program.
@@ -213,31 +212,18 @@ impl fmt::Display for Ready {
     }
 }
 
-impl Serialize for Ready {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+written_as_text!(
+    Ready,
+    written::text,
+    "`tcp:80`, `udp:5060`, `sip:5060` or `says:` and a text",
+    "Ready",
+    {
+        "type": "string",
+        "pattern": "^((tcp|udp):[0-9]+|sip:[0-9]+(/udp|/tcp)?|says:.+|.*\\$\\{.+)$",
+        "description": "When a program is ready: once it listens on a port, answers SIP there, or has written a line with a text.",
+        "examples": ["tcp:80", "udp:5060", "sip:5060", "sip:5060/tcp", "says:ready"]
     }
-}
-
-impl<'de> Deserialize<'de> for Ready {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, "`tcp:80`, `udp:5060`, `sip:5060` or `says:` and a text")
-    }
-}
-
-impl JsonSchema for Ready {
-    fn schema_name() -> Cow<'static, str> {
-        "Ready".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "pattern": "^((tcp|udp):[0-9]+|sip:[0-9]+(/udp|/tcp)?|says:.+|.*\\$\\{.+)$",
-            "description": "When a program is ready: once it listens on a port, answers SIP there, or has written a line with a text.",
-            "examples": ["tcp:80", "udp:5060", "sip:5060", "sip:5060/tcp", "says:ready"]
-        })
-    }
-}
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,13 +1,10 @@
 //! How many replications a point gets, and which part of each is removed as its warm-up.
 
-use std::borrow::Cow;
 use std::str::FromStr;
 
-use netrig_core::Duration;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::check::from_text;
+use netrig_core::{Duration, read_from_scalar, written};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The part at the start of a run that is removed before the run is reduced. In a file: `"none"`, `"5 s"` or
 /// `"mser-5"`.
@@ -65,19 +62,8 @@ impl FromStr for WarmUp {
     }
 }
 
-impl<'de> Deserialize<'de> for WarmUp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, WARM_UP)
-    }
-}
-
 const WARM_UP: &str = "`none`, `mser-5` or a time such as `5 s`";
 
-impl JsonSchema for WarmUp {
-    fn schema_name() -> Cow<'static, str> {
-        "WarmUp".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": WARM_UP, "examples": ["none", "5 s", "mser-5"] })
-    }
-}
+read_from_scalar!(WarmUp, written::text, WARM_UP, "WarmUp", {
+    "type": "string", "description": WARM_UP, "examples": ["none", "5 s", "mser-5"]
+});

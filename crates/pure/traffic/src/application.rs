@@ -108,6 +108,11 @@ impl AppAction {
     }
 
     /// Sends `size` bytes without content on a connection.
+    /// Records the time that has passed since `began`.
+    pub(crate) fn took(at: Instant, quantity: &'static Quantity, began: Instant) -> Self {
+        Self::record(at, quantity, at.since(began).as_secs_f64())
+    }
+
     pub(crate) const fn fill(conn: ConnId, stream: StreamId, size: u64) -> Self {
         Self::Send { conn, stream, data: Data::Fill(size) }
     }

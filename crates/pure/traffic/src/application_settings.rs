@@ -1,8 +1,8 @@
 //! The trait that the settings of every application implement.
 
-use netrig_core::{Size, SpanDistribution};
+use netrig_core::{Duration, Rate, Size, SpanDistribution};
 
-use crate::{Ends, FlowContext};
+use crate::{Ends, FlowContext, UDP_IPV4_HEADERS};
 
 /// An invalid value in an application's settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,17 +26,56 @@ pub(crate) fn check_spans(field: &'static str, spans: &SpanDistribution) -> Resu
     spans.check().map_err(|error| SettingsError::new(field, error.to_string()))
 }
 
+/// Datagrams of which the file sets the mean gap, or the rate of their IP packets.
+#[derive(Clone, Copy, Debug)]
+pub struct PacedDatagrams {
+    pub(crate) gap: Option<Duration>,
+    pub(crate) rate: Option<Rate>,
+    /// Mean, bytes.
+    pub(crate) payload: f64,
+}
+
+impl PacedDatagrams {
+    fn pace(&self, headers: u32) -> Option<f64> {
+        match (self.gap, self.rate) {
+            (Some(gap), _) => Some(1.0 / gap.as_secs_f64()),
+            (None, Some(rate)) => Some(rate.bits_per_s() as f64 / 8.0 / (self.payload + f64::from(headers))),
+            (None, None) => None,
+        }
+    }
+
+    pub(crate) fn offered_load(&self) -> Option<f64> {
+        let (payload, headers) = (self.payload, f64::from(UDP_IPV4_HEADERS));
+        match (self.gap, self.rate) {
+            (Some(gap), _) => Some(payload / gap.as_secs_f64()),
+            (None, Some(rate)) => Some(rate.bits_per_s() as f64 / 8.0 * payload / (payload + headers)),
+            (None, None) => None,
+        }
+    }
+}
+
 /// The settings of one kind of application: its properties before it runs, and its creation.
-pub(crate) trait ApplicationSettings {
+pub trait ApplicationSettings {
     /// Refuses invalid values.
+    ///
+    /// # Errors
+    /// The key of the first invalid value, and the reason.
     fn check(&self) -> Result<(), SettingsError>;
 
     /// Creates the two ends of a flow. The settings must be checked.
+    ///
+    /// Both draw from the same named streams. The receiving end therefore knows which data is sent, and when, without
+    /// messages over the measured network.
     fn ends(&self, flow: &FlowContext) -> Ends;
+
+    /// The datagrams that it sends one way, if it is a source of such datagrams by rate or by gap.
+    fn paced(&self) -> Option<PacedDatagrams> {
+        None
+    }
 
     /// Mean payload of its datagrams, bytes; `None` if it opens connections.
     fn datagram(&self) -> Option<f64> {
-        None
+        self.paced().map(|paced| paced.payload)
     }
 
     /// Payload of the largest datagram, bytes; the mean if it is unbounded.
@@ -46,30 +85,30 @@ pub(crate) trait ApplicationSettings {
 
     /// Mean datagrams per second while it sends, with `headers` bytes of headers each; `None` if it opens connections
     /// or the rate is not defined.
-    fn pace(&self, _headers: u32) -> Option<f64> {
-        None
+    fn pace(&self, headers: u32) -> Option<f64> {
+        self.paced()?.pace(headers)
     }
 
     /// Whether datagrams are sent only from the flow's first end to its second, which only counts them. The sender then
     /// never waits until the receiver has read a datagram.
     fn is_one_way(&self) -> bool {
-        false
+        self.paced().is_some()
     }
 
     /// Whether it sends only fill, data without content.
     fn sends_fill_only(&self) -> bool {
-        false
+        self.paced().is_some()
     }
 
-    /// Whether most data is sent from the flow's second end to its first.
+    /// Whether most data is sent from the flow's second end to its first, in reply to requests.
     fn answers(&self) -> bool {
         false
     }
 
-    /// Mean application bytes per second from the flow's first end to its second; `None` if the rate depends on the
-    /// network.
+    /// Mean application bytes per second that it offers from the flow's first end to its second; `None` if the rate
+    /// depends on the network.
     fn offered_load(&self) -> Option<f64> {
-        None
+        self.paced()?.offered_load()
     }
 
     /// Whether it ends by itself. Otherwise it lasts until its flow stops.
@@ -77,12 +116,12 @@ pub(crate) trait ApplicationSettings {
         false
     }
 
-    /// Whether sizes are drawn from a distribution of infinite variance.
+    /// Whether sizes are drawn from a distribution of infinite variance, so that means over objects are not reliable.
     fn has_infinite_variance(&self) -> bool {
         false
     }
 
-    /// Whether its receiving end may read slower than data arrives.
+    /// Whether its receiving end may read slower than data arrives ([`Reads`](crate::Reads)).
     fn may_read_slowly(&self) -> bool {
         false
     }

@@ -163,8 +163,7 @@ impl Application for BulkSink {
                 *left = left.saturating_sub(data.size());
                 if *left == 0 {
                     self.left = None;
-                    let value = now.since(self.started).as_secs_f64();
-                    act(AppAction::record(now, &quantity::OBJECT_TIME, value));
+                    act(AppAction::took(now, &quantity::OBJECT_TIME, self.started));
                     act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
                 }
             }

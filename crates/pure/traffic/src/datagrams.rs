@@ -4,9 +4,9 @@ use netrig_core::{Duration, Rate, Size, SpanDistribution};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::{ApplicationSettings, check_spans};
+use crate::application_settings::{ApplicationSettings, PacedDatagrams, check_spans};
 use crate::pattern::{LARGEST, Pattern, pattern_ends};
-use crate::{Ends, FlowContext, SettingsError, SizeDistribution, Trace, UDP_IPV4_HEADERS};
+use crate::{Ends, FlowContext, SettingsError, SizeDistribution, Trace};
 
 /// Datagrams as a Poisson process (MGEN's `POISSON`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,28 +62,12 @@ impl ApplicationSettings for Poisson {
         pattern_ends(Pattern::drawn(SpanDistribution::Exponential(mean), self.size.clone(), flow), flow)
     }
 
-    fn datagram(&self) -> Option<f64> {
-        Some(self.size.mean())
+    fn paced(&self) -> Option<PacedDatagrams> {
+        Some(PacedDatagrams { gap: self.interarrival, rate: self.rate, payload: self.size.mean() })
     }
 
     fn largest_datagram(&self) -> Option<u64> {
         Some(self.size.largest())
-    }
-
-    fn pace(&self, headers: u32) -> Option<f64> {
-        pace(self.interarrival, self.rate, self.size.mean(), headers)
-    }
-
-    fn is_one_way(&self) -> bool {
-        true
-    }
-
-    fn sends_fill_only(&self) -> bool {
-        true
-    }
-
-    fn offered_load(&self) -> Option<f64> {
-        offered(self.interarrival, self.rate, self.size.mean())
     }
 
     fn has_infinite_variance(&self) -> bool {
@@ -103,24 +87,8 @@ impl ApplicationSettings for Cbr {
         pattern_ends(Pattern::drawn(SpanDistribution::Constant(gap), size, flow), flow)
     }
 
-    fn datagram(&self) -> Option<f64> {
-        Some(self.size.bytes() as f64)
-    }
-
-    fn pace(&self, headers: u32) -> Option<f64> {
-        pace(self.interval, self.rate, self.size.bytes() as f64, headers)
-    }
-
-    fn is_one_way(&self) -> bool {
-        true
-    }
-
-    fn sends_fill_only(&self) -> bool {
-        true
-    }
-
-    fn offered_load(&self) -> Option<f64> {
-        offered(self.interval, self.rate, self.size.bytes() as f64)
+    fn paced(&self) -> Option<PacedDatagrams> {
+        Some(PacedDatagrams { gap: self.interval, rate: self.rate, payload: self.size.bytes() as f64 })
     }
 }
 
@@ -137,25 +105,13 @@ impl ApplicationSettings for OnOff {
         pattern_ends(Pattern::in_bursts(gap, (&self.on, &self.off), self.size, flow), flow)
     }
 
-    fn datagram(&self) -> Option<f64> {
-        Some(self.size.bytes() as f64)
-    }
-
-    fn pace(&self, headers: u32) -> Option<f64> {
-        pace(None, Some(self.rate), self.size.bytes() as f64, headers)
-    }
-
-    fn is_one_way(&self) -> bool {
-        true
-    }
-
-    fn sends_fill_only(&self) -> bool {
-        true
+    fn paced(&self) -> Option<PacedDatagrams> {
+        Some(PacedDatagrams { gap: None, rate: Some(self.rate), payload: self.size.bytes() as f64 })
     }
 
     fn offered_load(&self) -> Option<f64> {
         let (on, off) = (self.on.mean().as_secs_f64(), self.off.mean().as_secs_f64());
-        offered(None, Some(self.rate), self.size.bytes() as f64).map(|load| load * on / (on + off))
+        self.paced()?.offered_load().map(|load| load * on / (on + off))
     }
 }
 
@@ -210,26 +166,6 @@ impl ApplicationSettings for Trace {
 
     fn offered_load(&self) -> Option<f64> {
         Some(self.payload() / self.span().as_secs_f64()).filter(|load| self.repeat && load.is_finite())
-    }
-}
-
-/// Datagrams per second with mean gap `gap`, or at the rate `rate` of IP packets with mean payload `payload`.
-fn pace(gap: Option<Duration>, rate: Option<Rate>, payload: f64, headers: u32) -> Option<f64> {
-    match (gap, rate) {
-        (Some(gap), _) => Some(1.0 / gap.as_secs_f64()),
-        (None, Some(rate)) => Some(rate.bits_per_s() as f64 / 8.0 / (payload + f64::from(headers))),
-        (None, None) => None,
-    }
-}
-
-/// Payload bytes per second of datagrams with mean payload `payload`.
-fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f64> {
-    match (gap, rate) {
-        (Some(gap), _) => Some(payload / gap.as_secs_f64()),
-        (None, Some(rate)) => {
-            Some(rate.bits_per_s() as f64 / 8.0 * payload / (payload + f64::from(UDP_IPV4_HEADERS)))
-        }
-        (None, None) => None,
     }
 }
 

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Application;
 
+/// Headers of UDP and IPv4 (RFC 768, RFC 791), bytes. A `rate` counts IP packets, headers included.
+pub const UDP_IPV4_HEADERS: u32 = 28;
+
 /// Properties of a flow for its applications.
 #[derive(Clone, Debug)]
 pub struct FlowContext {
@@ -46,7 +49,7 @@ impl FlowContext {
             server: ([10, 0, 0, 2], 5001).into(),
             start: Instant::ZERO,
             stop: Instant::NEVER,
-            datagram_headers: crate::UDP_IPV4_HEADERS,
+            datagram_headers: UDP_IPV4_HEADERS,
             streams: 1,
         }
     }

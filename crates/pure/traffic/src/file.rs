@@ -98,8 +98,7 @@ impl FileSender {
 
     fn finished(&mut self, now: Instant, conn: ConnId, begun: Instant, act: &mut dyn FnMut(AppAction)) {
         self.unclaimed = None;
-        let value = now.since(begun).as_secs_f64();
-        act(AppAction::record(now, &quantity::RESPONSE_TIME, value));
+        act(AppAction::took(now, &quantity::RESPONSE_TIME, begun));
         act(AppAction::Close { conn });
         self.pause(now, act);
     }
@@ -163,8 +162,7 @@ impl Application for FileReceiver {
                 }
                 *left = left.saturating_sub(data.size());
                 if *left == 0 {
-                    let value = now.since(*begun).as_secs_f64();
-                    act(AppAction::record(now, &quantity::OBJECT_TIME, value));
+                    act(AppAction::took(now, &quantity::OBJECT_TIME, *begun));
                     act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
                     act(AppAction::fill(conn, StreamId(0), 1));
                 }

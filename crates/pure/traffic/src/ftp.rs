@@ -97,7 +97,7 @@ impl FtpClient {
         }
         if let Some(begun) = self.begun.filter(|_| self.received >= complete) {
             self.begun = None;
-            act(AppAction::record(now, &quantity::RESPONSE_TIME, now.since(begun).as_secs_f64()));
+            act(AppAction::took(now, &quantity::RESPONSE_TIME, begun));
             act(AppAction::Close { conn: CONNECTION });
         }
     }

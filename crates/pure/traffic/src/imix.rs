@@ -6,10 +6,7 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::SettingsError;
-
-/// Headers of UDP and IPv4 (RFC 768, RFC 791), bytes. A `rate` counts IP packets, headers included.
-pub const UDP_IPV4_HEADERS: u32 = 28;
+use crate::{SettingsError, UDP_IPV4_HEADERS};
 
 /// Header (14 bytes) and frame check sequence (4 bytes) of Ethernet (IEEE 802.3 section 3.2).
 const ETHERNET: u64 = 18;

@@ -34,15 +34,15 @@ mod voice;
 mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
-pub use application_settings::SettingsError;
+pub use application_settings::{ApplicationSettings, PacedDatagrams, SettingsError};
 pub use bulk::Bulk;
 pub use clip::{Clip, ClipError, Picture};
 pub use datagrams::{Cbr, OnOff, Poisson};
 pub use distribution::SizeDistribution;
-pub use ends::{Ends, FlowContext, FlowSide};
+pub use ends::{Ends, FlowContext, FlowSide, UDP_IPV4_HEADERS};
 pub use file::File;
 pub use ftp::{Ftp, FtpDirection};
-pub use imix::{Genome, Imix, UDP_IPV4_HEADERS};
+pub use imix::{Genome, Imix};
 pub use media::{CallQuality, MediaArrival, VideoQuality};
 pub use ping::Ping;
 pub use reads::{ReadSchedule, ReadSteps, Reads};

@@ -148,8 +148,7 @@ struct PatternSink;
 impl Application for PatternSink {
     fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         if let AppEvent::Datagram { sent, .. } = event {
-            let delay = now.since(sent).as_secs_f64();
-            act(AppAction::record(now, &quantity::ONE_WAY_DELAY, delay));
+            act(AppAction::took(now, &quantity::ONE_WAY_DELAY, sent));
             act(AppAction::record(sent, &quantity::DATAGRAMS_RECEIVED, 1.0));
         }
     }

@@ -115,8 +115,7 @@ impl Pinger {
         let Some(found) = place.and_then(|place| self.undecided.get_mut(place)) else { return };
         if !std::mem::replace(&mut found.answered, true) {
             // RFC 2681 section 2.4: from the time at which the first bit was sent.
-            let took = now.since(ping.sent).as_secs_f64();
-            act(AppAction::record(now, &quantity::ROUND_TRIP_TIME, took));
+            act(AppAction::took(now, &quantity::ROUND_TRIP_TIME, ping.sent));
         }
     }
 }
@@ -149,9 +148,8 @@ struct EchoResponder;
 impl Application for EchoResponder {
     fn handle(&mut self, now: Instant, event: AppEvent, act: &mut dyn FnMut(AppAction)) {
         if let AppEvent::Datagram { from, number, sent, data } = event {
-            let delay = now.since(sent).as_secs_f64();
             act(AppAction::Answer { to: from, datagram: DatagramId { number, sent }, data });
-            act(AppAction::record(now, &quantity::ONE_WAY_DELAY, delay));
+            act(AppAction::took(now, &quantity::ONE_WAY_DELAY, sent));
             act(AppAction::record(sent, &quantity::DATAGRAMS_RECEIVED, 1.0));
         }
     }

@@ -106,8 +106,7 @@ impl SegmentPlayer {
             return;
         }
         self.asked = None;
-        let took = now.since(asked).as_secs_f64();
-        act(AppAction::record(now, &quantity::RESPONSE_TIME, took));
+        act(AppAction::took(now, &quantity::RESPONSE_TIME, asked));
         act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
         // A player that ran dry continues from here.
         self.played_out = self.played_out.max(now) + self.settings.segment;

@@ -19,7 +19,7 @@ use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 /// Typical size of a SIP message, bytes: a request without a session description.
 const MESSAGE: f64 = 500.0;
 
-impl ApplicationSettings for LoadSettings {
+impl ApplicationSettings for Box<LoadSettings> {
     fn check(&self) -> Result<(), SettingsError> {
         self.check_values().map_err(|error| SettingsError::new(error.field, error.why))
     }

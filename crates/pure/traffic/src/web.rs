@@ -291,8 +291,7 @@ impl PushReceiver {
         self.inboxes[here].receive(bytes);
         loop {
             if let Some(arrived) = self.inboxes[here].complete() {
-                let value = now.since(arrived).as_secs_f64();
-                act(AppAction::record(now, &quantity::OBJECT_TIME, value));
+                act(AppAction::took(now, &quantity::OBJECT_TIME, arrived));
                 act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
             } else if self.inboxes[here].wants_more() {
                 let (arrived, stream) = self.arrivals.next();
@@ -396,8 +395,7 @@ impl Requester {
         let here = usize::from(stream.0) % self.inboxes.len();
         self.inboxes[here].receive(bytes);
         while let Some(PendingRequest { at, user }) = self.inboxes[here].complete() {
-            let value = now.since(at).as_secs_f64();
-            act(AppAction::record(now, &quantity::RESPONSE_TIME, value));
+            act(AppAction::took(now, &quantity::RESPONSE_TIME, at));
             act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
             if let RequestPacing::Closed { gap, users } = &mut self.pace {
                 let (gaps, due) = &mut users[user];

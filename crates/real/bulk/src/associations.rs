@@ -402,8 +402,7 @@ mod tests {
     use std::time::Duration as StdDuration;
 
     use super::*;
-    use crate::datagram_socket;
-    use netrig_host::socket::Buffers;
+    use crate::datagrams::socket_pair;
 
     fn order(opens: bool, direction: TransferDirection) -> AssociationOrder {
         AssociationOrder {
@@ -418,21 +417,12 @@ mod tests {
         }
     }
 
-    fn sockets() -> [UdpSocket; 2] {
-        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (near, far) = (free(), free());
-        [
-            datagram_socket(near, far, Buffers::default()).unwrap(),
-            datagram_socket(far, near, Buffers::default()).unwrap(),
-        ]
-    }
-
     type Ended = (TransferEnd, Vec<Reading>);
 
     /// Runs both ends, each on its own thread. The near end is stopped first and the far end soon after, because the ABORT may be
     /// lost if a socket is full.
     fn carried(near: AssociationOrder, far: AssociationOrder, lasts: StdDuration) -> [Ended; 2] {
-        let [near_socket, far_socket] = sockets();
+        let [near_socket, far_socket] = socket_pair();
         let (near_stop, far_stop) = (AtomicBool::new(false), AtomicBool::new(false));
         let end = |socket, order, stop: &AtomicBool| {
             let mut readings = Vec::new();

@@ -506,6 +506,17 @@ impl DatagramSink {
     }
 }
 
+/// Two sockets of [`datagram_socket`] that are connected to each other.
+#[cfg(test)]
+pub(crate) fn socket_pair() -> [UdpSocket; 2] {
+    let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (near, far) = (free(), free());
+    [
+        datagram_socket(near, far, Buffers::default()).unwrap(),
+        datagram_socket(far, near, Buffers::default()).unwrap(),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration as StdDuration;
@@ -516,15 +527,6 @@ mod tests {
     use crate::arrival_clock::ArrivalClock;
 
     const EVERY: Duration = Duration::from_millis(20);
-
-    fn pair() -> [UdpSocket; 2] {
-        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (near, far) = (free(), free());
-        [
-            datagram_socket(near, far, Buffers::default()).unwrap(),
-            datagram_socket(far, near, Buffers::default()).unwrap(),
-        ]
-    }
 
     fn send_one(from: &UdpSocket, flow: u32, number: u64, sent: Instant) {
         let stamp =
@@ -544,7 +546,7 @@ mod tests {
         rate: Rate,
         steer: impl FnOnce(&Throttle) + Send,
     ) -> (SourceReport, Vec<SourceReading>, SinkReading) {
-        let [near, far] = pair();
+        let [near, far] = socket_pair();
         let clock = Clock::starting_in(Duration::ZERO);
         let (throttle, stop, over) = (Throttle::new(rate), AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -599,7 +601,7 @@ mod tests {
     /// If the receiving thread starts late, the full buffer drops datagrams, which are not losses of the path.
     #[test]
     fn what_had_no_room_before_somebody_reads_was_dropped_here() {
-        let [near, far] = pair();
+        let [near, far] = socket_pair();
         let clock = Clock::starting_in(Duration::ZERO);
         let mut sent = 0;
         while drops(&far).unwrap() < 10 {
@@ -614,7 +616,7 @@ mod tests {
 
     #[test]
     fn what_belongs_to_another_flow_does_not_count() {
-        let [near, far] = pair();
+        let [near, far] = socket_pair();
         let clock = Clock::starting_in(Duration::ZERO);
         near.send(&[0; 100]).unwrap();
         send_one(&near, 8, 0, Instant::ZERO);
@@ -626,7 +628,7 @@ mod tests {
     #[test]
     fn who_floods_it_does_not_hold_its_end_up() {
         const LAY: u64 = 100;
-        let [near, far] = pair();
+        let [near, far] = socket_pair();
         let clock = Clock::starting_in(Duration::ZERO);
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
         for number in 0..LAY {
@@ -652,7 +654,7 @@ mod tests {
     #[test]
     fn who_sets_the_wall_clock_moves_no_arrival() {
         const HOUR: u64 = 3_600_000_000_000;
-        let [near, far] = pair();
+        let [near, far] = socket_pair();
         let clock = Clock::starting_in(Duration::ZERO);
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
         let before_it_was_set = |ahead: u64| {

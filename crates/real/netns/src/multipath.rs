@@ -192,50 +192,27 @@ pub(crate) fn manage(testbed: &Testbed, nodes: &BTreeMap<usize, Multipath>) -> R
 #[cfg(test)]
 mod tests {
     use netrig_experiment::Experiment;
+    use netrig_test_support::ExperimentText;
 
     use super::*;
 
     /// Two hosts with two links, and a detour over another router to the server.
-    const FILE: &str = r#"
-format = 1
-name = "two"
-duration = "1 s"
-[node.client]
-[node.server]
-[node.other]
-[link.a]
-between = ["client", "server"]
-rate = "1 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 10 }
-[link.b]
-between = ["client", "server"]
-rate = "1 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 10 }
-[link.detour]
-between = ["client", "other"]
-rate = "1 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 10 }
-[link.last]
-between = ["other", "server"]
-rate = "1 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 10 }
-[transport.two]
-kind = "mptcp"
-profile = "linux"
-paths = ["a", "b"]
-[flow.file]
-from = "client"
-to = "server"
-transport = "two"
-application = { kind = "bulk", bytes = "1 KB" }
-[response.goodput]
-of = "flow.file"
-metric = "goodput"
-"#;
+    fn file() -> String {
+        ExperimentText::new("two", "1 s")
+            .nodes("client server other")
+            .fifo("a", "client server", ("1 Mbit/s", "1 ms", 10), "")
+            .fifo("b", "client server", ("1 Mbit/s", "1 ms", 10), "")
+            .fifo("detour", "client other", ("1 Mbit/s", "1 ms", 10), "")
+            .fifo("last", "other server", ("1 Mbit/s", "1 ms", 10), "")
+            .table("transport.two", r#"kind = "mptcp", profile = "linux", paths = ["a", "b"]"#)
+            .flow(
+                "file",
+                "client server",
+                r#"transport = "two", application = { kind = "bulk", bytes = "1 KB" }"#,
+            )
+            .response("goodput", "flow.file", "goodput")
+            .build()
+    }
 
     fn scenario(text: &str) -> Scenario {
         let experiment = Experiment::parse("two", text).unwrap_or_else(|problems| panic!("{problems}"));
@@ -258,14 +235,14 @@ metric = "goodput"
 
     #[test]
     fn the_second_end_tells_of_the_addresses_that_its_other_paths_lead_to() {
-        let nodes = configure(&scenario(FILE)).unwrap();
+        let nodes = configure(&scenario(&file())).unwrap();
         assert_eq!(nodes[&0].endpoints, []);
         assert_eq!(nodes[&0].limits, MptcpLimits { subflows: 1, addresses_accepted: 1 });
         let signal = MptcpEndpoint { address: address("10.0.0.6"), role: MptcpRole::Signal, backup: false };
         let limits = MptcpLimits { subflows: 1, addresses_accepted: 0 };
         let sysctls = vec![("net.mptcp.enabled".to_owned(), "1".to_owned())];
         assert_eq!(nodes[&1], Multipath { endpoints: vec![signal], limits, sysctls });
-        let backup = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
+        let backup = file().replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
         assert_eq!(
             configure(&scenario(&backup)).unwrap()[&1].endpoints,
             [MptcpEndpoint { backup: true, ..signal }]
@@ -274,10 +251,11 @@ metric = "goodput"
 
     #[test]
     fn the_first_end_opens_subflows_to_the_address_that_paths_share() {
-        let text = FILE.replace("[\"a\", \"b\"]", "[[\"detour\", \"last\"], [\"near\", \"last\"]]").replace(
-            "[link.b]\nbetween = [\"client\", \"server\"]",
-            "[link.near]\nbetween = [\"client\", \"other\"]",
-        );
+        let text =
+            file().replace("[\"a\", \"b\"]", "[[\"detour\", \"last\"], [\"near\", \"last\"]]").replace(
+                "[link.b]\nbetween = [\"client\", \"server\"]",
+                "[link.near]\nbetween = [\"client\", \"other\"]",
+            );
         let nodes = configure(&scenario(&text)).unwrap();
         let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: MptcpRole::Subflow, backup: false };
         assert_eq!(nodes[&0].endpoints, [subflow]);
@@ -287,13 +265,13 @@ metric = "goodput"
 
     #[test]
     fn one_path_is_a_connection_of_one_subflow() {
-        let nodes = configure(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
+        let nodes = configure(&scenario(&file().replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
         assert!(nodes.values().all(|node| node.has_paths_of(&Multipath::default())));
     }
 
     #[test]
     fn a_code_point_is_for_ipv4() {
-        let marked = FILE.replace("from = \"client\"", "from = \"client\"\ndscp = \"af41\"");
+        let marked = file().replace("from = \"client\"", "from = \"client\"\ndscp = \"af41\"");
         assert!(configure(&scenario(&marked)).is_ok());
         let why = configure(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
         assert!(why.contains("takes none over IPv6"), "{why}");
@@ -303,14 +281,14 @@ metric = "goodput"
     fn a_kernel_has_one_list_of_addresses() {
         let more = "[flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"two\"\npaths = [\"a\"]\n\
                     application = { kind = \"bulk\", bytes = \"1 KB\" }\n[response.goodput]";
-        let why = configure(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
+        let why = configure(&scenario(&file().replace("[response.goodput]", more))).unwrap_err().0;
         assert!(why.contains("node `client` want different paths"), "{why}");
     }
 
     #[test]
     fn a_kernel_has_one_value_of_a_setting() {
         let more = |second: &str| {
-            let file = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nnet.mptcp.stale_loss_cnt = 2");
+            let file = file().replace("kind = \"mptcp\"", "kind = \"mptcp\"\nnet.mptcp.stale_loss_cnt = 2");
             let other = format!(
                 "[transport.other]\nkind = \"mptcp\"\nprofile = \"linux\"\npaths = [\"a\", \"b\"]\n{second}\n\
                  [flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"other\"\n\
@@ -331,7 +309,7 @@ metric = "goodput"
     #[test]
     fn what_the_kernel_lacks_is_named() {
         let scenario =
-            scenario(&FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nnet.mptcp.nonesuch = 1"));
+            scenario(&file().replace("kind = \"mptcp\"", "kind = \"mptcp\"\nnet.mptcp.nonesuch = 1"));
         let flow = &scenario.flows[0];
         let Carrier::Mptcp(settings) = &flow.carrier else { panic!("not MPTCP") };
         let folder = tempfile::tempdir().unwrap();
@@ -357,7 +335,7 @@ metric = "goodput"
             let _ = writeln!(std::io::stderr(), "skipped: needs root and Multipath TCP");
             return;
         }
-        let scenario = scenario(FILE);
+        let scenario = scenario(&file());
         let nodes = multipath(&scenario).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let ours = || PathManager::open().unwrap().endpoints().unwrap();

@@ -101,45 +101,21 @@ settings! {
 impl FarEndSettings {
     /// The order for a far end with this key.
     pub fn order(&self, key: Option<HmacKey>, connections: ConnectionLimits) -> FarEndOrder {
-        FarEndOrder {
-            listen: if self.listen.is_empty() { loopback_addresses() } else { self.listen.clone() },
-            stamp_port: self.stamp_port,
-            control_port: self.control_port,
-            key,
-            authenticated: self.authenticated,
-            allowed: if self.allow.is_empty() { Prefix::LOOPBACK.to_vec() } else { self.allow.clone() },
-            dscps: (!self.allow_dscp.is_empty()).then(|| self.allow_dscp.iter().map(|dscp| dscp.0).collect()),
-            stateful: self.stateful,
-            format: self.timestamps,
-            most_rate: self.max_rate,
-            slots: connections.of(FarEndOrder::SLOTS),
-        }
+        FarEndOrder { settings: self.clone(), key, slots: connections.of(FarEndOrder::SLOTS) }
+    }
+
+    fn addresses(&self) -> Vec<HostAddress> {
+        if self.listen.is_empty() { loopback_addresses() } else { self.listen.clone() }
     }
 }
 
 /// The order of a far end.
 #[derive(Clone, Debug)]
 pub struct FarEndOrder {
-    /// Addresses of this host to listen on.
-    pub listen: Vec<HostAddress>,
-    /// UDP port of STAMP.
-    pub stamp_port: u16,
-    /// TCP port of the control protocol.
-    pub control_port: u16,
+    /// Its settings.
+    pub settings: FarEndSettings,
     /// The key of the probes. It is required if an address is not a loopback address.
     pub key: Option<HmacKey>,
-    /// STAMP packets are authenticated with the key too.
-    pub authenticated: bool,
-    /// Senders of STAMP that are answered.
-    pub allowed: Vec<Prefix>,
-    /// DSCP values that a STAMP sender may request; all if absent.
-    pub dscps: Option<Vec<u8>>,
-    /// The reflector is stateful: it numbers its answers itself.
-    pub stateful: bool,
-    /// The format of STAMP timestamps.
-    pub format: Format,
-    /// Highest rate at which the far end sends to a probe, application bits.
-    pub most_rate: Rate,
     /// Limits on connections; [`FarEndOrder::SLOTS`] by default.
     pub slots: SlotLimits,
 }
@@ -190,25 +166,26 @@ impl FarEnd {
     ///
     /// If an address can be reached from other hosts and there is no key, or if a port cannot be bound.
     pub fn open(mut order: FarEndOrder) -> ProbeResult<Self> {
-        let open = order.listen.iter().find(|address| !address.ip().is_loopback());
+        let (settings, addresses) = (&order.settings, order.settings.addresses());
+        let open = addresses.iter().find(|address| !address.ip().is_loopback());
         if let (Some(address), None) = (open, &order.key) {
             return Err(ProbeError::Request(format!(
                 "{address} can be reached from other hosts: give the key that the probes also have, with --key FILE or \
                  --key-env NAME"
             )));
         }
-        if order.authenticated && order.key.is_none() {
+        if settings.authenticated && order.key.is_none() {
             return Err(ProbeError::Request(
                 "authenticated STAMP needs a key: --key FILE or --key-env NAME".into(),
             ));
         }
         let (mut stamps, mut listeners) = (Vec::new(), Vec::new());
-        for address in &order.listen {
-            let stamp = address.at(order.stamp_port);
+        for address in &addresses {
+            let stamp = address.at(settings.stamp_port);
             let socket = ProbeSocket::udp(stamp, 0).map_err(|error| unbound(stamp, "--stamp-port", error))?;
             let bound = socket.local().map_err(ProbeError::kernel("getsockname"))?;
             stamps.push((socket, bound));
-            let control = address.at(order.control_port);
+            let control = address.at(settings.control_port);
             let listener = listen(control).map_err(|error| unbound(control, "--control-port", error))?;
             let bound = listener.local_addr().map_err(ProbeError::kernel("getsockname"))?;
             listeners.push((listener, bound));
@@ -304,12 +281,13 @@ fn reflect(
     tally: &Mutex<FarEndTally>,
     cancel: &AtomicBool,
 ) -> ProbeResult {
+    let FarEndSettings { allow, allow_dscp, stateful, authenticated, timestamps, .. } = &order.settings;
     let mut reflector = Reflector {
-        key: order.key.clone().filter(|_| order.authenticated),
-        allowed: order.allowed.clone(),
-        dscps: order.dscps.clone(),
+        key: order.key.clone().filter(|_| *authenticated),
+        allowed: if allow.is_empty() { Prefix::LOOPBACK.to_vec() } else { allow.clone() },
+        dscps: (!allow_dscp.is_empty()).then(|| allow_dscp.iter().map(|dscp| dscp.0).collect()),
         port,
-        sessions: order.stateful.then(ReflectorSessions::default),
+        sessions: stateful.then(ReflectorSessions::default),
     };
     let mut pacer = watching(socket.fd(), Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     let (mut arrived, mut more) = (Vec::new(), false);
@@ -329,7 +307,7 @@ fn reflect(
         });
         more = took.map_err(ProbeError::kernel("recvmmsg"))?;
         if !arrived.is_empty() {
-            answer(&mut socket, &mut reflector, order.format, arrived.drain(..), &mut locked(tally));
+            answer(&mut socket, &mut reflector, *timestamps, arrived.drain(..), &mut locked(tally));
         }
         // Transmit time stamps are discarded: the answers have already left.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
@@ -518,8 +496,11 @@ fn check(stream: &StreamRequest, order: &FarEndOrder) -> Result<(), String> {
         ));
     }
     let rate = stream.size as f64 * 8.0 * 1e9 / stream.gap_ns as f64;
-    if stream.direction == StreamDirection::Back && rate > order.most_rate.bits_per_s() as f64 {
-        return Err(format!("{rate:.0} bit/s: the far end sends at most {} (--max-rate)", order.most_rate));
+    if stream.direction == StreamDirection::Back && rate > order.settings.max_rate.bits_per_s() as f64 {
+        return Err(format!(
+            "{rate:.0} bit/s: the far end sends at most {} (--max-rate)",
+            order.settings.max_rate
+        ));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::socket::ProbeSocket;
 use super::stamp::HmacKey;
 use super::stream::{SentStream, StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
-use super::two_way::{PACKETS, PacketSettings, ProbePlan};
+use super::two_way::{PACKETS, PacketSettings};
 use super::{path_sections, seconds_between};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::random;
@@ -57,15 +57,7 @@ impl OneWaySettings {
         metric: OneWayMetric,
         key: Option<HmacKey>,
     ) -> OneWayOrder {
-        OneWayOrder {
-            target,
-            direction: if self.reverse { StreamDirection::Back } else { StreamDirection::There },
-            metric,
-            plan: packets.plan(),
-            size: self.size.to_usize(),
-            dscp: packets.dscp.0,
-            key,
-        }
+        OneWayOrder { target, metric, packets: packets.clone(), settings: self.clone(), key }
     }
 }
 
@@ -74,30 +66,28 @@ impl OneWaySettings {
 pub struct OneWayOrder {
     /// Address of the far end.
     pub target: SocketAddr,
-    /// Direction of the stream.
-    pub direction: StreamDirection,
     /// Which results are reported.
     pub metric: OneWayMetric,
-    /// Number of packets, their gaps and the waiting time.
-    pub plan: ProbePlan,
-    /// Octets of UDP payload, at least 24.
-    pub size: usize,
-    /// DSCP of the packets.
-    pub dscp: u8,
+    /// The packets.
+    pub packets: PacketSettings,
+    /// Its settings.
+    pub settings: OneWaySettings,
     /// The far end's key.
     pub key: Option<HmacKey>,
 }
 
 impl OneWayOrder {
     fn check(&self) -> ProbeResult {
-        self.plan.check()?;
-        if (LEAST..=LONGEST_DATAGRAM).contains(&self.size) {
+        self.packets.plan().check()?;
+        let size = self.settings.size.to_usize();
+        if (LEAST..=LONGEST_DATAGRAM).contains(&size) {
             return Ok(());
         }
-        Err(ProbeError::Request(format!(
-            "--size {} B: expected {LEAST} B to {LONGEST_DATAGRAM} B",
-            self.size
-        )))
+        Err(ProbeError::Request(format!("--size {size} B: expected {LEAST} B to {LONGEST_DATAGRAM} B")))
+    }
+
+    const fn direction(&self) -> StreamDirection {
+        if self.settings.reverse { StreamDirection::Back } else { StreamDirection::There }
     }
 }
 
@@ -120,7 +110,7 @@ pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> ProbeResult<ProbeRep
     let mut session = OneWaySession::open(order, cancel)?;
     let wall = RealtimeOffset::measure();
     session.ask()?;
-    let mut passed = match order.direction {
+    let mut passed = match order.direction() {
         StreamDirection::There => session.there()?,
         StreamDirection::Back => session.back()?,
     };
@@ -145,22 +135,22 @@ impl<'a> OneWaySession<'a> {
         let target = order.target;
         let ControlConnection { stream: mut control, one_clock } = control::call(target, order.key.as_ref())?;
         let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
-        let (poisson, gap) = match order.plan.gaps {
+        let (poisson, gap) = match order.packets.plan().gaps {
             Gaps::Poisson(mean) => (true, mean),
             Gaps::Periodic(gap) => (false, gap),
         };
         write_frame(
             &mut control,
             &FromProbe::Stream(StreamRequest {
-                direction: order.direction,
+                direction: order.direction(),
                 token,
-                count: order.plan.count,
+                count: order.packets.count,
                 poisson,
                 gap_ns: gap.as_nanos(),
-                wait_ns: order.plan.wait.as_nanos(),
-                seed: order.plan.seed,
-                size: order.size,
-                dscp: order.dscp,
+                wait_ns: order.packets.wait.as_nanos(),
+                seed: order.packets.seed,
+                size: order.settings.size.to_usize(),
+                dscp: order.packets.dscp.0,
             }),
         )?;
         let port = match read_frame(&mut control)? {
@@ -173,9 +163,9 @@ impl<'a> OneWaySession<'a> {
         let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
         let local = HostAddress::from(local).at(0);
         let peer = HostAddress::from(target).at(port);
-        let end = StreamEnd::connected(ProbeSocket::asking(local, order.dscp)?, token, peer);
+        let end = StreamEnd::connected(ProbeSocket::asking(local, order.packets.dscp.0)?, token, peer);
         let end = end.map_err(|error| ProbeError::send(peer, error))?;
-        let log = StreamLog { most: order.plan.count as usize * 2, ..StreamLog::default() };
+        let log = StreamLog { most: order.packets.count as usize * 2, ..StreamLog::default() };
         Ok(Self { order, cancel, control, end, log, one_clock })
     }
 
@@ -198,19 +188,20 @@ impl<'a> OneWaySession<'a> {
     fn there(mut self) -> ProbeResult<StreamOutcome> {
         let Self { order, cancel, .. } = self;
         let stop = || cancel.load(Ordering::Relaxed);
-        let sent = self.end.stream(order.plan, order.size, &mut self.log, stop)?;
+        let sent =
+            self.end.stream(order.packets.plan(), order.settings.size.to_usize(), &mut self.log, stop)?;
         let interrupted = stop();
-        let wait = if interrupted { order.plan.wait.min(SHORT_WAIT) } else { order.plan.wait };
+        let wait = if interrupted { order.packets.wait.min(SHORT_WAIT) } else { order.packets.wait };
         self.end.linger(wait, &mut self.log, || false)?;
         self.end.ask(&mut self.log, || false)?;
         write_frame(&mut self.control, &FromProbe::Finish)?;
         let StreamLog { exchanges, icmp_errors, .. } = std::mem::take(&mut self.log);
         let mut log = StreamLog { exchanges, icmp_errors, ..StreamLog::default() };
-        let mut faults = source_faults(&sent, order.plan.gaps, "this host");
+        let mut faults = source_faults(&sent, order.packets.plan().gaps, "this host");
         loop {
             match self.read_message()? {
                 FromFarEnd::Packets { numbers, at }
-                    if log.arrivals.len() + at.len() <= 2 * order.plan.count as usize =>
+                    if log.arrivals.len() + at.len() <= 2 * order.packets.count as usize =>
                 {
                     log.arrivals.extend(numbers.into_iter().zip(at));
                 }
@@ -230,7 +221,7 @@ impl<'a> OneWaySession<'a> {
     /// Asks the far end to send, records the arrivals and reads the sending times.
     fn back(mut self) -> ProbeResult<StreamOutcome> {
         write_frame(&mut self.control, &FromProbe::Begin)?;
-        let (plan, cancel) = (self.order.plan, self.cancel);
+        let (plan, cancel) = (self.order.packets.plan(), self.cancel);
         let (mut sent, mut interrupted) = (Vec::new(), false);
         let done = loop {
             let control = &self.control;
@@ -321,14 +312,14 @@ impl StreamOutcome {
             order_of_arrival.push(u64::from(*number));
             let delay = seconds_between(*sent, *at);
             // RFC 7680 section 2.6: a packet that takes longer than the waiting time is lost.
-            if delay - order.direction.sign() * ahead - bound <= order.plan.wait.as_secs_f64() {
+            if delay - order.direction().sign() * ahead - bound <= order.packets.wait.as_secs_f64() {
                 delays[*number as usize].get_or_insert(delay);
             }
         }
         if self.interrupted {
             // The last packets may still be in flight: they are neither lost nor received.
             let last = self.sent.last().copied().unwrap_or(0);
-            let still = last.saturating_sub(order.plan.wait.as_nanos());
+            let still = last.saturating_sub(order.packets.wait.as_nanos());
             let known = self.sent.iter().zip(&delays).map(|(at, delay)| *at < still || delay.is_some());
             delays = known.zip(&delays).filter_map(|(known, delay)| known.then_some(*delay)).collect();
         }
@@ -338,14 +329,14 @@ impl StreamOutcome {
     /// Sections of the report.
     fn sections(&self, order: &OneWayOrder) -> ProbeResult<Vec<Section>> {
         let (delays, order_of_arrival) = self.delays(order);
-        let mut section = Section::new(match order.direction {
+        let mut section = Section::new(match order.direction() {
             StreamDirection::There => "there",
             StreamDirection::Back => "back",
         });
         let lost = delays.iter().map(|delay| delay.map(|_| 0.0));
         path_sections::loss(&mut section, &Delays::new(lost)?)?;
         if order.metric == OneWayMetric::Delay {
-            path_sections::one_way_delay(&mut section, &delays, &self.offset, order.direction.sign())?;
+            path_sections::one_way_delay(&mut section, &delays, &self.offset, order.direction().sign())?;
             path_sections::variation(&mut section, &delays)?;
         }
         let mut pattern = Section::new("pattern");
@@ -377,10 +368,10 @@ fn report(order: &OneWayOrder, passed: StreamOutcome) -> ProbeResult<ProbeReport
             received_by_kernel: passed.log.stamped,
         },
     };
-    if passed.log.arrivals.len() >= 2 * order.plan.count as usize {
+    if passed.log.arrivals.len() >= 2 * order.packets.count as usize {
         report.fault("more copies arrived than the far end records");
     }
-    report.note_arrival_fields(order.dscp, &passed.log.dscps, &passed.log.ttls);
+    report.note_arrival_fields(order.packets.dscp.0, &passed.log.dscps, &passed.log.ttls);
     if order.metric == OneWayMetric::Delay {
         report.offset(&passed.offset);
     }

@@ -14,7 +14,7 @@ use super::stamp::packet::base;
 use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
 use super::stamp::{ErrorEstimate, Format, HmacKey, ReflectedPacket, TestPacket};
 use super::two_way::{
-    Exchange, NoAnswer, PACKETS, PacketSettings, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay,
+    Exchange, NoAnswer, PACKETS, PacketSettings, ProbeCourse, ReflectorRecord, SentProbe, TwoWay,
 };
 use super::{path_sections, seconds_between};
 use netrig_host::HostAddress;
@@ -42,16 +42,7 @@ settings! {
 impl StampSettings {
     /// The order for a session with this reflector.
     pub fn order(&self, packets: &PacketSettings, target: SocketAddr, key: Option<HmacKey>) -> StampOrder {
-        StampOrder {
-            target,
-            plan: packets.plan(),
-            size: self.size.map(Size::to_usize),
-            dscp: packets.dscp.0,
-            answer_dscp: self.answer_dscp.map(|dscp| dscp.0),
-            key,
-            format: self.timestamps,
-            stateful: self.stateful,
-        }
+        StampOrder { target, packets: packets.clone(), settings: self.clone(), key }
     }
 }
 
@@ -60,28 +51,18 @@ impl StampSettings {
 pub struct StampOrder {
     /// The reflector.
     pub target: SocketAddr,
-    /// Number of packets, their gaps and the waiting time.
-    pub plan: ProbePlan,
-    /// Octets of UDP payload; those of the base packet if absent. Octets beyond the base packet are padding (RFC 8972
-    /// section 4.1).
-    pub size: Option<usize>,
-    /// DSCP of the packets.
-    pub dscp: u8,
-    /// Requested DSCP of the answers, by the class of service extension (RFC 8972 section 4.4). With it the reflector
-    /// also reports the DSCP and ECN on arrival.
-    pub answer_dscp: Option<u8>,
+    /// The packets.
+    pub packets: PacketSettings,
+    /// Its settings.
+    pub settings: StampSettings,
     /// The key of authenticated mode.
     pub key: Option<HmacKey>,
-    /// The format of this end's timestamps.
-    pub format: Format,
-    /// The reflector numbers its answers (RFC 8762 section 4: stateful), so that loss can be attributed to a direction.
-    pub stateful: bool,
 }
 
 impl StampOrder {
     /// Octets of a packet without padding.
     fn unpadded(&self) -> usize {
-        let class = self.answer_dscp.map_or(0, |_| tlv::HEADER + ClassOfService::LEN);
+        let class = self.settings.answer_dscp.map_or(0, |_| tlv::HEADER + ClassOfService::LEN);
         // RFC 8972 section 4.8: in authenticated mode, extensions other than padding need an HMAC.
         let tag =
             self.key.as_ref().filter(|_| class > 0).map_or(0, |_| tlv::HEADER + super::stamp::packet::HMAC);
@@ -89,9 +70,9 @@ impl StampOrder {
     }
 
     fn check(&self) -> ProbeResult {
-        self.plan.check()?;
+        self.packets.plan().check()?;
         let least = self.unpadded();
-        let padded = self.size.unwrap_or(least);
+        let padded = self.settings.size.map_or(least, Size::to_usize);
         if padded != least && !(least + tlv::HEADER..=LONGEST_DATAGRAM).contains(&padded) {
             return Err(ProbeError::Request(format!(
                 "--size {padded} B: a packet of these settings has {least} B, or {} B to {LONGEST_DATAGRAM} B with padding",
@@ -107,13 +88,13 @@ impl StampOrder {
 /// If the order is invalid. A missing answer is a measurement, not an error.
 pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     order.check()?;
-    let socket = ProbeSocket::asking(HostAddress::unspecified_for(order.target).at(0), order.dscp)?;
+    let socket = ProbeSocket::asking(HostAddress::unspecified_for(order.target).at(0), order.packets.dscp.0)?;
     socket.connect(order.target).map_err(|error| ProbeError::send(order.target, error))?;
     let local = socket.local().map_err(ProbeError::kernel("getsockname"))?;
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
     let exchange =
         StampSender::new(order, Seeds::new(entropy).stream("probe/session").below(0xFFFF) as u16 + 1);
-    let course = TwoWay { socket, target: order.target, exchange, cancel }.run(order.plan)?;
+    let course = TwoWay { socket, target: order.target, exchange, cancel }.run(order.packets.plan())?;
     report(order, local, &course)
 }
 
@@ -132,18 +113,20 @@ struct StampSender {
 impl StampSender {
     /// The session identifier is any number except 0 (RFC 8972 section 3).
     fn new(order: &StampOrder, session: u16) -> Self {
-        let padding = order.size.and_then(|size| size.checked_sub(order.unpadded() + tlv::HEADER));
+        let padding =
+            order.settings.size.and_then(|size| size.to_usize().checked_sub(order.unpadded() + tlv::HEADER));
+        let answer_dscp = order.settings.answer_dscp.map(|dscp| dscp.0);
         let mut extensions = Vec::new();
-        if let Some(asked) = order.answer_dscp {
+        if let Some(asked) = answer_dscp {
             let class = ClassOfService { asked, ..ClassOfService::default() };
             Tlv::append(kind::CLASS_OF_SERVICE, &class.encode(), &mut extensions);
         }
         Self {
             key: order.key.clone(),
-            format: order.format,
+            format: order.settings.timestamps,
             session,
             extensions,
-            answer_dscp: order.answer_dscp,
+            answer_dscp,
             padding,
             timestamps: Vec::new(),
         }
@@ -237,7 +220,7 @@ fn is_possible(sent: u64, [received, answered]: [u64; 2], back: u64) -> bool {
 }
 
 fn report(order: &StampOrder, local: SocketAddr, course: &ProbeCourse) -> ProbeResult<ProbeReport> {
-    let wait = order.plan.wait;
+    let wait = order.packets.wait;
     let in_time =
         |packet: &SentProbe| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
     let exchange = |packet: &SentProbe| {
@@ -270,10 +253,10 @@ fn report(order: &StampOrder, local: SocketAddr, course: &ProbeCourse) -> ProbeR
     report.sections.append(&mut sections);
     report.sections.push(one_way("there", &column(&there), &offset, 1.0)?);
     report.sections.push(one_way("back", &column(&back), &offset, -1.0)?);
-    if order.stateful {
+    if order.settings.stateful {
         report.sections.push(by_direction(course)?);
     }
-    report.note_path_fields(course, order.dscp, order.answer_dscp);
+    report.note_path_fields(course, order.packets.dscp.0, order.settings.answer_dscp.map(|dscp| dscp.0));
     let answered: Vec<ReflectorRecord> =
         course.sent.iter().filter_map(|packet| Some(in_time(packet)?.1)).collect();
     note_times(&mut report, &answered, exchanges.len());
@@ -433,22 +416,15 @@ const NOT_OF_THIS_SESSION: &str = "the reflector's numbers are not those of this
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Gaps;
     use crate::stamp::HmacKey;
-    use netrig_core::Duration;
 
     /// A sender that has sent packet 0, and that packet.
     fn sent(key: Option<&[u8]>) -> (StampSender, Vec<u8>) {
-        let gaps = Gaps::Periodic(Duration::from_millis(1));
         let order = StampOrder {
             target: ([127, 0, 0, 1], 862).into(),
-            plan: ProbePlan { count: 1, gaps, wait: Duration::from_secs(1), seed: 1 },
-            size: Some(200),
-            dscp: 0,
-            answer_dscp: None,
+            packets: PacketSettings { count: 1, ..PacketSettings::default() },
+            settings: StampSettings { size: Some(Size::from_bytes(200)), ..StampSettings::default() },
             key: key.map(|octets| HmacKey::new(octets).unwrap()),
-            format: Format::Ntp,
-            stateful: false,
         };
         let mut sender = StampSender::new(&order, 7);
         let packet = sender.packet(0, 1_790_000_000_000_000_000);

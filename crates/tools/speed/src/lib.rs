@@ -13,7 +13,7 @@
 //! Start from [`measure::measure`] (the client) and [`serve::Server`]. Their protocol is in [`protocol`].
 //!
 //! The meter never changes interfaces, routes or settings of the host: `tune` recommends settings and changes none.
-//! The modules that drive sockets, clocks and threads are `carry`, `flows`, `measure`, `serve` and `talk`. A lint forbids these in
+//! The modules that drive sockets, clocks and threads are `carry`, `control`, `flows`, `measure` and `serve`. A lint forbids these in
 //! all other modules.
 #![deny(unsafe_code)]
 
@@ -21,6 +21,8 @@ pub mod admission;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it drives the agent's sockets")]
 pub mod carry;
 pub mod cause;
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it speaks over a socket")]
+mod control;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it drives the agent's sockets")]
 pub mod flows;
 pub mod iperf3;
@@ -34,6 +36,4 @@ pub mod responsiveness;
 pub mod search;
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it serves clients, over sockets")]
 pub mod serve;
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it speaks over a socket")]
-mod talk;
 pub mod tune;

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::Guarded;
 
 /// Longer than it takes to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// tshark on the loopback interface, only for these ports. It ends with the test.
 pub struct Capture {
-    child: Child,
+    child: Guarded,
     file: PathBuf,
 }
 
@@ -35,7 +37,7 @@ impl Capture {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Some(Self { child, file })
+        Some(Self { child: Guarded(child), file })
     }
 
     pub fn end(mut self) -> PathBuf {
@@ -43,13 +45,6 @@ impl Capture {
         kill_process(pid, Signal::INT).expect("it runs");
         self.child.wait().expect("it ends");
         self.file.clone()
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

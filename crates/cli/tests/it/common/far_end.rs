@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::Guarded;
+
 /// A remote end that ends with the test.
 pub struct FarEnd {
-    child: Child,
+    child: Guarded,
     /// The address for STAMP.
     pub stamp: Vec<String>,
     /// The address for probes.
@@ -45,7 +47,7 @@ impl FarEnd {
             let address = address.unwrap_or_else(|| panic!("no address: {line}")).to_owned();
             if line.contains("(UDP)") { stamp.push(address) } else { probes.push(address) }
         }
-        Self { child, stamp, probes, told }
+        Self { child: Guarded(child), stamp, probes, told }
     }
 
     /// Its maximum memory, bytes.
@@ -63,14 +65,6 @@ impl FarEnd {
         let status = self.child.wait().expect("it ends");
         assert!(status.success(), "{status}: {err}");
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
-    }
-}
-
-impl Drop for FarEnd {
-    fn drop(&mut self) {
-        // After `finish` there is nothing left to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -8,14 +8,24 @@ use netrig_netns::missing_requirements;
 /// harness keeps the output of passed tests.
 pub fn can(needs: &[&str]) -> bool {
     let mut lacking: Vec<_> = missing_requirements().iter().map(ToString::to_string).collect();
-    let there = |name: &str| {
-        // A name with a path is looked up at that path.
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(name).exists())
-    };
-    lacking.extend(needs.iter().filter(|name| !there(name)).map(ToString::to_string));
+    lacking.extend(needs.iter().filter(|name| !is_there(name)).map(ToString::to_string));
     lacking.first().into_iter().for_each(|lack| skipped(lack));
     lacking.is_empty()
+}
+
+fn is_there(name: &str) -> bool {
+    // A name with a path is looked up at that path.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).exists())
+}
+
+/// Whether the machine has this program. If not, it prints so.
+pub fn has(program: &str) -> bool {
+    let has = is_there(program);
+    if !has {
+        skipped(program);
+    }
+    has
 }
 
 /// Prints directly that a test was skipped and what it needs, because the harness keeps the output of passed tests.

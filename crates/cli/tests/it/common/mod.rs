@@ -1,5 +1,4 @@
 //! The program, started by its command line.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test of a program starts it")]
 
 pub mod capture;
 pub mod carried_out;
@@ -15,8 +14,12 @@ pub mod speed_lab;
 pub mod spoilt;
 pub mod terminal;
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+
+use netrig_test_support::ExperimentText;
+use serde_json::Value;
 
 /// Runs netrig in a folder until it ends.
 pub fn netrig(folder: &Path, arguments: &[&str]) -> Output {
@@ -27,8 +30,33 @@ pub fn netrig(folder: &Path, arguments: &[&str]) -> Output {
         .expect("netrig starts")
 }
 
+/// A process that ends with the test.
+pub struct Guarded(pub Child);
+
+impl Deref for Guarded {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Guarded {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A process's maximum memory, bytes (proc(5): `VmHWM`).
-pub fn most_memory(child: &std::process::Child) -> u64 {
+pub fn most_memory(child: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -61,4 +89,26 @@ pub fn words(line: &str) -> Vec<&str> {
 /// Its output.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The JSON document that a command printed.
+pub fn as_json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// The experiment `small`: a transfer over a line that loses packets, at two rates.
+pub fn small() -> ExperimentText {
+    ExperimentText::new("small", "2 s")
+        .table("factors", r#"rate = ["1 Mbit/s", "2 Mbit/s"]"#)
+        .table("replications", "count = 3")
+        .nodes("a b")
+        .fifo(
+            "line",
+            "a b",
+            ("${rate}", "10 ms", 50),
+            r#"loss = { kind = "bernoulli", probability = "1 %" }"#,
+        )
+        .table("transport.tcp", r#"kind = "tcp""#)
+        .flow("transfer", "a b", r#"transport = "tcp", application = { kind = "bulk" }"#)
+        .response("goodput", "flow.transfer", "goodput")
 }

@@ -2,12 +2,14 @@
 
 use std::fs::read_link;
 use std::io::Write as _;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+
+use super::Guarded;
 
 /// A network namespace.
 pub struct Namespace {
-    holder: Child,
+    holder: Guarded,
 }
 
 /// Checks the requirements of these tests. The missing ones are printed directly, because the test harness would hide them.
@@ -34,7 +36,7 @@ impl Namespace {
     pub fn new() -> Self {
         // It ends by itself if the test is killed.
         let holder = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().expect("unshare starts");
-        let namespace = Self { holder };
+        let namespace = Self { holder: Guarded(holder) };
         let of = |pid: &str| read_link(format!("/proc/{pid}/ns/net")).ok();
         for _ in 0..500 {
             if of(&namespace.pid()).is_some_and(|own| Some(own) != of("self")) {
@@ -89,13 +91,5 @@ impl Namespace {
     /// Runs netrig in it until it ends.
     pub fn netrig(&self, arguments: &[&str]) -> Output {
         self.command(env!("CARGO_BIN_EXE_netrig")).args(arguments).output().expect("netrig starts")
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // If it has ended already, there is no process to end.
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
     }
 }

@@ -1,17 +1,19 @@
 //! `netrig sip serve` for the time of a test.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use super::Guarded;
 
 /// The environment variable with the server's password `zanzibar`.
 pub const PASSWORD_ENV: &str = "NETRIG_TEST_PASSWORD";
 
 /// A server that ends with the test.
 pub struct SipServer {
-    child: Child,
+    child: Guarded,
     /// Its address, as `udp:127.0.0.1:5060`.
     pub points: Vec<String>,
     told: BufReader<std::process::ChildStderr>,
@@ -33,7 +35,7 @@ impl SipServer {
         let points = line.strip_prefix("ready: ").and_then(|rest| rest.split(" at ").nth(1));
         let points = points.unwrap_or_else(|| panic!("{line}: {:?}", child.wait()));
         let points = points.trim_end().split(';').next().unwrap_or_default();
-        Self { points: points.split(", ").map(str::to_owned).collect(), child, told }
+        Self { points: points.split(", ").map(str::to_owned).collect(), child: Guarded(child), told }
     }
 
     /// Its address for a transport: an address and a port.
@@ -76,13 +78,5 @@ impl SipServer {
         let (out, err, status) = self.stop();
         assert_eq!(status.code(), Some(1), "{err}");
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
-    }
-}
-
-impl Drop for SipServer {
-    fn drop(&mut self) {
-        // After `end` there is no process to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

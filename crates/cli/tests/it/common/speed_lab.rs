@@ -1,11 +1,13 @@
 //! A client and a server of the meter, each in its own namespace, with a line between them that records every packet.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use netrig_core::{Direction, FiveTuple, Instant, PacketEvent, Sample, Sink, Step, Subject};
+use netrig_test_support::ExperimentText;
 use serde_json::Value;
 
+use super::Guarded;
 use super::path_lab::PathLab;
 
 /// The line, from the server to the client.
@@ -60,20 +62,10 @@ impl Sink for Trace {
     }
 }
 
-/// A server that ends with its owner.
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A lab with a listening server.
 pub struct SpeedLab {
     // Ended before its namespace goes.
-    server: Option<Serving>,
+    server: Option<Guarded>,
     lab: PathLab<Trace>,
 }
 
@@ -86,32 +78,26 @@ impl SpeedLab {
             0.0 => String::new(),
             share => format!("loss = {{ kind = \"bernoulli\", probability = {share} }}"),
         };
-        let file = format!(
-            r#"
-format = 1
-name = "speed"
-duration = "100 s"
-[node.server]
-[node.client]
-[link.line]
-between = ["server", "client"]
-rate = "{down} Mbit/s"
-delay = "{} ms"
-queue = {{ kind = "fifo", bytes = "{} B" }}
-{loss}
-reverse = {{ rate = "{up} Mbit/s", queue = {{ kind = "fifo", bytes = "{} B" }} }}
-[flow.beside]
-from = "client"
-to = "server"
-application = {{ kind = "cbr", interval = "20 s", size = "100 B" }}
-[response.loss]
-of = "flow.beside"
-metric = "datagram_loss"
-"#,
-            line.delay_ms,
-            bytes(down),
-            bytes(up)
-        );
+        let delay = line.delay_ms;
+        let [room, room_up] = [down, up].map(bytes);
+        let file = ExperimentText::new("speed", "100 s")
+            .nodes("server client")
+            .link(
+                "line",
+                "server client",
+                &format!(
+                    r#"rate = "{down} Mbit/s", delay = "{delay} ms",
+                queue = {{ kind = "fifo", bytes = "{room} B" }}, {loss},
+                reverse = {{ rate = "{up} Mbit/s", queue = {{ kind = "fifo", bytes = "{room_up} B" }} }}"#
+                ),
+            )
+            .flow(
+                "beside",
+                "client server",
+                r#"application = { kind = "cbr", interval = "20 s", size = "100 B" }"#,
+            )
+            .response("loss", "flow.beside", "datagram_loss")
+            .build();
         Self { lab: PathLab::build("speed", &file, Trace::default()), server: None }
     }
 
@@ -141,14 +127,14 @@ metric = "datagram_loss"
         }
         // Its later output fills no pipe.
         std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
-        self.server = Some(Serving(server));
+        self.server = Some(Guarded(server));
     }
 
     /// Starts a server of iperf3 instead.
     pub fn serve_iperf3(&mut self) {
         let mut command = self.lab.inside("server", "iperf3");
         let server = command.args(["-s", "-B", "10.0.0.1"]).stdout(Stdio::null()).spawn().expect("it starts");
-        self.server = Some(Serving(server));
+        self.server = Some(Guarded(server));
         // It prints to a pipe that it listens only when the pipe is full.
         let listens = || self.lab.run("server", "ss", &["-Hltn", "sport = :5201"]).contains("5201");
         let begun = std::time::Instant::now();

@@ -5,11 +5,6 @@
 //! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy machine
 //! has stopped for longer than `retrans` would receive one, and SIPp treats a retransmission of any message except the last as
 //! an unexpected message.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test of programs starts them and reads their files"
-)]
 
 mod mirror;
 mod validate;
@@ -20,10 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use netrig_test_support::skip_unless;
 use regex::{Regex, bytes};
 
 use self::mirror::mirrored;
 use crate::common::free_port::{free_media_port, free_port};
+use crate::common::machine::has;
 use crate::common::text;
 
 /// The time limit of a scenario.
@@ -273,14 +270,6 @@ fn credentials(line: &str) -> String {
     format!("{name}: Digest {}", parameters.join(", "))
 }
 
-fn has_sipp() -> bool {
-    let has = Command::new("sipp").arg("-v").output().is_ok();
-    if !has {
-        eprintln!("skipped: needs sipp");
-    }
-    has
-}
-
 fn own_scenarios() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/sip_differential/scenarios");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -320,9 +309,7 @@ fn compare(file: &Path, flags: &[String]) -> Result<usize, String> {
 
 #[test]
 fn netrig_sends_what_sipp_sends() {
-    if !has_sipp() {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let folder = tempfile::tempdir().unwrap();
     let mut files = own_scenarios();
     for name in ["uac", "uas", "regexp", "branchc", "branchs"] {

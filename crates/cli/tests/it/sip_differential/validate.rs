@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{DifferentialRun, Repetitions, has_sipp};
+use super::{DifferentialRun, Repetitions};
+use crate::common::machine::has;
 
 fn files_below(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -25,7 +26,7 @@ fn published_scenarios_run_as_in_sipp() {
         eprintln!("skipped: NETRIG_SCENARIOS names no folder");
         return;
     };
-    if !has_sipp() {
+    if !has("sipp") {
         return;
     }
     let mut files = Vec::new();

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use self::faults::{FAULTS, OF_CONNECTIONS, PlantedFault};
 use self::relay::FaultyRelay;
+use crate::common::as_json;
 use crate::common::kamailio::Kamailio;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
@@ -114,8 +115,7 @@ impl FaultSubject {
             command.args(["--only", id]);
         }
         let output = command.output().unwrap();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+        as_json(&output)
     }
 
     fn verdicts(&self, target: &str, only: &[&str]) -> Verdicts {

@@ -2,7 +2,7 @@
 
 use netrig_experiment::{Agreement, AgreementVerdict, ClaimVerdict};
 
-use super::elements::{details, headings, judged, table, verdict_class};
+use super::elements::{details, headings, judged, rows, table, verdict_class};
 use super::points::OPEN;
 use crate::Report;
 use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
@@ -58,15 +58,9 @@ fn comparisons(
 ) {
     let [first, second] = pair.of;
     table(m, "numbers sortable", caption, |m| {
-        let names = ["response", "at", first, second].map(str::to_owned);
-        let derived = [format!("{second} / {first}"), format!("{second} − {first}")];
-        let asked = ["within", "verdict"].map(str::to_owned);
-        headings(m, names.into_iter().chain(derived).chain(asked));
-        m.inside("tbody", &[], |m| {
-            for entry in entries {
-                m.inside("tr", &[], |m| row(m, report, &pair.place(entry, sheet), entry));
-            }
-        });
+        let (ratio, difference) = (format!("{second} / {first}"), format!("{second} − {first}"));
+        headings(m, ["response", "at", first, second, &ratio, &difference, "within", "verdict"]);
+        rows(m, entries, |m, entry| row(m, report, &pair.place(entry, sheet), entry));
     });
 }
 

@@ -15,10 +15,7 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let lines = ClaimLine::all(report);
     m.inside("div", &[("class", "beside")], |m| {
         table(m, "board", "Every claim, the comparison that decided it, and where to see it", |m| {
-            headings(
-                m,
-                ["verdict", "claim", "estimate", "claimed", "n", "adjusted p", "see"].map(str::to_owned),
-            );
+            headings(m, ["verdict", "claim", "estimate", "claimed", "n", "adjusted p", "see"]);
             m.inside("tbody", &[], |m| {
                 for (n, line) in lines.iter().enumerate() {
                     m.inside("tr", &[("class", &verdict_class(line.claim.verdict))], |m| row(m, n, line));

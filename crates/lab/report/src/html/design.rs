@@ -6,7 +6,7 @@ use netrig_core::Dscp;
 use netrig_experiment::{IntervalMethod, LinkSettings, LinkSpec, Replications, Scenario, WarmUp};
 use netrig_store::Provenance;
 
-use super::elements::{details, headings, table};
+use super::elements::{details, headings, rows, table, terms};
 use crate::Report;
 use netrig_core::number::percent;
 use netrig_core::text::words;
@@ -14,18 +14,14 @@ use netrig_core::xml::Markup;
 
 pub(super) fn definitions(m: &mut Markup, report: &Report<'_>) {
     table(m, "words", "Responses and their definitions", |m| {
-        headings(m, ["response", "of", "metric", "unit", "definition", "interval"].map(str::to_owned));
-        m.inside("tbody", &[], |m| {
-            for (name, spec) in &report.experiment.design.responses {
-                m.inside("tr", &[], |m| {
-                    m.element("th", &[("scope", "row")], words(name));
-                    m.inside("td", &[], |m| m.element("code", &[], &spec.of));
-                    m.inside("td", &[], |m| m.element("code", &[], &spec.metric));
-                    m.element("td", &[], spec.unit());
-                    m.element("td", &[], spec.definition());
-                    m.element("td", &[], method(spec.interval));
-                });
-            }
+        headings(m, ["response", "of", "metric", "unit", "definition", "interval"]);
+        rows(m, &report.experiment.design.responses, |m, (name, spec)| {
+            m.element("th", &[("scope", "row")], words(name));
+            m.inside("td", &[], |m| m.element("code", &[], &spec.of));
+            m.inside("td", &[], |m| m.element("code", &[], &spec.metric));
+            m.element("td", &[], spec.unit());
+            m.element("td", &[], spec.definition());
+            m.element("td", &[], method(spec.interval));
         });
     });
 }
@@ -43,29 +39,22 @@ pub(super) fn design(m: &mut Markup, report: &Report<'_>) {
     let design = &report.experiment.design;
     if !design.factors.is_empty() {
         table(m, "words", "Factors and their levels", |m| {
-            headings(m, ["factor", "levels"].map(str::to_owned));
-            m.inside("tbody", &[], |m| {
-                for factor in &design.factors {
-                    m.inside("tr", &[], |m| {
-                        m.element("th", &[("scope", "row")], words(&factor.name));
-                        let levels: Vec<&str> = factor.levels.iter().map(|level| level.text()).collect();
-                        m.element("td", &[], levels.join(", "));
-                    });
-                }
+            headings(m, ["factor", "levels"]);
+            rows(m, &design.factors, |m, factor| {
+                m.element("th", &[("scope", "row")], words(&factor.name));
+                let levels: Vec<&str> = factor.levels.iter().map(|level| level.text()).collect();
+                m.element("td", &[], levels.join(", "));
             });
         });
     }
-    m.inside("dl", &[], |m| {
-        let mut say = |term: &str, text: String| {
-            m.element("dt", &[], term);
-            m.element("dd", &[], text);
-        };
-        say("Replications", stopping(&design.replications));
-        let last = report.experiment.seed.wrapping_add(u64::from(design.replications.max.saturating_sub(1)));
-        let seeds = if last == report.experiment.seed { format!("{last}") } else { format!("{} to {last}", report.experiment.seed) };
-        say("Seeds", format!("{seeds}: the n-th replications of all points have the same seed, so that random events are the same for all points"));
-        say("Warm-up", warm_up(report.experiment.warm_up));
-    });
+    let first = report.experiment.seed;
+    let last = first.wrapping_add(u64::from(design.replications.max.saturating_sub(1)));
+    let seeds = if last == first { format!("{last}") } else { format!("{first} to {last}") };
+    let seeds = format!(
+        "{seeds}: the n-th replications of all points have the same seed, so that random events are the same for all points"
+    );
+    let (replications, warm_up) = (stopping(&design.replications), warm_up(report.experiment.warm_up));
+    terms(m, [("Replications", replications), ("Seeds", seeds), ("Warm-up", warm_up)]);
     let Ok(scenario) = report.experiment.plan().scenario(0) else { return };
     m.element("h3", &[], "Topology");
     m.element(
@@ -107,35 +96,31 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
         let names = ["link", "between", "rate", "delay, one way", "queue"]
             .into_iter()
             .chain(with_more.then_some("also"));
-        headings(m, names.map(str::to_owned));
-        m.inside("tbody", &[], |m| {
-            // Of links made by a count, one represents all.
-            for link in scenario.links.iter().filter(|link| groups.insert(link.group.clone())) {
-                let count = scenario.links.iter().filter(|other| other.group == link.group).count();
-                m.inside("tr", &[], |m| self::link(m, scenario, link, count, with_more));
-            }
+        headings(m, names);
+        // Of links made by a count, one represents all.
+        let links = scenario.links.iter().filter(|link| groups.insert(link.group.clone()));
+        rows(m, links, |m, link| {
+            let count = scenario.links.iter().filter(|other| other.group == link.group).count();
+            self::link(m, scenario, link, count, with_more);
         });
     });
     let mut groups = BTreeSet::new();
     table(m, "words", "Flows", |m| {
-        headings(m, ["flow", "from", "to", "transport", "paths", "application"].map(str::to_owned));
-        m.inside("tbody", &[], |m| {
-            for flow in scenario.flows.iter().filter(|flow| groups.insert(flow.group.clone())) {
-                let count = scenario.flows.iter().filter(|other| other.group == flow.group).count();
-                let node = |n: usize| scenario.nodes.get(n).map_or("", |node| node.name.as_str());
-                let paths: Vec<&str> = flow.paths.iter().map(|path| path.name.as_str()).collect();
-                let marked = (flow.dscp != Dscp::BE).then(|| format!(", marked {}", flow.dscp));
-                let answers = flow.answer_dscp.map(|dscp| format!(", answers marked {dscp}"));
-                let transport = [Some(flow.transport.clone()), marked, answers].into_iter().flatten();
-                let transport: String = transport.collect();
-                m.inside("tr", &[], |m| {
-                    m.element("th", &[("scope", "row")], times(&flow.group, count));
-                    for text in [node(flow.from), node(flow.to), &transport, &paths.join(", ")] {
-                        m.element("td", &[], text);
-                    }
-                    m.element("td", &[], settings(&flow.application));
-                });
+        headings(m, ["flow", "from", "to", "transport", "paths", "application"]);
+        let flows = scenario.flows.iter().filter(|flow| groups.insert(flow.group.clone()));
+        rows(m, flows, |m, flow| {
+            let count = scenario.flows.iter().filter(|other| other.group == flow.group).count();
+            let node = |n: usize| scenario.nodes.get(n).map_or("", |node| node.name.as_str());
+            let paths: Vec<&str> = flow.paths.iter().map(|path| path.name.as_str()).collect();
+            let marked = (flow.dscp != Dscp::BE).then(|| format!(", marked {}", flow.dscp));
+            let answers = flow.answer_dscp.map(|dscp| format!(", answers marked {dscp}"));
+            let transport = [Some(flow.transport.clone()), marked, answers].into_iter().flatten();
+            let transport: String = transport.collect();
+            m.element("th", &[("scope", "row")], times(&flow.group, count));
+            for text in [node(flow.from), node(flow.to), &transport, &paths.join(", ")] {
+                m.element("td", &[], text);
             }
+            m.element("td", &[], settings(&flow.application));
         });
     });
 }
@@ -226,23 +211,19 @@ fn plain(value: &serde_json::Value) -> String {
 
 pub(super) fn made(m: &mut Markup, report: &Report<'_>) {
     let results = report.results;
-    m.inside("dl", &[], |m| {
-        let mut say = |term: &str, text: &str| {
-            if !text.is_empty() {
-                m.element("dt", &[], term);
-                m.element("dd", &[], text);
-            }
-        };
-        say("netrig", &results.build);
-        let substrates = results.substrates();
-        say("Substrates", &substrates.join(", "));
-        let whose = |name: &&str| Some(format!("{name}: {}", transports(name)?));
-        say("Transports", &substrates.iter().filter_map(whose).collect::<Vec<_>>().join("; "));
-        say("Confidence", &format!("{} for every interval", percent(results.confidence)));
-        if let Some(paper) = &report.experiment.design.paper {
-            say("Paper", if paper.citation.is_empty() { &paper.title } else { &paper.citation });
-        }
-    });
+    let substrates = results.substrates();
+    let whose = |name: &&str| Some(format!("{name}: {}", transports(name)?));
+    let transports: Vec<String> = substrates.iter().filter_map(whose).collect();
+    let paper = report.experiment.design.paper.as_ref();
+    let paper = paper.map(|paper| if paper.citation.is_empty() { &paper.title } else { &paper.citation });
+    let said = [
+        ("netrig", results.build.clone()),
+        ("Substrates", substrates.join(", ")),
+        ("Transports", transports.join("; ")),
+        ("Confidence", format!("{} for every interval", percent(results.confidence))),
+        ("Paper", paper.cloned().unwrap_or_default()),
+    ];
+    terms(m, said.into_iter().filter(|(_, text)| !text.is_empty()));
     for provenance in report.provenance {
         machine(m, provenance);
     }
@@ -265,16 +246,8 @@ fn transports(substrate: &str) -> Option<&'static str> {
 fn machine(m: &mut Markup, provenance: &Provenance) {
     let Provenance { build, os, kernel, cpu, cpus, host, settings } = provenance;
     details(m, &format!("Runs of {build} on {host}"), false, |m| {
-        m.inside("dl", &[], |m| {
-            let cpu = if *cpus > 0 { format!("{cpu} ({cpus} used)") } else { cpu.clone() };
-            let fixed = [("Operating system", os), ("Kernel", kernel), ("Processor", &cpu)];
-            let fixed = fixed.into_iter().map(|(term, text)| (term, text.as_str()));
-            for (term, text) in
-                fixed.chain(settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
-            {
-                m.element("dt", &[], term);
-                m.element("dd", &[], text);
-            }
-        });
+        let cpu = if *cpus > 0 { format!("{cpu} ({cpus} used)") } else { cpu.clone() };
+        let fixed = [("Operating system", os), ("Kernel", kernel), ("Processor", &cpu)];
+        terms(m, fixed.into_iter().chain(settings.iter().map(|(name, value)| (name.as_str(), value))));
     });
 }

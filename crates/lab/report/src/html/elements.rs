@@ -1,5 +1,7 @@
 //! The elements that the sections of a page are made of: tables, details, notes, verdicts, definitions.
 
+use std::fmt::Display;
+
 use netrig_core::xml::Markup;
 use netrig_experiment::ClaimVerdict;
 
@@ -8,13 +10,32 @@ use crate::{Report, prose};
 use netrig_core::text::words;
 
 /// The head of a table: a row of headings.
-pub(super) fn headings(m: &mut Markup, names: impl IntoIterator<Item = String>) {
+pub(super) fn headings(m: &mut Markup, names: impl IntoIterator<Item = impl Display>) {
     m.inside("thead", &[], |m| {
         m.inside("tr", &[], |m| {
             for name in names {
                 m.element("th", &[("scope", "col")], name);
             }
         });
+    });
+}
+
+/// The body of a table: a row for each item.
+pub(super) fn rows<T>(m: &mut Markup, items: impl IntoIterator<Item = T>, row: impl Fn(&mut Markup, T)) {
+    m.inside("tbody", &[], |m| {
+        for item in items {
+            m.inside("tr", &[], |m| row(m, item));
+        }
+    });
+}
+
+/// Terms, each with its text.
+pub(super) fn terms(m: &mut Markup, terms: impl IntoIterator<Item = (impl Display, impl Display)>) {
+    m.inside("dl", &[], |m| {
+        for (term, text) in terms {
+            m.element("dt", &[], term);
+            m.element("dd", &[], text);
+        }
     });
 }
 
@@ -87,11 +108,6 @@ pub(super) fn aside<'a>(
         return;
     }
     m.inside("aside", &[("aria-label", "Definitions")], |m| {
-        m.inside("dl", &[], |m| {
-            for (term, definition) in terms.iter().chain(&definitions) {
-                m.element("dt", &[], term);
-                m.element("dd", &[], definition);
-            }
-        });
+        self::terms(m, terms.iter().chain(&definitions).map(|(term, definition)| (term, definition)));
     });
 }

@@ -4,7 +4,7 @@ use data_encoding::BASE64;
 use netrig_core::quantity;
 use netrig_experiment::{FigureData, FigureSpec};
 
-use super::elements::{aside, details, headings, table};
+use super::elements::{aside, details, headings, rows, table};
 use crate::chart::{Chart, Marks};
 use crate::figure;
 use crate::wording::level_in_words;
@@ -136,21 +136,17 @@ fn numbers(m: &mut Markup, chart: &Chart) {
     details(m, "The numbers of this figure", false, |m| {
         table(m, "numbers", &format!("{}: the numbers", chart.title), |m| {
             let columns = [(panels, "panel"), (series, "series"), (true, "point")];
-            headings(m, columns.into_iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.to_owned()));
-            m.inside("tbody", &[], |m| {
-                for (panel, layer) in layers() {
-                    for mark in &layer.points {
-                        m.inside("tr", &[], |m| {
-                            if panels {
-                                m.element("td", &[], &panel.title);
-                            }
-                            if series {
-                                m.element("td", &[], layer.series.map_or("", |n| &chart.series[n]));
-                            }
-                            m.element("td", &[], &mark.says);
-                        });
-                    }
+            headings(m, columns.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name));
+            let marks =
+                layers().flat_map(|(panel, layer)| layer.points.iter().map(move |mark| (panel, layer, mark)));
+            rows(m, marks, |m, (panel, layer, mark)| {
+                if panels {
+                    m.element("td", &[], &panel.title);
                 }
+                if series {
+                    m.element("td", &[], layer.series.map_or("", |n| &chart.series[n]));
+                }
+                m.element("td", &[], &mark.says);
             });
         });
     });

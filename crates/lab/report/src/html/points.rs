@@ -2,7 +2,7 @@
 
 use netrig_experiment::{PointResult, Status};
 
-use super::elements::{aside, details, headings, table};
+use super::elements::{aside, details, headings, rows, table};
 use super::tables;
 use crate::Report;
 use crate::columns::PointColumns;
@@ -28,22 +28,18 @@ pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
     let caption = format!("Means with their intervals, {said}");
     m.inside("div", &[("class", "beside")], |m| {
         details(m, &counted(points.len(), "point"), points.len() <= OPEN, |m| {
-            table(m, "numbers sortable", &caption, |m| rows(m, points, &sheet, same));
+            table(m, "numbers sortable", &caption, |m| filled(m, points, &sheet, same));
         });
         aside(m, report, sheet.responses.iter().map(|(name, _)| *name), &[]);
     });
 }
 
-fn rows(m: &mut Markup, points: &[PointResult], sheet: &PointColumns<'_>, same: bool) {
+fn filled(m: &mut Markup, points: &[PointResult], sheet: &PointColumns<'_>, same: bool) {
     let substrate = sheet.substrates.then(|| "substrate".to_owned());
     let factors = sheet.varied.iter().map(|name| words(name));
     let responses = sheet.responses.iter().map(|(name, unit)| unit.heading(&words(name)));
     headings(m, substrate.into_iter().chain(factors).chain(responses));
-    m.inside("tbody", &[], |m| {
-        for point in points {
-            m.inside("tr", &[], |m| row(m, point, sheet, same));
-        }
-    });
+    rows(m, points, |m, point| row(m, point, sheet, same));
 }
 
 fn row(m: &mut Markup, point: &PointResult, sheet: &PointColumns<'_>, same: bool) {

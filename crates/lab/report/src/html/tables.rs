@@ -2,7 +2,7 @@
 
 use netrig_experiment::{PaperCell, TableCell, TableResult};
 
-use super::elements::{aside, table};
+use super::elements::{aside, rows, table};
 use crate::Report;
 use crate::columns::column_units;
 use crate::estimate;
@@ -51,19 +51,15 @@ fn one(m: &mut Markup, report: &Report<'_>, result: &TableResult) {
     let same = counts().all(|n| Some(n) == counts().next());
     table(m, "numbers", &format!("{}: {said}", result.title), |m| {
         head(m, result, &units, &has_paper);
-        m.inside("tbody", &[], |m| {
-            for row in &result.rows {
-                m.inside("tr", &[], |m| {
-                    for level in &row.key {
-                        m.element("th", &[("scope", "row")], level);
-                    }
-                    for (n, cell) in row.cells.iter().enumerate() {
-                        ours(m, cell, &units[n], same);
-                        if has_paper[n] {
-                            theirs(m, cell, cell.paper.as_ref(), &units[n]);
-                        }
-                    }
-                });
+        rows(m, &result.rows, |m, row| {
+            for level in &row.key {
+                m.element("th", &[("scope", "row")], level);
+            }
+            for (n, cell) in row.cells.iter().enumerate() {
+                ours(m, cell, &units[n], same);
+                if has_paper[n] {
+                    theirs(m, cell, cell.paper.as_ref(), &units[n]);
+                }
             }
         });
     });

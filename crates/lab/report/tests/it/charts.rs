@@ -4,6 +4,7 @@ use netrig_experiment::Amount;
 use netrig_report::chart::{
     Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel, PanelGrid, Theme, contrast,
 };
+use netrig_test_support::ExperimentText;
 use roxmltree::{Document, Node};
 
 use super::fixture::{self, Study};
@@ -475,52 +476,33 @@ fn a_long_trace_stays_a_small_picture() {
 }
 
 /// Two factors define the lines, and one has a level with a comma in its name.
-const COMMA: &str = r#"
-format = 1
-name = "comma"
-duration = "2 s"
-[factors]
-delay = ["10 ms", "20 ms"]
-rate = ["1 Mbit/s", "2 Mbit/s"]
-variant = ["quick, clean (sim)", "a = b, c", "slow"]
-[replications]
-count = 2
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "${rate}"
-delay = "${delay}"
-queue = { kind = "fifo", packets = 50 }
-[transport.tcp]
-kind = "tcp"
-[flow.x]
-from = "a"
-to = "b"
-transport = "tcp"
-application = { kind = "bulk" }
-where = { variant = ["quick, clean (sim)", "a = b, c", "slow"] }
-[response.goodput]
-of = "flow.x"
-metric = "goodput"
-[figure.f]
-x = "rate"
-y = "goodput"
-series = ["delay", "variant"]
-[figure.g]
-x = "rate"
-y = "goodput"
-panels = ["delay", "variant"]
-[figure.h]
-x = "rate"
-y = "goodput"
-rows = ["delay"]
-panels = ["variant"]
-"#;
+fn comma() -> String {
+    ExperimentText::new("comma", "2 s")
+        .table(
+            "factors",
+            r#"delay = ["10 ms", "20 ms"], rate = ["1 Mbit/s", "2 Mbit/s"],
+            variant = ["quick, clean (sim)", "a = b, c", "slow"]"#,
+        )
+        .table("replications", "count = 2")
+        .nodes("a b")
+        .fifo("line", "a b", ("${rate}", "${delay}", 50), "")
+        .table("transport.tcp", r#"kind = "tcp""#)
+        .flow(
+            "x",
+            "a b",
+            r#"transport = "tcp", application = { kind = "bulk" },
+            where = { variant = ["quick, clean (sim)", "a = b, c", "slow"] }"#,
+        )
+        .response("goodput", "flow.x", "goodput")
+        .table("figure.f", r#"x = "rate", y = "goodput", series = ["delay", "variant"]"#)
+        .table("figure.g", r#"x = "rate", y = "goodput", panels = ["delay", "variant"]"#)
+        .table("figure.h", r#"x = "rate", y = "goodput", rows = ["delay"], panels = ["variant"]"#)
+        .build()
+}
 
 #[test]
 fn a_level_with_a_comma_is_one_level_in_legends_and_headings() {
-    let study = Study::new(COMMA, None, 2, |place| vec![("goodput", place.number("rate") / 10.0)]);
+    let study = Study::new(&comma(), None, 2, |place| vec![("goodput", place.number("rate") / 10.0)]);
     let drawn = report(&study).figures_svg(Theme::Light);
     let variants = ["quick, clean (sim)", "a = b, c", "slow"];
     for (name, svg) in &drawn {

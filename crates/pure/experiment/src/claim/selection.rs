@@ -3,8 +3,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 
+use netrig_core::read_from_scalar;
+use netrig_core::written::{self, Scalar};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -73,44 +76,19 @@ pub(crate) fn unknown_factor(name: &str, factors: &[Factor]) -> String {
     one_of(&format!("there is no factor `{name}`"), name, &known)
 }
 
-struct LevelVisitor;
+read_from_scalar!(Written, level, "a level: a text, a number, true or false", "Level", {
+    "type": ["string", "number", "boolean"], "description": "A level of a factor."
+});
 
-impl de::Visitor<'_> for LevelVisitor {
-    type Value = Written;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a level: a text, a number, true or false")
-    }
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Written, E> {
-        Ok(Written(Level::of_text(text)))
-    }
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Written, E> {
-        Ok(Written(Level::new(&value.to_string())))
-    }
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Written, E> {
-        Ok(Written(Level::new(&value.to_string())))
-    }
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Written, E> {
-        Ok(Written(Level::new(&value.to_string())))
-    }
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Written, E> {
-        Ok(Written(Level::new(&value.to_string())))
-    }
-}
-
-impl<'de> Deserialize<'de> for Written {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LevelVisitor)
-    }
-}
-
-impl JsonSchema for Written {
-    fn schema_name() -> Cow<'static, str> {
-        "Level".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number", "boolean"], "description": "A level of a factor." })
-    }
+fn level<'de, D: Deserializer<'de>>(deserializer: D, expected: &'static str) -> Result<Written, D::Error> {
+    written::scalar(deserializer, expected, |scalar| {
+        Some(Ok::<_, Infallible>(Written(match scalar {
+            Scalar::Text(text) => Level::of_text(text),
+            Scalar::Whole(number) => Level::new(&number.to_string()),
+            Scalar::Number(number) => Level::new(&number.to_string()),
+            Scalar::Truth(truth) => Level::new(&truth.to_string()),
+        })))
+    })
 }
 
 /// One item or a list of them.

@@ -3,12 +3,12 @@
 //!
 //! Amounts and levels count in the base unit of their kind: s, bit, bit/s, 1.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use netrig_core::read_from_scalar;
+use netrig_core::written::{self, Scalar};
+use serde::Deserializer;
 
 use crate::Amount;
 
@@ -186,43 +186,22 @@ impl fmt::Display for Expression {
     }
 }
 
-impl<'de> Deserialize<'de> for Expression {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ExpressionVisitor;
-        impl de::Visitor<'_> for ExpressionVisitor {
-            type Value = Expression;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, or a sum such as `1 / interarrival`")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Expression, E> {
-                text.parse().map_err(E::custom)
-            }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Expression, E> {
-                Ok(Expression { text: value.to_string(), root: ExpressionNode::Number(value) })
-            }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Expression, E> {
-                self.visit_f64(value as f64)
-            }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Expression, E> {
-                self.visit_f64(value as f64)
-            }
-        }
-        deserializer.deserialize_any(ExpressionVisitor)
-    }
-}
+read_from_scalar!(Expression, expression, "a number, or a sum such as `1 / interarrival`", "Expression", {
+    "type": ["string", "number"],
+    "description": "A number, an amount, a factor, or a sum, difference, product or quotient of them \
+                    in s, bit, bit/s and 1.",
+    "examples": [10, "1 / interarrival", "0.5 Mbit/s / 8"]
+});
 
-impl JsonSchema for Expression {
-    fn schema_name() -> Cow<'static, str> {
-        "Expression".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            "description": "A number, an amount, a factor, or a sum, difference, product or quotient of them \
-                            in s, bit, bit/s and 1.",
-            "examples": [10, "1 / interarrival", "0.5 Mbit/s / 8"]
-        })
-    }
+fn expression<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &'static str,
+) -> Result<Expression, D::Error> {
+    let number = |value: f64| Expression { text: value.to_string(), root: ExpressionNode::Number(value) };
+    written::scalar(deserializer, expected, |scalar| match scalar {
+        Scalar::Text(text) => Some(text.parse()),
+        other => other.number().map(|value| Ok(number(value))),
+    })
 }
 
 #[cfg(test)]

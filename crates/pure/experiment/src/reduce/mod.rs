@@ -111,7 +111,7 @@ impl Reduction {
     fn members(
         &mut self,
         spec: &ResponseSpec,
-        metric: &'static dyn Metric,
+        metric: &'static Metric,
         shared: &mut SharedAccumulators,
     ) -> Vec<ResponseMember> {
         let mut members = Vec::new();
@@ -177,7 +177,7 @@ impl Reduction {
 
     /// The need of a response with a warm-up: MSER-5 needs the single samples of a quantity that would
     /// otherwise be summed up.
-    fn with_warm_up(&self, need: Need, spec: &ResponseSpec, metric: &dyn Metric) -> Need {
+    fn with_warm_up(&self, need: Need, spec: &ResponseSpec, metric: &Metric) -> Need {
         match need {
             _ if !self.seeks_warm_up(spec) => need,
             Need::Summary(quantity) => Need::Observations(quantity),
@@ -364,7 +364,7 @@ impl SampleRoutes {
 }
 
 /// Moves the start of the view past the warm-up.
-fn find_warm_up(view: &mut View<'_>, metric: &dyn Metric) -> Result<Option<Cut>, String> {
+fn find_warm_up(view: &mut View<'_>, metric: &Metric) -> Result<Option<Cut>, String> {
     let by_time = metric.signal().map(|signal| view.intervals(signal));
     let series = match (&by_time, view.observations()) {
         (_, Some(observations)) => observations,
@@ -394,7 +394,7 @@ fn longer(one: Option<Cut>, other: Option<Cut>) -> Option<Cut> {
 }
 
 /// One number for all members, in the response's unit.
-fn combine(spec: &ResponseSpec, metric: &dyn Metric, views: &[View<'_>]) -> MeasuredValue {
+fn combine(spec: &ResponseSpec, metric: &Metric, views: &[View<'_>]) -> MeasuredValue {
     let per = spec.per.unwrap_or(metric.about().per);
     if let [only] = views
         && per != Per::Jain

@@ -1,13 +1,12 @@
 //! Numbers with units, as claims, papers and figures write them: `100 B/s`, `2 %`, `250 ms`, `0.3`.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::Fraction;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use netrig_core::written::{self, Scalar};
+use netrig_core::{Fraction, read_from_scalar};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserializer, Serialize, Serializer};
 
 /// The quantity that a unit measures. Amounts convert into each other only within one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,42 +234,19 @@ impl Serialize for Amount {
     }
 }
 
-impl<'de> Deserialize<'de> for Amount {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AmountVisitor;
-        impl de::Visitor<'_> for AmountVisitor {
-            type Value = Amount;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, or a number with its unit such as `100 B/s`")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
-                text.parse().map_err(E::custom)
-            }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Amount, E> {
-                if value.is_finite() { Ok(Amount::bare(value)) } else { Err(E::custom("it must be finite")) }
-            }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Amount, E> {
-                Ok(Amount::bare(value as f64))
-            }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Amount, E> {
-                Ok(Amount::bare(value as f64))
-            }
-        }
-        deserializer.deserialize_any(AmountVisitor)
-    }
-}
+read_from_scalar!(Amount, amount, "a number, or a number with its unit such as `100 B/s`", "Amount", {
+    "type": ["string", "number"],
+    "description": "A number, or a number with its unit; without one it counts in the response's unit.",
+    "examples": ["100 B/s", "2 %", 0.5]
+});
 
-impl JsonSchema for Amount {
-    fn schema_name() -> Cow<'static, str> {
-        "Amount".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            "description": "A number, or a number with its unit; without one it counts in the response's unit.",
-            "examples": ["100 B/s", "2 %", 0.5]
-        })
-    }
+fn amount<'de, D: Deserializer<'de>>(deserializer: D, expected: &'static str) -> Result<Amount, D::Error> {
+    written::scalar(deserializer, expected, |scalar| match scalar {
+        Scalar::Text(text) => Some(text.parse().map_err(|error: AmountError| error.to_string())),
+        other => other.number().map(|number| {
+            if number.is_finite() { Ok(Amount::bare(number)) } else { Err("it must be finite".to_owned()) }
+        }),
+    })
 }
 
 /// An amount in JSON documents: a number, or a number with its unit.

@@ -82,7 +82,7 @@ pub struct Subjects<'a> {
 
 impl ResponseSpec {
     /// The metric.
-    pub fn metric(&self) -> Option<&'static dyn metric::Metric> {
+    pub fn metric(&self) -> Option<&'static metric::Metric> {
         metric::find(&self.metric)
     }
 
@@ -178,7 +178,7 @@ impl ResponseSpec {
         errors
     }
 
-    fn check_against(&self, metric: &dyn metric::Metric, errors: &mut Vec<SpecError>) {
+    fn check_against(&self, metric: &metric::Metric, errors: &mut Vec<SpecError>) {
         let about = metric.about();
         if !about.is_of(self.of.kind()) {
             let why = format!("`{}` is measured of {}, not of {}", about.name, about.subject, self.of.kind());

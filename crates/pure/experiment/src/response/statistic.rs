@@ -1,14 +1,12 @@
 //! Statistics of the observations of one run, and of the members of a group.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use netrig_core::{written, written_as_text};
 use netrig_stats::{StatsError, quantile, summary::Summary};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::check::from_text;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A statistic of the observations of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -97,31 +95,12 @@ impl fmt::Display for Statistic {
     }
 }
 
-impl Serialize for Statistic {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Statistic {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, "a statistic such as `mean` or `p95`")
-    }
-}
-
-impl JsonSchema for Statistic {
-    fn schema_name() -> Cow<'static, str> {
-        "Statistic".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "pattern": "^(mean|median|max|min|sd|p[0-9]+(\\.[0-9]+)?)$",
-            "description": "Statistic of the observations of one run.",
-            "examples": ["mean", "p95", "p99.9"]
-        })
-    }
-}
+written_as_text!(Statistic, written::text, "a statistic such as `mean` or `p95`", "Statistic", {
+    "type": "string",
+    "pattern": "^(mean|median|max|min|sd|p[0-9]+(\\.[0-9]+)?)$",
+    "description": "Statistic of the observations of one run.",
+    "examples": ["mean", "p95", "p99.9"]
+});
 
 /// How the members of a group become one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

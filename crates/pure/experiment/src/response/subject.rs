@@ -1,14 +1,9 @@
 //! The subject of a response.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::{Direction, Subject};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::check::from_text;
+use netrig_core::{Direction, Subject, written, written_as_text};
 
 use crate::reduce::{Layout, SubjectPlace};
 
@@ -100,6 +95,8 @@ impl Of {
             let hit = |place: &SubjectPlace| place.name == wanted || place.group == wanted;
             (0..).zip(places).filter(|(_, place)| hit(place)).map(|(index, _)| index).collect()
         }
+        // At most 64 classes, 65,536 rules, and 64 counters of each of at most 64 programs.
+        let number = |names: &[String], wanted: &String| names.iter().position(|name| name == wanted);
         match self {
             Self::Run => vec![Subject::Run],
             Self::Flow(name) => {
@@ -112,29 +109,23 @@ impl Of {
             }
             Self::Class(name, direction, class) => {
                 let place = |link: u32| {
-                    let classes = &layout.classes[link as usize][*direction as usize];
-                    // At most 64 classes.
-                    let number = classes.iter().position(|known| known == class)? as u8;
-                    Some(Subject::Class(link, *direction, number))
+                    let number = number(&layout.classes[link as usize][*direction as usize], class)?;
+                    Some(Subject::Class(link, *direction, number as u8))
                 };
                 matching(name, layout.links.iter()).into_iter().filter_map(place).collect()
             }
             Self::Rule(name, direction, rule) => {
                 let place = |link: u32| {
-                    let rules = &layout.rules[link as usize][*direction as usize];
-                    // At most 65,536 rules.
-                    let number = rules.iter().position(|known| known == rule)? as u16;
-                    Some(Subject::Rule(link, *direction, number))
+                    let number = number(&layout.rules[link as usize][*direction as usize], rule)?;
+                    Some(Subject::Rule(link, *direction, number as u16))
                 };
                 matching(name, layout.links.iter()).into_iter().filter_map(place).collect()
             }
             Self::Node(name) => matching(name, layout.nodes.iter()).into_iter().map(Subject::Node).collect(),
             Self::Counter(name, counter) => {
                 let place = |node: u32| {
-                    let counters = &layout.counters[node as usize];
-                    // At most 64 of each of at most 64 programs.
-                    let number = counters.iter().position(|known| known == counter)? as u16;
-                    Some(Subject::Counter(node, number))
+                    let number = number(&layout.counters[node as usize], counter)?;
+                    Some(Subject::Counter(node, number as u16))
                 };
                 matching(name, layout.nodes.iter()).into_iter().filter_map(place).collect()
             }
@@ -160,19 +151,17 @@ impl FromStr for Of {
         match parts[..] {
             ["run"] => Ok(Self::Run),
             ["flow", flow] => Ok(Self::Flow(name(flow)?)),
-            ["link", link] | ["link", link, "forward"] => Ok(Self::Link(name(link)?, Direction::Forward)),
-            ["link", link, "backward"] => Ok(Self::Link(name(link)?, Direction::Backward)),
-            ["link", link, "class", class] | ["link", link, "forward", "class", class] => {
-                Ok(Self::Class(name(link)?, Direction::Forward, name(class)?))
-            }
-            ["link", link, "backward", "class", class] => {
-                Ok(Self::Class(name(link)?, Direction::Backward, name(class)?))
-            }
-            ["link", link, "rule", rule] | ["link", link, "forward", "rule", rule] => {
-                Ok(Self::Rule(name(link)?, Direction::Forward, name(rule)?))
-            }
-            ["link", link, "backward", "rule", rule] => {
-                Ok(Self::Rule(name(link)?, Direction::Backward, name(rule)?))
+            ["link", link, ref rest @ ..] => {
+                let (direction, part) = match rest {
+                    ["backward", part @ ..] => (Direction::Backward, part),
+                    ["forward", part @ ..] | part => (Direction::Forward, part),
+                };
+                match *part {
+                    [] => Ok(Self::Link(name(link)?, direction)),
+                    ["class", class] => Ok(Self::Class(name(link)?, direction, name(class)?)),
+                    ["rule", rule] => Ok(Self::Rule(name(link)?, direction, name(rule)?)),
+                    _ => Err(OfError(text.to_owned())),
+                }
             }
             ["node", node] => Ok(Self::Node(name(node)?)),
             // The name of a counter may contain dots.
@@ -186,46 +175,25 @@ impl FromStr for Of {
 
 impl fmt::Display for Of {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let behind = |direction| if direction == Direction::Backward { ".backward" } else { "" };
         match self {
             Self::Run => f.write_str("run"),
             Self::Flow(name) => write!(f, "flow.{name}"),
-            Self::Link(name, Direction::Forward) => write!(f, "link.{name}"),
-            Self::Link(name, Direction::Backward) => write!(f, "link.{name}.backward"),
-            Self::Class(name, Direction::Forward, class) => write!(f, "link.{name}.class.{class}"),
-            Self::Class(name, Direction::Backward, class) => write!(f, "link.{name}.backward.class.{class}"),
-            Self::Rule(name, Direction::Forward, rule) => write!(f, "link.{name}.rule.{rule}"),
-            Self::Rule(name, Direction::Backward, rule) => write!(f, "link.{name}.backward.rule.{rule}"),
+            Self::Link(name, way) => write!(f, "link.{name}{}", behind(*way)),
+            Self::Class(name, way, class) => write!(f, "link.{name}{}.class.{class}", behind(*way)),
+            Self::Rule(name, way, rule) => write!(f, "link.{name}{}.rule.{rule}", behind(*way)),
             Self::Node(name) => write!(f, "node.{name}"),
             Self::Counter(name, counter) => write!(f, "node.{name}.counter.{counter}"),
         }
     }
 }
 
-impl Serialize for Of {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Of {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, "a subject such as `flow.web`")
-    }
-}
-
-impl JsonSchema for Of {
-    fn schema_name() -> Cow<'static, str> {
-        "Subject".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "pattern": "^(run|(flow|node)\\.[^.]+|node\\.[^.]+\\.counter\\..+|link\\.[^.]+(\\.(forward|backward))?(\\.(class|rule)\\.[^.]+)?)$",
-            "description": "What is measured: a flow, one direction of a link or a class or a rule of it, a node or a counter of its programs, or the run.",
-            "examples": ["flow.web", "link.primary", "link.primary.backward", "link.primary.class.ef", "run"]
-        })
-    }
-}
+written_as_text!(Of, written::text, "a subject such as `flow.web`", "Subject", {
+    "type": "string",
+    "pattern": "^(run|(flow|node)\\.[^.]+|node\\.[^.]+\\.counter\\..+|link\\.[^.]+(\\.(forward|backward))?(\\.(class|rule)\\.[^.]+)?)$",
+    "description": "What is measured: a flow, one direction of a link or a class or a rule of it, a node or a counter of its programs, or the run.",
+    "examples": ["flow.web", "link.primary", "link.primary.backward", "link.primary.class.ef", "run"]
+});
 
 #[cfg(test)]
 mod tests {

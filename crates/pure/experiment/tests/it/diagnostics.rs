@@ -2,7 +2,6 @@
 //!
 //! Each group is one snapshot. When you change one, ask of every message whether a network engineer who does
 //! not know this code could act on it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_experiment::{Assignment, Experiment};
 

@@ -1,5 +1,4 @@
 //! Valid files: points, scenarios and runs.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
 //! The way from a file over the samples of its runs to verdicts, tables and figures.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Properties of any text: no panic, an answer for everything, and existing positions.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_experiment::{Assignment, Experiment};
 use netrig_test_support::corpus::replay;

@@ -1,5 +1,4 @@
 //! Paths through topologies: shortest paths against another algorithm, and large counts.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_core::Direction;
 use netrig_experiment::{Experiment, Flow, Scenario};

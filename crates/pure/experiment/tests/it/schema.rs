@@ -1,10 +1,10 @@
 //! The JSON schema against an independent validator.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::collections::BTreeSet;
 
 use jsonschema::Validator;
 use netrig_experiment::{Experiment, schema};
+use netrig_test_support::ExperimentText;
 use serde_json::Value;
 
 const FILES: [&str; 6] = [
@@ -53,29 +53,21 @@ fn keys_of_multipath_tcp_are_valid_for_it_alone() {
 
 #[test]
 fn cables_and_programs_are_valid_as_they_are_written() {
-    let text = r#"
-format = 1
-name = "served"
-duration = "1 s"
-[node.a]
-cpus = [1]
-[node.b]
-cpus = [0]
-application = { kind = "program", command = ["x"], before = [["sh", "y"]], ready = "sip:5060/tcp", files = { x = "z", y = { file = "y.sh" } }, counters = { command = ["c"], names = ["core.n"], every = "1 s" } }
-[link.lan]
-between = ["a", "b"]
-kind = "direct"
-mtu = "9000 B"
-[flow.f]
-from = "a"
-to = "b"
-application = { kind = "cbr", interval = "1 ms", size = "100 B" }
-[response.grown]
-of = "node.b.counter.core.n"
-metric = "counter_growth"
-"#;
+    let text = ExperimentText::new("served", "1 s")
+        .table("node.a", "cpus = [1]")
+        .table(
+            "node.b",
+            r#"cpus = [0],
+            application = { kind = "program", command = ["x"], before = [["sh", "y"]],
+            ready = "sip:5060/tcp", files = { x = "z", y = { file = "y.sh" } },
+            counters = { command = ["c"], names = ["core.n"], every = "1 s" } }"#,
+        )
+        .link("lan", "a b", r#"kind = "direct", mtu = "9000 B""#)
+        .flow("f", "a b", r#"application = { kind = "cbr", interval = "1 ms", size = "100 B" }"#)
+        .response("grown", "node.b.counter.core.n", "counter_growth")
+        .build();
     let validator = validator();
-    assert_eq!(faults(&validator, text), Vec::<String>::new());
+    assert_eq!(faults(&validator, &text), Vec::<String>::new());
     let whole = text.replace("{ file = \"y.sh\" }", "\"\"");
     Experiment::parse("served.toml", whole).unwrap_or_else(|problems| panic!("{problems}"));
     for (right, wrong) in [

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use netrig_core::{Dscp, Header, Prefix, protocol};
+use netrig_core::{Dscp, Header, Prefix, protocol, written, written_as_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -340,52 +340,12 @@ impl Ports {
     const EXPECTED: &'static str = "a port, or a range such as `5000-5009`";
 }
 
-/// Implements the serialisation of a type that is a number or a text in files.
-macro_rules! number_or_text {
-    ($type:ident, $name:literal, $example:literal) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct NumberOrTextVisitor;
-                impl de::Visitor<'_> for NumberOrTextVisitor {
-                    type Value = $type;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($type::EXPECTED)
-                    }
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$type, E> {
-                        text.parse().map_err(E::custom)
-                    }
-                    fn visit_i64<E: de::Error>(self, number: i64) -> Result<$type, E> {
-                        number.to_string().parse().map_err(E::custom)
-                    }
-                    fn visit_u64<E: de::Error>(self, number: u64) -> Result<$type, E> {
-                        number.to_string().parse().map_err(E::custom)
-                    }
-                }
-                deserializer.deserialize_any(NumberOrTextVisitor)
-            }
-        }
-
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                $name.into()
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({
-                    "type": ["string", "number"], "description": $type::EXPECTED, "examples": [$example]
-                })
-            }
-        }
-    };
-}
-
-number_or_text!(IpProtocol, "Protocol", "udp");
-number_or_text!(Ports, "Ports", "5000-5009");
+written_as_text!(IpProtocol, written::text_or_whole, Self::EXPECTED, "Protocol", {
+    "type": ["string", "number"], "description": Self::EXPECTED, "examples": ["udp"]
+});
+written_as_text!(Ports, written::text_or_whole, Self::EXPECTED, "Ports", {
+    "type": ["string", "number"], "description": Self::EXPECTED, "examples": ["5000-5009"]
+});
 
 #[cfg(test)]
 mod tests {

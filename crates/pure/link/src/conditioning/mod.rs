@@ -14,9 +14,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::{Colour, DropReason, Dscp, Header, Instant, Observer, PacketMeta};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use netrig_core::{
+    Colour, DropReason, Dscp, Header, Instant, Observer, PacketMeta, written, written_as_text,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{check_name, ensure};
 use crate::{Framing, PacketTally, SettingsError};
@@ -169,46 +171,17 @@ impl FromStr for ConditionAction {
     }
 }
 
-impl Serialize for ConditionAction {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+written_as_text!(
+    ConditionAction,
+    written::text_or_whole,
+    "`pass`, `drop`, or a DiffServ code point such as `ef`",
+    "Action",
+    {
+        "type": ["string", "number"],
+        "description": "`pass`, `drop`, or the DiffServ code point to set.",
+        "examples": ["drop", "ef", "be"]
     }
-}
-
-impl<'de> Deserialize<'de> for ConditionAction {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ActionVisitor;
-        impl de::Visitor<'_> for ActionVisitor {
-            type Value = ConditionAction;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`pass`, `drop`, or a DiffServ code point such as `ef`")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<ConditionAction, E> {
-                text.parse().map_err(E::custom)
-            }
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<ConditionAction, E> {
-                self.visit_str(&number.to_string())
-            }
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<ConditionAction, E> {
-                self.visit_str(&number.to_string())
-            }
-        }
-        deserializer.deserialize_any(ActionVisitor)
-    }
-}
-
-impl JsonSchema for ConditionAction {
-    fn schema_name() -> Cow<'static, str> {
-        "Action".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"],
-            "description": "`pass`, `drop`, or the DiffServ code point to set.",
-            "examples": ["drop", "ef", "be"]
-        })
-    }
-}
+);
 
 /// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,38 @@ use super::{class_wfq, codel, drr, fifo, fq_codel, priority, red, shaped, wfq, w
 use crate::SettingsError;
 use crate::error::ensure;
 
+/// Implements a queue that is one of several: every call goes to the one that it is.
+macro_rules! any_of {
+    ($type:ident: $($kind:ident),+) => {
+        impl<P: PacketMeta> QueueDiscipline<P> for $type<P> {
+            #[inline]
+            fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
+                match self { $(Self::$kind(queue) => queue.enqueue(now, packet, obs),)+ }
+            }
+
+            #[inline]
+            fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
+                match self { $(Self::$kind(queue) => queue.dequeue(now, obs),)+ }
+            }
+
+            #[inline]
+            fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
+                match self { $(Self::$kind(queue) => queue.pass(now, packet, obs),)+ }
+            }
+
+            fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
+                match self { $(Self::$kind(queue) => queue.clear(now, why, obs),)+ }
+            }
+
+            #[inline]
+            fn backlog(&self) -> Backlog {
+                match self { $(Self::$kind(queue) => queue.backlog(),)+ }
+            }
+        }
+    };
+}
+pub(super) use any_of;
+
 /// Declares the disciplines that a file can name: for each the settings in the file, and the queue that is made from
 /// them. The settings have `check(&self) -> Result<(), SettingsError>`. The queue implements [`QueueDiscipline`] and has
 /// `new(&Settings, &QueueContext) -> Self`, or with `&ClassContext` if it schedules classes.
@@ -45,31 +77,7 @@ macro_rules! disciplines {
             }
         }
 
-        impl<P: PacketMeta> QueueDiscipline<P> for Discipline<P> {
-            #[inline]
-            fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
-                match self { $(Self::$kind(queue) => queue.enqueue(now, packet, obs),)+ }
-            }
-
-            #[inline]
-            fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
-                match self { $(Self::$kind(queue) => queue.dequeue(now, obs),)+ }
-            }
-
-            #[inline]
-            fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
-                match self { $(Self::$kind(queue) => queue.pass(now, packet, obs),)+ }
-            }
-
-            fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
-                match self { $(Self::$kind(queue) => queue.clear(now, why, obs),)+ }
-            }
-
-            #[inline]
-            fn backlog(&self) -> Backlog {
-                match self { $(Self::$kind(queue) => <$queue as QueueDiscipline<P>>::backlog(queue),)+ }
-            }
-        }
+        any_of!(Discipline: $($kind),+);
     };
 }
 

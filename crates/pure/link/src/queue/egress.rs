@@ -4,7 +4,7 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, Q
 
 use super::class::ClassContext;
 use super::context::QueueContext;
-use super::discipline::{Discipline, Queue};
+use super::discipline::{Discipline, Queue, any_of};
 use super::fifo;
 use super::port::Port;
 use crate::LineSettings;
@@ -43,48 +43,4 @@ impl<P: PacketMeta> Egress<P> {
     }
 }
 
-impl<P: PacketMeta> QueueDiscipline<P> for Egress<P> {
-    #[inline]
-    fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
-        match self {
-            Self::Fifo(queue) => queue.enqueue(now, packet, obs),
-            Self::Queue(queue) => queue.enqueue(now, packet, obs),
-            Self::Port(port) => port.enqueue(now, packet, obs),
-        }
-    }
-
-    #[inline]
-    fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
-        match self {
-            Self::Fifo(queue) => queue.dequeue(now, obs),
-            Self::Queue(queue) => queue.dequeue(now, obs),
-            Self::Port(port) => port.dequeue(now, obs),
-        }
-    }
-
-    #[inline]
-    fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
-        match self {
-            Self::Fifo(queue) => queue.pass(now, packet, obs),
-            Self::Queue(queue) => queue.pass(now, packet, obs),
-            Self::Port(port) => port.pass(now, packet, obs),
-        }
-    }
-
-    fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
-        match self {
-            Self::Fifo(queue) => queue.clear(now, why, obs),
-            Self::Queue(queue) => queue.clear(now, why, obs),
-            Self::Port(port) => port.clear(now, why, obs),
-        }
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        match self {
-            Self::Fifo(queue) => queue.backlog(),
-            Self::Queue(queue) => queue.backlog(),
-            Self::Port(port) => port.backlog(),
-        }
-    }
-}
+any_of!(Egress: Fifo, Queue, Port);

@@ -1,5 +1,4 @@
 //! Compares the documentation of access lines with the code.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_link::{LineSettings, Preset, Queue, asymmetry};
 

@@ -1,5 +1,4 @@
 //! Compares a line with a closed form with the event-driven line.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
     Direction, DropReason, Duration, InFlight, Instant, Lane, Link, LinkEvent, Quantity, Rate, Sample, Seeds,

@@ -1,5 +1,4 @@
 //! Controlled delay against the pseudo-code of RFC 8289 section 5, worked out by hand.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{Dequeue, DropReason, Ecn, Header, Instant, QueueDiscipline, Rate, Seeds};
 use netrig_link::Framing;

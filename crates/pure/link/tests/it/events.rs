@@ -1,5 +1,4 @@
 //! Outages and changes of a line, with times.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,4 @@
 //! Flow queue CoDel against the rules of RFC 8290, worked out by hand.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{Dequeue, DropReason, Instant, QueueDiscipline, Rate, Seeds, Size};
 use netrig_link::Framing;

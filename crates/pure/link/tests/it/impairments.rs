@@ -1,5 +1,4 @@
 //! Jitter, loss, duplication, reordering, corruption and the drop list, against closed forms.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{DropReason, Duration, Fraction, InFlight, Instant, LinkEvent, Seeds, Waiting};
 use netrig_link::{

@@ -1,6 +1,5 @@
 //! Meters against the rules of RFC 2697 and RFC 2698, worked out by hand and by brute force, and against the guarantee of every
 //! meter: at most rate × time + burst passes, on any schedule.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use Colour::{Green, Red, Yellow};
 use netrig_core::{Colour, DropReason, Dscp, Duration, Instant, Rate, Size};

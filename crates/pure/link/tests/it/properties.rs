@@ -1,5 +1,4 @@
 //! Properties of every line, for random settings, schedules and events.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,5 +1,4 @@
 //! The line against queueing theory, and its counters.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{DropReason, Duration, Instant, Lane, Link, Rate, Seeds};
 use netrig_link::queue::fifo::Fifo;

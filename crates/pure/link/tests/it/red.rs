@@ -1,5 +1,4 @@
 //! Random early detection against the formulas of Floyd and Jacobson (1993).
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
     Backlog, Dequeue, DropReason, Ecn, Fraction, Header, Instant, QueueDiscipline, Rate, Seeds, Size,

@@ -1,6 +1,5 @@
 //! Schedulers against their guarantees: the fluid server, the bounds of their papers, and the per-hop behaviour of expedited
 //! forwarding.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Shapers against virtual scheduling, and early detection by drop precedence.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
     Delivery, DropReason, Dscp, Duration, Fraction, Header, Instant, Lane, Link, QueueDiscipline, Rate,

@@ -1,5 +1,4 @@
 //! The shared medium against the rules of the standard: cycles added up by hand, and the exact Markov chain of two stations.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::BTreeMap;
 

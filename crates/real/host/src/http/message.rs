@@ -82,11 +82,6 @@ pub enum BodyFraming {
     UntilClose,
 }
 
-/// The first value of a field.
-fn value<'a>(fields: &'a [Field], name: &str) -> Option<&'a str> {
-    values(fields, name).next()
-}
-
 fn values<'a>(fields: &'a [Field], name: &str) -> impl Iterator<Item = &'a str> {
     fields.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
@@ -131,7 +126,7 @@ impl HttpRequest {
 
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
-        value(&self.fields, name)
+        values(&self.fields, name).next()
     }
 
     /// Whether a list field contains this element, ignoring case.
@@ -154,26 +149,18 @@ impl HttpRequest {
     ///
     /// If the octets cannot become a request.
     pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
-        let Some(HttpHead { first, fields, len }) =
-            HttpHead::read(bytes, |line| Self::first_line(line).is_some())?
-        else {
-            return Ok(None);
-        };
-        let Some((method, target)) = Self::first_line(&first) else {
-            return Err(HttpError::FirstLine(shown(&first)));
-        };
-        let (method, target) = (method.to_owned(), target.to_owned());
-        Ok(Some((Self { method, target, fields }, len)))
+        let head = read_head(bytes, Self::first_line)?;
+        Ok(head.map(|((method, target), fields, len)| (Self { method, target, fields }, len)))
     }
 
-    fn first_line(line: &str) -> Option<(&str, &str)> {
+    fn first_line(line: &str) -> Option<(String, String)> {
         let mut words = line.split(' ');
         let (method, target, version) = (words.next()?, words.next()?, words.next()?);
         let is_request = is_token(method)
             && !target.is_empty()
             && matches!(version, "HTTP/1.1" | "HTTP/1.0")
             && words.next().is_none();
-        is_request.then_some((method, target))
+        is_request.then(|| (method.to_owned(), target.to_owned()))
     }
 }
 
@@ -198,7 +185,7 @@ impl HttpResponse {
 
     /// The first value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
-        value(&self.fields, name)
+        values(&self.fields, name).next()
     }
 
     /// Whether a list field contains this element, ignoring case.
@@ -211,24 +198,16 @@ impl HttpResponse {
     ///
     /// If the octets cannot become a response.
     pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
-        let Some(HttpHead { first, fields, len }) =
-            HttpHead::read(bytes, |line| Self::first_line(line).is_some())?
-        else {
-            return Ok(None);
-        };
-        let Some((status, reason)) = Self::first_line(&first) else {
-            return Err(HttpError::FirstLine(shown(&first)));
-        };
-        let reason = reason.to_owned();
-        Ok(Some((Self { status, reason, fields }, len)))
+        let head = read_head(bytes, Self::first_line)?;
+        Ok(head.map(|((status, reason), fields, len)| (Self { status, reason, fields }, len)))
     }
 
-    fn first_line(line: &str) -> Option<(u16, &str)> {
+    fn first_line(line: &str) -> Option<(u16, String)> {
         let rest = line.strip_prefix("HTTP/1.1 ").or_else(|| line.strip_prefix("HTTP/1.0 "))?;
         let (digits, reason) = rest.split_once(' ').unwrap_or((rest, ""));
         let is_status = digits.len() == 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
         let status = digits.parse().ok().filter(|status| is_status && *status >= 100)?;
-        Some((status, reason))
+        Some((status, reason.to_owned()))
     }
 
     /// The framing of the body of a response to a GET (RFC 9112 section 6.3).
@@ -273,36 +252,27 @@ const fn reason(status: u16) -> &'static str {
     }
 }
 
-/// The head of a request or a response.
-struct HttpHead {
-    first: String,
-    fields: Vec<Field>,
-    /// Octets of the head, with its empty last line.
-    len: usize,
-}
-
-impl HttpHead {
-    /// Parses a head; nothing if it is incomplete. The first line is checked as soon as it is complete.
-    fn read(bytes: &[u8], is_first: impl Fn(&str) -> bool) -> Result<Option<Self>, HttpError> {
-        let (mut first, mut fields, mut len) = (None, Vec::new(), 0);
-        while let Some(end) = bytes[len..].iter().take(LONGEST_HEAD - len).position(|byte| *byte == b'\n') {
-            // RFC 9112 section 2.2 lets a line end without CR.
-            let line = &bytes[len..len + end];
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            len += end + 1;
-            let line = String::from_utf8_lossy(line).into_owned();
-            match &first {
-                None if is_first(&line) => first = Some(line),
-                None => return Err(HttpError::FirstLine(shown(&line))),
-                Some(first) if line.is_empty() => {
-                    return Ok(Some(Self { first: first.clone(), fields, len }));
-                }
-                Some(_) if fields.len() == MOST_FIELDS => return Err(HttpError::TooLong),
-                Some(_) => fields.push(field(&line).ok_or_else(|| HttpError::Field(shown(&line)))?),
-            }
+/// Parses a head: its first line, its fields, and its length with the empty last line; nothing if it is incomplete. The
+/// first line is checked as soon as it is complete.
+fn read_head<T>(
+    bytes: &[u8],
+    first_line: impl Fn(&str) -> Option<T>,
+) -> Result<Option<(T, Vec<Field>, usize)>, HttpError> {
+    let (mut first, mut fields, mut len) = (None, Vec::new(), 0);
+    while let Some(end) = bytes[len..].iter().take(LONGEST_HEAD - len).position(|byte| *byte == b'\n') {
+        // RFC 9112 section 2.2 lets a line end without CR.
+        let line = &bytes[len..len + end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        len += end + 1;
+        let line = String::from_utf8_lossy(line);
+        match first {
+            None => first = Some(first_line(&line).ok_or_else(|| HttpError::FirstLine(shown(&line)))?),
+            Some(first) if line.is_empty() => return Ok(Some((first, fields, len))),
+            Some(_) if fields.len() == MOST_FIELDS => return Err(HttpError::TooLong),
+            Some(_) => fields.push(field(&line).ok_or_else(|| HttpError::Field(shown(&line)))?),
         }
-        if bytes.len() < LONGEST_HEAD { Ok(None) } else { Err(HttpError::TooLong) }
     }
+    if bytes.len() < LONGEST_HEAD { Ok(None) } else { Err(HttpError::TooLong) }
 }
 
 /// Parses `name: value` (RFC 9112 section 5). Folded lines are invalid.

@@ -2,7 +2,7 @@
 
 use netlink_packet_core::DefaultNla;
 
-use super::generic::{GenericFamily, GenericMessage, kind, nest, string};
+use super::generic::{GenericFamily, kind, nest, number, string};
 use super::{NetlinkError, attributes, value};
 
 const MSG_FEATURES_GET: u8 = 11;
@@ -48,7 +48,7 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel.
     pub fn offloads(&mut self, interface: &str) -> Result<Vec<String>, NetlinkError> {
-        let answers = self.ask(MSG_FEATURES_GET, vec![header(FEATURES_HEADER, interface)])?;
+        let answers = self.0.ask(MSG_FEATURES_GET, vec![header(FEATURES_HEADER, interface)])?;
         let mut found = None;
         for active in answers.iter().flat_map(|answer| &answer.attributes) {
             if kind(active) == FEATURES_ACTIVE {
@@ -63,13 +63,8 @@ impl Ethtool {
     /// # Errors
     /// The error of the kernel.
     pub fn rings(&mut self, interface: &str) -> Result<RingSizes, NetlinkError> {
-        let answers = self.ask(MSG_RINGS_GET, vec![header(RINGS_HEADER, interface)])?;
-        let fields: Vec<_> = answers.iter().flat_map(|answer| &answer.attributes).collect();
-        let number = |wanted: u16| {
-            let bytes =
-                fields.iter().find(|attribute| kind(attribute) == wanted).map(|found| value(found))?;
-            bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
-        };
+        let answers = self.0.ask(MSG_RINGS_GET, vec![header(RINGS_HEADER, interface)])?;
+        let number = |wanted: u16| answers.iter().find_map(|answer| number(&answer.attributes, wanted));
         let pair = |now: u16, most: u16| Some([number(now)?, number(most)?]);
         Ok(RingSizes { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
     }
@@ -83,11 +78,7 @@ impl Ethtool {
         let bits =
             offloads.iter().map(|name| nest(BITSET_BITS_BIT, &[string(BIT_NAME, name)])).collect::<Vec<_>>();
         let wanted = nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)]);
-        self.ask(MSG_FEATURES_SET, vec![header(FEATURES_HEADER, interface), wanted]).map(drop)
-    }
-
-    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<GenericMessage>, NetlinkError> {
-        self.0.ask(command, attributes)
+        self.0.ask(MSG_FEATURES_SET, vec![header(FEATURES_HEADER, interface), wanted]).map(drop)
     }
 }
 

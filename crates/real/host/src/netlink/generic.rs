@@ -73,11 +73,10 @@ impl GenericFamily {
         let question =
             GenericMessage { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![named] };
         let answers = conversation.ask(question, 0)?;
-        let number = answers.iter().flat_map(|answer| &answer.attributes);
-        let number = number.filter(|attribute| attribute.kind() == CTRL_ATTR_FAMILY_ID).map(value).next();
-        match number.as_deref() {
-            Some(&[low, high]) => Ok(Self { conversation, number: u16::from_ne_bytes([low, high]) }),
-            _ => Err(NetlinkError::Unreadable(format!("the family `{name}` has no number"))),
+        let number = answers.iter().find_map(|answer| number(&answer.attributes, CTRL_ATTR_FAMILY_ID));
+        match number.and_then(|number| u16::try_from(number).ok()) {
+            Some(number) => Ok(Self { conversation, number }),
+            None => Err(NetlinkError::Unreadable(format!("the family `{name}` has no number"))),
         }
     }
 
@@ -122,4 +121,24 @@ pub fn nest(kind: u16, inside: &[DefaultNla]) -> DefaultNla {
     let mut bytes = vec![0; inside.buffer_len()];
     inside.emit(&mut bytes);
     DefaultNla::new(kind | NLA_F_NESTED, bytes)
+}
+
+/// An attribute with a number of 32 bits.
+pub fn word(kind: u16, number: u32) -> DefaultNla {
+    DefaultNla::new(kind, number.to_ne_bytes().to_vec())
+}
+
+/// The content of the first attribute of this type.
+pub fn content(attributes: &[DefaultNla], wanted: u16) -> Option<Vec<u8>> {
+    attributes.iter().find(|attribute| kind(attribute) == wanted).map(value)
+}
+
+/// The number in the first attribute of this type, with 8, 16 or 32 bits.
+pub fn number(attributes: &[DefaultNla], wanted: u16) -> Option<u32> {
+    match content(attributes, wanted)?[..] {
+        [one] => Some(one.into()),
+        [a, b] => Some(u16::from_ne_bytes([a, b]).into()),
+        [a, b, c, d] => Some(u32::from_ne_bytes([a, b, c, d])),
+        _ => None,
+    }
 }

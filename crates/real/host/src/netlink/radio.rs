@@ -2,8 +2,8 @@
 
 use netlink_packet_core::DefaultNla;
 
-use super::generic::{GenericFamily, kind};
-use super::{NetlinkError, attributes, value};
+use super::generic::{GenericFamily, content, number, word};
+use super::{NetlinkError, attributes};
 
 const CMD_GET_STATION: u8 = 17;
 const ATTR_IFINDEX: u16 = 3;
@@ -56,11 +56,9 @@ impl Radios {
     /// # Errors
     /// The error of the kernel, for example if the interface is not wireless.
     pub fn link(&mut self, interface: u32) -> Result<Option<RadioLink>, NetlinkError> {
-        let which = DefaultNla::new(ATTR_IFINDEX, interface.to_ne_bytes().to_vec());
-        let answers = self.0.list(CMD_GET_STATION, vec![which])?;
+        let answers = self.0.list(CMD_GET_STATION, vec![word(ATTR_IFINDEX, interface)])?;
         let mut stations = answers.iter().filter_map(|answer| {
-            let fields = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_STA_INFO)?;
-            Some(RadioLink::of(&attributes(&value(fields))))
+            Some(RadioLink::of(&attributes(&content(&answer.attributes, ATTR_STA_INFO)?)))
         });
         Ok(stations.next().filter(|_| stations.next().is_none()))
     }
@@ -68,33 +66,22 @@ impl Radios {
 
 impl RadioLink {
     fn of(fields: &[DefaultNla]) -> Self {
-        let number = |wanted: u16| number(fields, wanted).and_then(|number| u32::try_from(number).ok());
+        let count = |wanted: u16| number(fields, wanted).unwrap_or(0);
         let rate = |wanted: u16| {
-            let inside = attributes(&value(fields.iter().find(|attribute| kind(attribute) == wanted)?));
+            let inside = attributes(&content(fields, wanted)?);
             // nl80211.h: a rate has both attributes, and one above 6.5535 Gbit/s only that of 32 bits. Older kernels know only
             // that of 16 bits.
-            let units = self::number(&inside, RATE_BITRATE32).or_else(|| self::number(&inside, RATE_BITRATE));
-            units.filter(|units| *units > 0).map(|units| units * RATE_UNIT)
+            let units = number(&inside, RATE_BITRATE32).or_else(|| number(&inside, RATE_BITRATE));
+            units.filter(|units| *units > 0).map(|units| u64::from(units) * RATE_UNIT)
         };
         Self {
-            signal_dbm: number(STA_SIGNAL).map(|byte| (byte as u8).cast_signed()),
+            signal_dbm: number(fields, STA_SIGNAL).map(|byte| (byte as u8).cast_signed()),
             transmit_bit_rate: rate(STA_TX_BITRATE),
             receive_bit_rate: rate(STA_RX_BITRATE),
-            sent: number(STA_TX_PACKETS).unwrap_or(0),
-            sent_again: number(STA_TX_RETRIES).unwrap_or(0),
-            failed: number(STA_TX_FAILED).unwrap_or(0),
+            sent: count(STA_TX_PACKETS),
+            sent_again: count(STA_TX_RETRIES),
+            failed: count(STA_TX_FAILED),
         }
-    }
-}
-
-/// The number in an attribute of this type, with 8, 16 or 32 bits.
-fn number(fields: &[DefaultNla], wanted: u16) -> Option<u64> {
-    let bytes = value(fields.iter().find(|attribute| kind(attribute) == wanted)?);
-    match bytes[..] {
-        [one] => Some(one.into()),
-        [a, b] => Some(u16::from_ne_bytes([a, b]).into()),
-        [a, b, c, d] => Some(u32::from_ne_bytes([a, b, c, d]).into()),
-        _ => None,
     }
 }
 

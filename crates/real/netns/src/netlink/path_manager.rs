@@ -3,9 +3,9 @@
 
 use std::net::IpAddr;
 
-use netlink_packet_core::{DefaultNla, Nla};
-use netrig_host::netlink::generic::{GenericFamily, GenericMessage, kind, nest};
-use netrig_host::netlink::{attributes, value};
+use netlink_packet_core::DefaultNla;
+use netrig_host::netlink::attributes;
+use netrig_host::netlink::generic::{GenericFamily, GenericMessage, content, nest, number, word};
 
 use super::NetlinkError;
 
@@ -74,7 +74,7 @@ impl PathManager {
 
     pub(crate) fn set_limits(&mut self, limits: MptcpLimits) -> Result<(), NetlinkError> {
         let MptcpLimits { subflows, addresses_accepted } = limits;
-        let limits = vec![number(ATTR_RCV_ADD_ADDRS, addresses_accepted), number(ATTR_SUBFLOWS, subflows)];
+        let limits = vec![word(ATTR_RCV_ADD_ADDRS, addresses_accepted), word(ATTR_SUBFLOWS, subflows)];
         self.0.ask(CMD_SET_LIMITS, limits).map(drop)
     }
 
@@ -82,7 +82,7 @@ impl PathManager {
         let answers = self.0.ask(CMD_GET_LIMITS, Vec::new())?;
         let found: Vec<_> = answers.into_iter().flat_map(|answer| answer.attributes).collect();
         let limit = |kind| {
-            number_in(&found, kind)
+            number(&found, kind)
                 .ok_or_else(|| NetlinkError::Unreadable("a limit of subflows is missing".into()))
         };
         Ok(MptcpLimits { subflows: limit(ATTR_SUBFLOWS)?, addresses_accepted: limit(ATTR_RCV_ADD_ADDRS)? })
@@ -101,7 +101,7 @@ impl MptcpEndpoint {
         };
         // Numbers of address families are below 100.
         let family = DefaultNla::new(ADDR_ATTR_FAMILY, (family as u16).to_ne_bytes().to_vec());
-        let flags = number(ADDR_ATTR_FLAGS, role | if self.backup { FLAG_BACKUP } else { 0 });
+        let flags = word(ADDR_ATTR_FLAGS, role | if self.backup { FLAG_BACKUP } else { 0 });
         nest(ATTR_ADDR, &[family, address, flags])
     }
 
@@ -109,13 +109,12 @@ impl MptcpEndpoint {
     fn of(answer: &GenericMessage) -> Result<Self, NetlinkError> {
         let unreadable =
             || NetlinkError::Unreadable("an address of the path manager has an unknown format".into());
-        let nested = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_ADDR);
-        let nested = attributes(&value(nested.ok_or_else(unreadable)?));
-        let bytes = |kind| nested.iter().find(|attribute| attribute.kind() == kind).map(value);
+        let nested = attributes(&content(&answer.attributes, ATTR_ADDR).ok_or_else(unreadable)?);
+        let bytes = |kind| content(&nested, kind);
         let v4 = bytes(ADDR_ATTR_ADDR4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(IpAddr::from);
         let v6 = bytes(ADDR_ATTR_ADDR6).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()).map(IpAddr::from);
         let address = v4.or(v6).ok_or_else(unreadable)?;
-        let flags = number_in(&nested, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
+        let flags = number(&nested, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
         let role = match flags & !FLAG_BACKUP {
             FLAG_SIGNAL => MptcpRole::Signal,
             FLAG_SUBFLOW => MptcpRole::Subflow,
@@ -123,13 +122,4 @@ impl MptcpEndpoint {
         };
         Ok(Self { address, role, backup: flags & FLAG_BACKUP != 0 })
     }
-}
-
-fn number(kind: u16, number: u32) -> DefaultNla {
-    DefaultNla::new(kind, number.to_ne_bytes().to_vec())
-}
-
-fn number_in(attributes: &[DefaultNla], kind: u16) -> Option<u32> {
-    let found = attributes.iter().find(|attribute| attribute.kind() == kind)?;
-    Some(u32::from_ne_bytes(value(found).try_into().ok()?))
 }

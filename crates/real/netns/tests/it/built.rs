@@ -1,9 +1,10 @@
 //! The built testbed matches its wiring, as `ip` and `/proc` show it.
 
 use netrig_netns::Testbed;
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
-use super::common::{THREE_NODES, build, has, has_root, id, ip, journals, namespaces, says, wiring};
+use super::common::{build, has, has_root, id, ip, journals, namespaces, says, three_nodes, wiring};
 
 /// One field of each value.
 fn all<'a>(values: &'a [Value], field: &str) -> Vec<&'a str> {
@@ -114,43 +115,17 @@ fn a_source_has_its_own_way_where_paths_part() {
     if !(has_root() && has("ip")) {
         return;
     }
-    let text = r#"
-        format = 1
-        name = "parting"
-        question = "Which way?"
-        duration = "1 s"
-        [node.client]
-        [node.middle]
-        [node.server]
-        [link.first]
-        between = ["client", "middle"]
-        rate = "10 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 50 }
-        [link.second]
-        between = ["client", "middle"]
-        rate = "10 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 50 }
-        [link.last]
-        between = ["middle", "server"]
-        rate = "10 Mbit/s"
-        delay = "1 ms"
-        queue = { kind = "fifo", packets = 50 }
-        [transport.sctp]
-        kind = "sctp"
-        paths = [["first", "last"], ["second", "last"]]
-        [flow.bulk]
-        from = "client"
-        to = "server"
-        transport = "sctp"
-        application = { kind = "bulk" }
-        [response.sent]
-        of = "flow.bulk"
-        metric = "goodput"
-        "#;
+    let text = ExperimentText::new("parting", "1 s")
+        .nodes("client middle server")
+        .fifo("first", "client middle", ("10 Mbit/s", "1 ms", 50), "")
+        .fifo("second", "client middle", ("10 Mbit/s", "1 ms", 50), "")
+        .fifo("last", "middle server", ("10 Mbit/s", "1 ms", 50), "")
+        .table("transport.sctp", r#"kind = "sctp", paths = [["first", "last"], ["second", "last"]]"#)
+        .flow("bulk", "client server", r#"transport = "sctp", application = { kind = "bulk" }"#)
+        .response("sent", "flow.bulk", "goodput")
+        .build();
     let (_folder, journals) = journals();
-    let testbed = Testbed::build(&journals, &id(), wiring(text)).unwrap();
+    let testbed = Testbed::build(&journals, &id(), wiring(&text)).unwrap();
     let client = testbed.namespace(0).unwrap();
     for (from, to, dev) in [
         ("10.0.0.1", "10.0.0.10", "first"),
@@ -183,9 +158,7 @@ fn two_testbeds_at_once_do_not_disturb_each_other() {
 
 #[test]
 fn nothing_remains_of_one_that_is_dropped() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (folder, journals) = journals();
     let testbed = build(&journals);
     let id = testbed.id().to_owned();
@@ -214,11 +187,9 @@ fn a_testbed_in_which_nobody_speaks_is_silent() {
 
 #[test]
 fn the_wiring_is_kept() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
-    assert_eq!(build(&journals).wiring(), &wiring(THREE_NODES));
+    assert_eq!(build(&journals).wiring(), &wiring(&three_nodes()));
 }
 
 /// A direct link is one veth pair that the router's namespace does not have. A line beside it has two.
@@ -229,7 +200,7 @@ fn a_cable_is_one_pair_and_goes_with_its_testbed() {
     }
     let (_folder, journals) = journals();
     let primary = "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"fifo\", packets = 50 }\n";
-    let text = THREE_NODES.replacen(primary, "kind = \"direct\"\nmtu = \"9000 B\"\n", 1);
+    let text = three_nodes().replacen(primary, "kind = \"direct\"\nmtu = \"9000 B\"\n", 1);
     let testbed = Testbed::build(&journals, &id(), wiring(&text)).unwrap();
     let router: Vec<_> = ip(testbed.router_namespace(), &["link"]);
     assert!(

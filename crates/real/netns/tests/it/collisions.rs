@@ -1,8 +1,9 @@
 //! Objects that exist already are not touched.
 
 use netrig_netns::{Testbed, TestbedError, TestbedId, left_behind};
+use netrig_test_support::skip_unless;
 
-use super::common::{Foreign, THREE_NODES, has, has_root, id, journals, namespaces, wiring};
+use super::common::{Foreign, has, has_root, id, journals, namespaces, three_nodes, wiring};
 
 #[test]
 fn a_foreign_namespace_of_the_same_name_stays_and_is_named() {
@@ -12,7 +13,7 @@ fn a_foreign_namespace_of_the_same_name_stays_and_is_named() {
     let (folder, journals) = journals();
     let id = id();
     let foreign = Foreign::make(format!("netrig-{}-server", id.as_str()));
-    let refused = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+    let refused = Testbed::build(&journals, &id, wiring(&three_nodes())).err();
     let Some(TestbedError::Collision(path)) = refused else { panic!("{refused:?}") };
     assert!(path.ends_with(foreign.name()), "{path:?}");
     assert_eq!(namespaces(id.as_str()), [foreign.name()]);
@@ -21,13 +22,11 @@ fn a_foreign_namespace_of_the_same_name_stays_and_is_named() {
 
 #[test]
 fn a_testbed_that_is_up_keeps_its_identity() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let id = id();
-    let testbed = Testbed::build(&journals, &id, wiring(THREE_NODES)).unwrap();
-    let second = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+    let testbed = Testbed::build(&journals, &id, wiring(&three_nodes())).unwrap();
+    let second = Testbed::build(&journals, &id, wiring(&three_nodes())).err();
     assert!(matches!(second, Some(TestbedError::Collision(_))), "{second:?}");
     assert_eq!(namespaces(id.as_str()).len(), 4, "the first is as it was");
     drop(testbed);
@@ -44,9 +43,7 @@ fn an_identity_is_small_letters_and_digits() {
 /// A journal leads to unmounts and kills, so an invalid one is not interpreted.
 #[test]
 fn a_journal_that_cannot_be_understood_is_told_and_kept() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     for text in [
         "something else\n",
         "netrig-testbed 1\nnamespace ../../etc/passwd 4 5\n",
@@ -69,9 +66,7 @@ fn a_journal_that_cannot_be_understood_is_told_and_kept() {
 /// The journal names a process by number and start time. A later process with the same number lives on.
 #[test]
 fn a_process_that_only_has_the_number_lives_on() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (folder, journals) = journals();
     let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let text = format!("netrig-testbed 1\nowner 1 1\nprocess {} 12345\n", other.id());

@@ -7,52 +7,33 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use netrig_experiment::Experiment;
 use netrig_netns::{Journals, Testbed, TestbedId, Wiring, missing_requirements};
+use netrig_test_support::ExperimentText;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A client and a server with a direct path and a path over a router. The link names are too long for Linux.
-pub const THREE_NODES: &str = r#"
-format = 1
-name = "three-nodes"
-question = "Is it built as it is described?"
-duration = "1 s"
-[node.client]
-[node.middle]
-[node.server]
-[link.primary]
-between = ["client", "server"]
-rate = "10 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 50 }
-[link.a-very-long-access-link]
-between = ["client", "middle"]
-rate = "10 Mbit/s"
-delay = "1 ms"
-mtu = "1400 B"
-queue = { kind = "fifo", packets = 50 }
-[link.a-very-long-access-line]
-between = ["middle", "server"]
-rate = "10 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 50 }
-[transport.udp]
-kind = "udp"
-[flow.direct]
-from = "client"
-to = "server"
-transport = "udp"
-paths = ["primary"]
-application = { kind = "cbr", size = "100 B", interval = "10 ms" }
-[flow.round]
-from = "client"
-to = "server"
-transport = "udp"
-paths = [["a-very-long-access-link", "a-very-long-access-line"]]
-application = { kind = "cbr", size = "100 B", interval = "10 ms" }
-[response.sent]
-of = "flow.direct"
-metric = "goodput"
-"#;
+pub fn three_nodes() -> String {
+    ExperimentText::new("three-nodes", "1 s")
+        .nodes("client middle server")
+        .fifo("primary", "client server", ("10 Mbit/s", "1 ms", 50), "")
+        .fifo("a-very-long-access-link", "client middle", ("10 Mbit/s", "1 ms", 50), r#"mtu = "1400 B""#)
+        .fifo("a-very-long-access-line", "middle server", ("10 Mbit/s", "1 ms", 50), "")
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "direct",
+            "client server",
+            r#"transport = "udp", paths = ["primary"],
+            application = { kind = "cbr", size = "100 B", interval = "10 ms" }"#,
+        )
+        .flow(
+            "round",
+            "client server",
+            r#"transport = "udp", paths = [["a-very-long-access-link", "a-very-long-access-line"]],
+            application = { kind = "cbr", size = "100 B", interval = "10 ms" }"#,
+        )
+        .response("sent", "flow.direct", "goodput")
+        .build()
+}
 
 /// The wiring of an experiment's first point.
 pub fn wiring(text: &str) -> Wiring {
@@ -76,7 +57,7 @@ pub fn id() -> TestbedId {
 }
 
 pub fn build(journals: &Journals) -> Testbed {
-    Testbed::build(journals, &id(), wiring(THREE_NODES)).unwrap()
+    Testbed::build(journals, &id(), wiring(&three_nodes())).unwrap()
 }
 
 /// Whether a testbed can be made here. If not, prints so directly to standard error, since the test harness

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use netrig_netns::{FrameSender, ReceiveRing, ReceivedFrame, RingCounters, Testbed};
+use netrig_test_support::skip_unless;
 
 use super::common::{build, has_root, journals};
 
@@ -35,9 +36,7 @@ const HEADERS: usize = 42;
 
 #[test]
 fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let mut ring = ReceiveRing::open(&testbed, 64).unwrap();
@@ -65,9 +64,7 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
 /// No loss without notice: every frame is read or counted as dropped.
 #[test]
 fn what_finds_no_room_is_counted() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let mut ring = ReceiveRing::open(&testbed, 32).unwrap();
@@ -95,9 +92,7 @@ fn what_finds_no_room_is_counted() {
 
 #[test]
 fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let mut ring = ReceiveRing::open(&testbed, 256).unwrap();
@@ -124,9 +119,7 @@ fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
 
 #[test]
 fn an_outlet_is_one_of_the_routers_interfaces() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let none = FrameSender::open(&testbed, 999).err().unwrap().to_string();
@@ -158,9 +151,7 @@ impl Drop for Stopped<'_> {
 /// If an offload stayed on, TCP would not complete its handshake, since no hardware completes the checksums.
 #[test]
 fn tcp_runs_through_the_ring_in_both_versions_of_ip_and_over_a_node_that_forwards() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let mut ring = ReceiveRing::open(&testbed, 4096).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use netrig_netns::{Journals, LeftBehind, Testbed, TestbedId, left_behind};
 
 use super::common::{
-    Foreign, THREE_NODES, build, has, has_root, id, journals, lives, namespaces, processes, residents, wiring,
+    Foreign, build, has, has_root, id, journals, lives, namespaces, processes, residents, three_nodes, wiring,
 };
 
 /// Environment variables with the folder of journals and the identity for the owner process.
@@ -23,7 +23,7 @@ const ID: &str = "OWNER_ID";
 fn owner() {
     let (Ok(folder), Ok(id)) = (std::env::var(FOLDER), std::env::var(ID)) else { return };
     let id = TestbedId::new(&id).unwrap();
-    let mut testbed = Testbed::build(&Journals::at(folder), &id, wiring(THREE_NODES)).unwrap();
+    let mut testbed = Testbed::build(&Journals::at(folder), &id, wiring(&three_nodes())).unwrap();
     let mut shell = Command::new("sh");
     let hides = "env -i setsid sh -c 'echo hidden; exec sleep 777'";
     shell.args(["-c", &format!("setsid sleep 1000 & {hides} & sleep 1000 & exec sleep 1000")]);

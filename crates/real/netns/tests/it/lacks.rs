@@ -1,16 +1,15 @@
 //! A user without capabilities on a capable machine.
 
 use netrig_netns::{Testbed, TestbedError, left_behind, missing_requirements, try_requirements};
+use netrig_test_support::skip_unless;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::common::{THREE_NODES, has_root, id, journals, namespaces, wiring};
+use super::common::{has_root, id, journals, namespaces, three_nodes, wiring};
 
 /// If a capability is missing, it is reported before anything is made.
 #[test]
 fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     for (dropped, name) in [
         (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
         (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
@@ -22,7 +21,7 @@ fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
             set_capabilities(None, CapabilitySets { effective: own.effective - dropped, ..own }).unwrap();
             let (folder, journals) = journals();
             let id = id();
-            let refused = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
+            let refused = Testbed::build(&journals, &id, wiring(&three_nodes())).err();
             assert_eq!(namespaces(id.as_str()), [""; 0]);
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
             let Some(TestbedError::Incapable(missing_requirements)) = &refused else { panic!("{refused:?}") };
@@ -36,9 +35,7 @@ fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
 
 #[test]
 fn a_machine_that_can_lacks_nothing_and_keeps_nothing_of_the_trial() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     assert_eq!((missing_requirements(), try_requirements()), (Vec::new(), Vec::new()));
     assert_eq!(namespaces("trial"), [""; 0]);
 }

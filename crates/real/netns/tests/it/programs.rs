@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_netns::TestbedError;
+use netrig_test_support::skip_unless;
 
 use super::common::{build, has, has_root, journals, lives, processes, residents};
 
@@ -19,9 +20,7 @@ fn shell(script: &str) -> Command {
 
 #[test]
 fn a_program_lives_in_its_nodes_namespace_and_its_output_is_kept() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
     let mut program = testbed.spawn(2, shell("readlink /proc/self/ns/net; exit 7")).unwrap();
@@ -38,9 +37,7 @@ fn a_program_lives_in_its_nodes_namespace_and_its_output_is_kept() {
 /// A node answers itself in both versions of IP, on addresses that are usable at once.
 #[test]
 fn a_node_talks_to_itself_over_its_own_addresses() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     for address in ["127.0.0.1", "10.0.0.1", "10.0.0.5", "::1", "fd00::1", "fd00:0:0:1::1"] {
@@ -56,9 +53,7 @@ fn a_node_talks_to_itself_over_its_own_addresses() {
 
 #[test]
 fn one_that_cannot_be_started_is_told() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
     let none = testbed.spawn(1, Command::new("/nonexistent/program")).err();
@@ -72,9 +67,7 @@ fn one_that_cannot_be_started_is_told() {
 
 #[test]
 fn one_that_does_not_want_to_end_is_killed_with_its_children() {
-    if !has_root() {
-        return;
-    }
+    skip_unless!(has_root());
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
     let mut program = testbed.spawn(0, shell("trap '' TERM; sleep 1000 & echo on; wait; wait")).unwrap();

@@ -5,31 +5,26 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use netrig_core::{Duration, Prefix, Rate};
+use netrig_core::{Duration, Rate};
 
 use super::*;
 use crate::control::{ControlConnection, FromFarEnd, FromProbe, PROBE, StreamRequest, call};
 use crate::stamp::{ErrorEstimate, Format, HmacKey, TestPacket};
-use crate::{FarEnd, FarEndOrder, FarEndTally, MOST_PACKETS, StreamDirection};
+use crate::{FarEnd, FarEndOrder, FarEndSettings, FarEndTally, MOST_PACKETS, StreamDirection};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::{monotonic_nanos, realtime_nanos};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
 
 fn order(at: &str, key: Option<HmacKey>) -> FarEndOrder {
-    FarEndOrder {
+    let settings = FarEndSettings {
         listen: vec![at.parse().unwrap()],
         stamp_port: 0,
         control_port: 0,
-        key,
-        authenticated: false,
-        allowed: Prefix::LOOPBACK.to_vec(),
-        dscps: None,
-        stateful: false,
-        format: Format::Ntp,
-        most_rate: Rate::from_bits_per_s(1_000_000),
-        slots: FarEndOrder::SLOTS,
-    }
+        max_rate: Rate::from_bits_per_s(1_000_000),
+        ..FarEndSettings::default()
+    };
+    FarEndOrder { settings, key, slots: FarEndOrder::SLOTS }
 }
 
 /// Runs `guest` against a far end. Returns the far end's tally.

@@ -1,10 +1,4 @@
 //! FTP with vsftpd, an independent server, and with malicious servers.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "servers are processes, sockets, threads and files"
-)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

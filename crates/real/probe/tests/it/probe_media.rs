@@ -1,10 +1,4 @@
 //! Transfers, calls and video over loopback, compared with ffmpeg.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "peers are processes, sockets, threads and files"
-)]
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};

@@ -1,10 +1,4 @@
 //! What an unauthenticated host can get from `probe reflect` over UDP.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a far end is a thread, and strangers are sockets that wait"
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,11 +65,14 @@ fn rows(name: &str, order: FarEndOrder) -> Vec<StrangerRow> {
 #[test]
 fn no_far_end_sends_a_stranger_more_than_came() {
     let order = || far_end_order("127.0.0.1");
-    let key = HmacKey::new(&[7; 32]);
     let mut all = rows("reflect", order());
     assert!(all.iter().filter(|row| row.datagrams == 1).count() >= 10, "senders of STAMP are answered");
-    all.extend(rows("reflect --stateful", FarEndOrder { stateful: true, format: Format::Ptp, ..order() }));
-    let authenticated = rows("reflect --authenticated", FarEndOrder { key, authenticated: true, ..order() });
+    let mut stateful = order();
+    (stateful.settings.stateful, stateful.settings.timestamps) = (true, Format::Ptp);
+    all.extend(rows("reflect --stateful", stateful));
+    let mut authenticated = FarEndOrder { key: HmacKey::new(&[7; 32]), ..order() };
+    authenticated.settings.authenticated = true;
+    let authenticated = rows("reflect --authenticated", authenticated);
     assert!(authenticated.iter().all(|row| row.datagrams == 0), "who has no key is not answered");
     all.extend(authenticated);
     assert!(all.iter().all(|row| row.bytes_out <= row.bytes_in && row.datagrams <= 1));

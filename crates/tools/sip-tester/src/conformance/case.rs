@@ -21,9 +21,9 @@ use netrig_sip_net::{ArrivalPath, ArrivedBytes, EndAddress, UserAgentEnd, wait_f
 pub use self::call::TestCall;
 pub(super) use self::exchange::T1;
 use super::dialog::TestDialog;
-use super::messages::{ArrivedMessage, EvidenceMessage, Forwarded};
-use super::outcome::{PurposeEnd, PurposeOutcome, require};
-use super::target::{ConformanceTarget, TestAgent, TestUser};
+use super::messages::{ArrivedMessage, EvidenceMessage, Forwarded, cancel_of};
+use super::outcome::{PurposeOutcome, inconclusive, require};
+use super::target::{ConformanceTarget, FIRST, TestAgent, TestUser};
 
 /// The longest time between two reads of the sockets.
 const LONGEST_POLL: Duration = Duration::from_millis(100);
@@ -176,10 +176,10 @@ impl<'a> TestCase<'a> {
         let slot = &mut self.agents[agent as usize].end;
         if slot.is_none() {
             let opened = UserAgentEnd::open(&self.target.address);
-            *slot = Some(opened.map_err(|error| PurposeEnd::Inconclusive(format!("no socket: {error}")))?);
+            *slot = Some(opened.map_err(|error| inconclusive!("no socket: {error}"))?);
         }
         // It exists: it was opened above if necessary.
-        slot.as_mut().ok_or_else(|| PurposeEnd::Inconclusive("no socket".to_owned()))
+        slot.as_mut().ok_or_else(|| inconclusive!("no socket"))
     }
 
     /// A correct request of the first user agent outside a dialog: Via, Max-Forwards, From with a tag, To, Call-ID, CSeq 1 and
@@ -188,7 +188,7 @@ impl<'a> TestCase<'a> {
     /// # Errors
     /// If the system refuses a socket.
     pub fn request(&mut self, method: Method, uri: impl Into<Uri>) -> PurposeOutcome<Request> {
-        self.request_of(TestAgent::First, method, uri)
+        self.request_of(FIRST, method, uri)
     }
 
     /// The same request of any user agent.
@@ -221,7 +221,20 @@ impl<'a> TestCase<'a> {
     /// If the system refuses a socket.
     pub fn invite_request(&mut self, uri: impl Into<Uri>) -> PurposeOutcome<Request> {
         let mut request = self.request(Method::Invite, uri)?;
-        self.describe(TestAgent::First, &mut request)?;
+        self.describe(FIRST, &mut request)?;
+        Ok(request)
+    }
+
+    /// A request of the first user agent to the user of another one. An INVITE has an offer.
+    ///
+    /// # Errors
+    /// If the system refuses a socket.
+    pub fn request_to(&mut self, agent: TestAgent, method: Method) -> PurposeOutcome<Request> {
+        let uri = self.address_of_record(agent);
+        let mut request = self.request(method, Uri::Sip(uri))?;
+        if request.method == Method::Invite {
+            self.describe(FIRST, &mut request)?;
+        }
         Ok(request)
     }
 
@@ -274,7 +287,7 @@ impl<'a> TestCase<'a> {
     /// # Errors
     /// If the server cannot be reached.
     pub fn send(&mut self, request: &Request) -> PurposeOutcome {
-        self.send_of(TestAgent::First, request)
+        self.send_of(FIRST, request)
     }
 
     /// Sends a request of any user agent once.
@@ -299,7 +312,7 @@ impl<'a> TestCase<'a> {
         let end = self.end(agent)?;
         let local = end.local();
         let sent = end.send(bytes);
-        sent.map_err(|error| PurposeEnd::Inconclusive(format!("the server cannot be reached: {error}")))?;
+        sent.map_err(|error| inconclusive!("the server cannot be reached: {error}"))?;
         self.note(true, (local, self.target.address.transport), server, bytes)
     }
 
@@ -334,9 +347,7 @@ impl<'a> TestCase<'a> {
             return Ok(());
         };
         let (local, sent) = (end.local(), end.answer(path, to, &bytes));
-        sent.map_err(|error| {
-            PurposeEnd::Inconclusive(format!("a response cannot be sent to the server: {error}"))
-        })?;
+        sent.map_err(|error| inconclusive!("a response cannot be sent to the server: {error}"))?;
         self.note(true, (local, transport), to, &bytes)
     }
 
@@ -417,7 +428,7 @@ impl<'a> TestCase<'a> {
     /// # Errors
     /// If the case has too many messages.
     pub fn pause(&mut self, time: Duration) -> PurposeOutcome {
-        self.wait(TestAgent::First, time, |_| None::<()>).map(drop)
+        self.wait(FIRST, time, |_| None::<()>).map(drop)
     }
 
     /// The number of messages in a user agent's inbox that `pick` accepts.
@@ -470,10 +481,10 @@ impl<'a> TestCase<'a> {
             }
         }
         for request in std::mem::take(&mut self.pending) {
-            let cancel = self.cancel_of(&request);
-            let _ = self.send_bytes(TestAgent::First, &Message::Request(cancel).to_bytes());
-            if let Ok(Some(response)) = self.response(TestAgent::First, &request, Duration::from_millis(50)) {
-                let _ = self.final_response(TestAgent::First, &request, &response);
+            let cancel = cancel_of(&request);
+            let _ = self.send_bytes(FIRST, &Message::Request(cancel).to_bytes());
+            if let Ok(Some(response)) = self.response(FIRST, &request, Duration::from_millis(50)) {
+                let _ = self.final_response(FIRST, &request, &response);
             }
         }
         for mut dialog in std::mem::take(&mut self.open) {

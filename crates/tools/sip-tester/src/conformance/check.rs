@@ -6,15 +6,15 @@ use netrig_sip::{Method, Name, Response, Uri};
 
 use super::capability::Capability;
 use super::case::TestCase;
-use super::messages::{AnsweredRequest, Forwarded, line_of};
-use super::outcome::{PurposeEnd, PurposeOutcome, require};
-use super::purposes::asks_the_tester;
-use super::target::TestAgent;
+use super::messages::{AnsweredRequest, Forwarded, ensure_code, ensure_success};
+use super::outcome::{PurposeOutcome, inconclusive, require, required};
+use super::purposes::{asks_the_tester, invited, redirected};
+use super::target::{FIRST, SECOND, THIRD};
 
 /// Tries a capability. `Ok` if the server shows it; else the reason.
 pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeOutcome {
     match capability {
-        Capability::Registration => case.register(TestAgent::First),
+        Capability::Registration => case.register(FIRST),
         Capability::RegistrationDigest => asks_for_credentials(case),
         Capability::SeveralContacts => keeps_two_contacts(case),
         Capability::MinExpires => refuses_short_expirations(case),
@@ -24,123 +24,92 @@ pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeO
         Capability::RecordRoute => records_its_route(case),
         Capability::Forking => forks(case),
         Capability::Dns => asks_the_tester(case),
-        Capability::Redirection => redirects(case),
+        Capability::Redirection => redirected(case).map(drop),
         Capability::Answering => answers(case).map(drop),
         Capability::Ringing => rings(case),
-        Capability::ReliableProvisional => supports(case, "100rel"),
-        Capability::SessionTimer => supports(case, "timer"),
-        Capability::Update => allows(case, "UPDATE"),
+        Capability::ReliableProvisional => names(case, &Name::Supported, "100rel"),
+        Capability::SessionTimer => names(case, &Name::Supported, "timer"),
+        Capability::Update => names(case, &Name::Allow, "UPDATE"),
         Capability::Reinvite => takes_another_offer(case),
     }
 }
 
 fn asks_for_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = case.register_request(TestAgent::First, &[])?;
-    let response = case.ask_plainly(TestAgent::First, &request)?.response;
-    require!(
-        response.status.code() == 401,
-        "a REGISTER without credentials was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    let request = case.register_request(FIRST, &[])?;
+    let response = case.ask_plainly(FIRST, &request)?.response;
+    ensure_code(&response, 401, "a REGISTER without credentials")
 }
 
 fn keeps_two_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let own = case.contact(TestAgent::First)?;
+    let own = case.contact(FIRST)?;
     let contacts = [own.clone().with_port(40_001), own.with_port(40_002)];
     let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
-    case.register_contacts(TestAgent::First, &contacts)?;
-    let request = case.register_request(TestAgent::First, &[])?;
+    case.register_contacts(FIRST, &contacts)?;
+    let request = case.register_request(FIRST, &[])?;
     let response = case.ask(&request)?.response;
     let count = response.headers.addresses(&Name::Contact).map(|contacts| contacts.len()).unwrap_or(0);
-    require!(count == 2, "after two contacts were registered, the server lists {count}");
-    Ok(())
+    required!(count == 2, "after two contacts were registered, the server lists {count}")
 }
 
 fn refuses_short_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let contact = NameAddr::new(Uri::Sip(case.contact(TestAgent::First)?)).to_string();
-    let request = case.register_request(TestAgent::First, &[format!("{contact};expires=1")])?;
+    let contact = NameAddr::new(Uri::Sip(case.contact(FIRST)?)).to_string();
+    let request = case.register_request(FIRST, &[format!("{contact};expires=1")])?;
     let response = case.ask(&request)?.response;
-    require!(response.status.code() == 423, "a REGISTER with expires=1 was answered {}", line_of(&response));
-    Ok(())
+    ensure_code(&response, 423, "a REGISTER with expires=1")
 }
 
 /// An INVITE for the second user as it arrives. It is answered with 486.
 fn forwards(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
-    case.register(TestAgent::Second)?;
-    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
-    let forwarded = case.forward(&request, TestAgent::Second)?;
+    let forwarded = invited(case)?;
+
     case.answer(&forwarded, 486)?;
     case.final_of(&forwarded)?;
     Ok(forwarded)
 }
 
 fn asks_callers_for_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(TestAgent::Second)?;
-    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
+    case.register(SECOND)?;
+    let request = case.request_to(SECOND, Method::Invite)?;
     case.send(&request)?;
     let answered = |response: &Response| response.status.code() != 100;
-    let response = case.response(TestAgent::First, &request, Duration::from_secs(1))?.filter(answered);
+    let response = case.response(FIRST, &request, Duration::from_secs(1))?.filter(answered);
     if let Some(response) = response {
-        case.final_response(TestAgent::First, &request, &response)?;
-        require!(
-            response.status.code() == 407,
-            "an INVITE without credentials was answered {}",
-            line_of(&response)
-        );
-        return Ok(());
+        case.final_response(FIRST, &request, &response)?;
+        return ensure_code(&response, 407, "an INVITE without credentials");
     }
-    Err(PurposeEnd::Inconclusive("an INVITE without credentials is not challenged".to_owned()))
+    Err(inconclusive!("an INVITE without credentials is not challenged"))
 }
 
 fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(TestAgent::Second)?;
-    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
-    let forwarded = case.forward(&request, TestAgent::Second)?;
-    let trying = case.response(TestAgent::First, &forwarded.sent, Duration::from_secs(1))?;
-    require!(trying.is_some_and(|response| response.status.code() == 100), "an INVITE gets no 100");
-    Ok(())
+    let forwarded = invited(case)?;
+
+    let trying = case.response(FIRST, &forwarded.sent, Duration::from_secs(1))?;
+    required!(trying.is_some_and(|response| response.status.code() == 100), "an INVITE gets no 100")
 }
 
 fn records_its_route(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = forwards(case)?;
-    require!(
+    required!(
         forwarded.arrived.headers.get(&Name::RecordRoute).is_some(),
         "an INVITE arrives without Record-Route"
-    );
-    Ok(())
+    )
 }
 
 fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let contacts = [case.contact(TestAgent::Second)?, case.contact(TestAgent::Third)?];
+    let contacts = [case.contact(SECOND)?, case.contact(THIRD)?];
     let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
-    case.register_contacts(TestAgent::Second, &contacts)?;
-    let uri = case.address_of_record(TestAgent::Second);
+    case.register_contacts(SECOND, &contacts)?;
+    let uri = case.address_of_record(SECOND);
     let request = case.invite_request(Uri::Sip(uri))?;
-    let first = case.forward(&request, TestAgent::Second)?;
-    let second = case.arriving(TestAgent::Third, &Method::Invite, Duration::from_secs(1))?;
+    let first = case.forward(&request, SECOND)?;
+    let second = case.arriving(THIRD, &Method::Invite, Duration::from_secs(1))?;
     if let Some((arrived, path)) = &second {
-        let second =
-            Forwarded { arrived: arrived.clone(), path: *path, at: TestAgent::Third, ..first.clone() };
+        let second = Forwarded { arrived: arrived.clone(), path: *path, at: THIRD, ..first.clone() };
         case.answer(&second, 486)?;
     }
     case.answer(&first, 486)?;
     let _ = case.final_of(&first);
-    require!(second.is_some(), "an INVITE for a user with two contacts arrives at only one of them");
-    Ok(())
-}
-
-fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(TestAgent::Second)?;
-    let request = case.invite_request(Uri::Sip(case.address_of_record(TestAgent::Second)))?;
-    let response = case.ask(&request)?.response;
-    let code = response.status.code();
-    require!(
-        (300..400).contains(&code),
-        "an INVITE for a registered user was answered {}",
-        line_of(&response)
-    );
-    Ok(())
+    required!(second.is_some(), "an INVITE for a user with two contacts arrives at only one of them")
 }
 
 /// The 2xx to a call to the server, which is ended.
@@ -158,32 +127,21 @@ fn rings(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.hang_up(&mut dialog)?;
     let has_rung = answered.provisional.iter().any(|response| response.status.code() > 100);
     require!(has_rung, "the call was answered without ringing");
-    require!(took >= Duration::from_millis(200), "the call rang for only {took}");
-    Ok(())
+    required!(took >= Duration::from_millis(200), "the call rang for only {took}")
 }
 
-/// Whether the server names an option in Supported.
-fn supports(case: &mut TestCase<'_>, option: &str) -> PurposeOutcome {
+/// Whether the server names an option in Supported, or a method in Allow.
+fn names(case: &mut TestCase<'_>, field: &Name, value: &str) -> PurposeOutcome {
     let request = case.request(Method::Options, case.callee_uri())?;
     let response = case.ask(&request)?.response;
-    let named = response.headers.has_token(&Name::Supported, option);
-    require!(named, "the response to OPTIONS has Supported: {:?}", response.headers.get(&Name::Supported));
-    Ok(())
-}
-
-/// Whether the server names a method in Allow.
-fn allows(case: &mut TestCase<'_>, method: &str) -> PurposeOutcome {
-    let request = case.request(Method::Options, case.callee_uri())?;
-    let response = case.ask(&request)?.response;
-    let named = response.headers.has_token(&Name::Allow, method);
-    require!(named, "the response to OPTIONS has Allow: {:?}", response.headers.get(&Name::Allow));
-    Ok(())
+    let named = response.headers.has_token(field, value);
+    required!(named, "the response to OPTIONS has {field}: {:?}", response.headers.get(field))
 }
 
 fn takes_another_offer(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, mut dialog) = case.call_server()?;
     let mut again = case.within(&mut dialog, Method::Invite)?;
-    case.describe(TestAgent::First, &mut again)?;
+    case.describe(FIRST, &mut again)?;
     let answered = case.ask(&again)?;
     if let Ok(Some(cseq)) = answered.request.headers.cseq() {
         (dialog.number, dialog.invite_number) = (cseq.number, cseq.number);
@@ -192,10 +150,5 @@ fn takes_another_offer(case: &mut TestCase<'_>) -> PurposeOutcome {
         case.acknowledge(&mut dialog)?;
     }
     case.hang_up(&mut dialog)?;
-    require!(
-        answered.response.status.is_success(),
-        "an INVITE within a call was answered {}",
-        line_of(&answered.response)
-    );
-    Ok(())
+    ensure_success(&answered.response, "an INVITE within a call")
 }

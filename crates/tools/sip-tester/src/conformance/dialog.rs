@@ -3,7 +3,7 @@
 use netrig_sip::header::{CSeq, NameAddr, Via};
 use netrig_sip::{Headers, Method, Name, Request, Response, SipUri, Uri};
 
-use super::outcome::{PurposeEnd, PurposeOutcome};
+use super::outcome::{PurposeOutcome, failure};
 use super::target::TestAgent;
 
 /// One side's state of a dialog.
@@ -38,7 +38,7 @@ impl TestDialog {
         let local = address(&request.headers, &Name::From)?;
         let remote = address(&response.headers, &Name::To)?;
         if remote.tag().is_none() {
-            return Err(PurposeEnd::Fail(format!("the {} has no tag in To", response.status.code())));
+            return Err(failure!("the {} has no tag in To", response.status.code()));
         }
         let mut routes = routes(&response.headers)?;
         routes.reverse();
@@ -69,8 +69,7 @@ impl TestDialog {
     ) -> PurposeOutcome<Self> {
         let contacts = with_contact.addresses(&Name::Contact).unwrap_or_default();
         let target = contacts.into_iter().next().map(|contact| contact.uri);
-        let target = target
-            .ok_or_else(|| PurposeEnd::Fail("a message that creates a dialog has no Contact".to_owned()))?;
+        let target = target.ok_or_else(|| failure!("a message that creates a dialog has no Contact"))?;
         let call_id = request.get(&Name::CallId).unwrap_or_default().to_owned();
         let number = request.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
         let has_credentials =
@@ -127,10 +126,10 @@ impl TestDialog {
 
 fn address(headers: &Headers, name: &Name) -> PurposeOutcome<NameAddr> {
     let found = headers.addresses(name).unwrap_or_default().into_iter().next();
-    found.ok_or_else(|| PurposeEnd::Fail(format!("{name} is missing, or breaks the grammar")))
+    found.ok_or_else(|| failure!("{name} is missing, or breaks the grammar"))
 }
 
 fn routes(headers: &Headers) -> PurposeOutcome<Vec<NameAddr>> {
     let found = headers.addresses(&Name::RecordRoute);
-    found.map_err(|error| PurposeEnd::Fail(format!("Record-Route breaks the grammar: {error}")))
+    found.map_err(|error| failure!("Record-Route breaks the grammar: {error}"))
 }

@@ -7,10 +7,10 @@ use std::ops::Range;
 use bytes::Bytes;
 use netrig_core::Instant;
 use netrig_sip::header::{CSeq, Transport};
-use netrig_sip::{Message, Method, Name, Request, Response, Status};
+use netrig_sip::{Headers, Message, Method, Name, Request, Response, Status};
 use netrig_sip_net::ArrivalPath;
 
-use super::outcome::{PurposeOutcome, ensure};
+use super::outcome::{PurposeOutcome, ensured};
 use super::target::TestAgent;
 
 /// A message that a user agent received.
@@ -99,18 +99,16 @@ pub(super) struct TransactionName {
 
 impl TransactionName {
     pub(super) fn of(request: &Request) -> Self {
-        let via = request.headers.top_via().ok().flatten();
-        Self { branch: via.and_then(|via| via.branch().map(str::to_owned)), method: request.method.clone() }
+        Self { branch: branch_of(&request.headers), method: request.method.clone() }
     }
 
     pub(super) fn fits(&self, response: &Response) -> bool {
-        let via = response.headers.top_via().ok().flatten();
-        let branch = via.and_then(|via| via.branch().map(str::to_owned));
         // A CANCEL has the branch of its INVITE. Otherwise the branch decides: a purpose may have changed the method of its
         // request.
         let is_cancel = |method: &Method| *method == Method::Cancel;
         let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
-        branch == self.branch && method.is_none_or(|method| is_cancel(&method) == is_cancel(&self.method))
+        branch_of(&response.headers) == self.branch
+            && method.is_none_or(|method| is_cancel(&method) == is_cancel(&self.method))
     }
 }
 
@@ -137,8 +135,7 @@ pub(super) fn line_of(response: &Response) -> String {
 
 /// Fails unless the status of a response is in a range. `what` names the request in the message.
 pub(super) fn ensure_status(response: &Response, codes: Range<u16>, what: &str) -> PurposeOutcome {
-    ensure!(codes.contains(&response.status.code()), "{what} was answered {}", line_of(response));
-    Ok(())
+    ensured!(codes.contains(&response.status.code()), "{what} was answered {}", line_of(response))
 }
 
 /// Fails unless a response has this status.
@@ -158,26 +155,44 @@ pub(super) fn first_line(bytes: &[u8]) -> String {
 
 /// The ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
 pub(super) fn ack_of_failure(request: &Request, response: &Response) -> Request {
-    let mut ack = Request::new(Method::Ack, request.uri.clone());
+    of_transaction(Method::Ack, request, &response.headers)
+}
+
+/// The CANCEL of a request (RFC 3261 section 9.1).
+pub(super) fn cancel_of(request: &Request) -> Request {
+    of_transaction(Method::Cancel, request, &request.headers)
+}
+
+/// A request in the transaction of another, with the To of these header fields.
+fn of_transaction(method: Method, request: &Request, with_to: &Headers) -> Request {
+    let mut made = Request::new(method.clone(), request.uri.clone());
     if let Some(via) = request.headers.get(&Name::Via) {
-        ack.headers.push(Name::Via, top(via));
+        made.headers.push(Name::Via, top(via));
     }
-    ack.headers.push(Name::MaxForwards, 70);
-    for name in [Name::Route, Name::From, Name::CallId] {
-        for value in request.headers.all(&name) {
-            ack.headers.push(name.clone(), value);
+    made.headers.push(Name::MaxForwards, 70);
+    for name in [Name::Route, Name::From, Name::To, Name::CallId] {
+        let headers = if name == Name::To { with_to } else { &request.headers };
+        for value in headers.all(&name) {
+            made.headers.push(name.clone(), value);
         }
     }
-    if let Some(to) = response.headers.get(&Name::To) {
-        ack.headers.push(Name::To, to);
-    }
     let number = request.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
-    ack.headers.push(Name::CSeq, CSeq { number, method: Method::Ack });
-    ack
+    made.headers.push(Name::CSeq, CSeq { number, method });
+    made
+}
+
+/// The branch of the topmost Via.
+pub(super) fn branch_of(headers: &Headers) -> Option<String> {
+    headers.top_via().ok().flatten()?.branch().map(str::to_owned)
+}
+
+/// The tag in To.
+pub(super) fn tag_of(response: &Response) -> Option<String> {
+    response.headers.to().ok().flatten()?.tag().map(str::to_owned)
 }
 
 /// The first value of a Via header field. The tester's own values contain no comma.
-pub(super) fn top(via: &str) -> &str {
+fn top(via: &str) -> &str {
     via.split(',').next().unwrap_or(via)
 }
 

@@ -12,22 +12,38 @@ pub enum PurposeEnd {
 /// The end of a purpose; `Ok` is a pass.
 pub type PurposeOutcome<T = ()> = Result<T, PurposeEnd>;
 
+/// An end with a failure.
+macro_rules! failure {
+    ($($text:tt)+) => { $crate::conformance::PurposeEnd::Fail(format!($($text)+)) };
+}
+
+/// An end without a verdict.
+macro_rules! inconclusive {
+    ($($text:tt)+) => { $crate::conformance::PurposeEnd::Inconclusive(format!($($text)+)) };
+}
+
+/// The end of a purpose by its last check: a failure unless a condition holds.
+macro_rules! ensured {
+    ($condition:expr, $($text:tt)+) => {
+        if $condition { Ok(()) } else { Err($crate::conformance::outcome::failure!($($text)+)) }
+    };
+}
+
 /// Ends a purpose with a failure unless a condition holds.
 macro_rules! ensure {
+    ($($check:tt)+) => { $crate::conformance::outcome::ensured!($($check)+)? };
+}
+
+/// The end of a step by its last check: no verdict unless a condition holds.
+macro_rules! required {
     ($condition:expr, $($text:tt)+) => {
-        if !$condition {
-            return Err($crate::conformance::PurposeEnd::Fail(format!($($text)+)));
-        }
+        if $condition { Ok(()) } else { Err($crate::conformance::outcome::inconclusive!($($text)+)) }
     };
 }
 
 /// Ends a purpose without a verdict unless a condition holds.
 macro_rules! require {
-    ($condition:expr, $($text:tt)+) => {
-        if !$condition {
-            return Err($crate::conformance::PurposeEnd::Inconclusive(format!($($text)+)));
-        }
-    };
+    ($($check:tt)+) => { $crate::conformance::outcome::required!($($check)+)? };
 }
 
 /// Turns the failure of a preparing step into an inconclusive end: it shows nothing about the rule.
@@ -37,4 +53,4 @@ pub(super) fn as_inconclusive(end: PurposeEnd) -> PurposeEnd {
     }
 }
 
-pub(super) use {ensure, require};
+pub(super) use {ensure, ensured, failure, inconclusive, require, required};

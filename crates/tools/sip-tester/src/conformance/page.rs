@@ -8,7 +8,9 @@ use time::format_description::well_known::Rfc3339;
 
 use super::coverage::etsi_purposes;
 use super::purpose::RequirementLevel;
-use super::report::{CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, VerdictCounts};
+use super::report::{
+    CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, VerdictCounts, by_observation,
+};
 use super::run::PurposeVerdict;
 use crate::ladder::{Ladder, LadderTimes, calls, printable};
 use crate::trace::{SipTrace, TracedMessage};
@@ -193,7 +195,7 @@ impl ConformanceDocument {
             for (name, counts) in self.groups() {
                 m.inside("tr", &[], |m| {
                     m.element("th", &[("scope", "row")], name);
-                    for number in [counts.selected, counts.run, counts.pass, counts.fail, counts.inconc] {
+                    for number in counts.cells() {
                         m.element("td", &[("class", "n")], number);
                     }
                 });
@@ -258,13 +260,8 @@ impl ConformanceDocument {
 
     fn not_tested(&self, m: &mut Markup) {
         m.element("h2", &[], "7 What was not tested");
-        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for row in self.purposes.iter().filter(|row| row.verdict.is_none()) {
-            match reasons.iter_mut().find(|(reason, _)| *reason == row.observation) {
-                Some((_, ids)) => ids.push(&row.id),
-                None => reasons.push((&row.observation, vec![&row.id])),
-            }
-        }
+        let reasons = by_observation(self.purposes.iter().filter(|row| row.verdict.is_none()));
+
         if reasons.is_empty() {
             m.element("p", &[], "All selected purposes were run.");
         }

@@ -56,9 +56,9 @@ pub struct TestPurpose {
 
 /// A table of purposes of a role, whose ids have the prefix: each group has a name and rows of id, level, section, requirement
 /// and procedure. After the procedure, `needs [Capability, ..]`, `over Datagrams` or `over Connections`, and `in basic` may
-/// follow.
+/// follow. Behind the prefix, `of SUBJECT` may name the request that all procedures use: the server must answer it.
 macro_rules! purposes {
-    ($role:ident $prefix:literal; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:path
+    ($role:ident $prefix:literal; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:expr
         $(, needs [$($need:ident),+])? $(, over $carrier:ident)? $(, in $basic:ident)?;)+ })+) => {
         pub(in crate::conformance) const PURPOSES: &[$crate::conformance::TestPurpose] = &[$($($crate::conformance::TestPurpose {
             id: concat!($prefix, "-", $id),
@@ -72,6 +72,13 @@ macro_rules! purposes {
             is_basic: purposes!(@basic $($basic)?),
             procedure: $procedure,
         },)+)+];
+    };
+    ($role:ident $prefix:literal of $subject:path; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:path
+        $(, over $carrier:ident)? $(, in $basic:ident)?;)+ })+) => {
+        purposes! { $role $prefix; $($group { $($id $level $section $requirement => |case| {
+            $crate::conformance::purposes::requires_an_answer(case, $subject)?;
+            $procedure(case, $subject)
+        } $(, over $carrier)? $(, in $basic)?;)+ })+ }
     };
     (@carrier) => { $crate::conformance::PurposeCarrier::Any };
     (@carrier $carrier:ident) => { $crate::conformance::PurposeCarrier::$carrier };

@@ -92,6 +92,24 @@ pub struct VerdictCounts {
     pub inconc: usize,
 }
 
+impl VerdictCounts {
+    fn add(&mut self, verdict: Option<PurposeVerdict>) {
+        self.selected += 1;
+        self.run += usize::from(verdict.is_some());
+        match verdict {
+            Some(PurposeVerdict::Pass) => self.pass += 1,
+            Some(PurposeVerdict::Fail) => self.fail += 1,
+            Some(PurposeVerdict::Inconclusive) => self.inconc += 1,
+            None => {}
+        }
+    }
+
+    /// As cells of a table, in the order of the fields.
+    pub(super) const fn cells(self) -> [usize; 5] {
+        [self.selected, self.run, self.pass, self.fail, self.inconc]
+    }
+}
+
 /// A purpose and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PurposeRow {
@@ -178,15 +196,9 @@ impl ConformanceDocument {
             shown: state.is_shown,
             why: state.why.clone(),
         });
-        let count =
-            |verdict| result.purposes.iter().filter(|purpose| purpose.verdict == Some(verdict)).count();
-        let counts = VerdictCounts {
-            selected: result.purposes.len(),
-            run: result.purposes.iter().filter(|purpose| purpose.verdict.is_some()).count(),
-            pass: count(PurposeVerdict::Pass),
-            fail: count(PurposeVerdict::Fail),
-            inconc: count(PurposeVerdict::Inconclusive),
-        };
+        let mut counts = VerdictCounts::default();
+        result.purposes.iter().for_each(|purpose| counts.add(purpose.verdict));
+
         Self {
             format: Self::FORMAT,
             tester: tester.to_owned(),
@@ -241,15 +253,7 @@ impl ConformanceDocument {
                 groups.push((&purpose.group, VerdictCounts::default()));
                 groups.len() - 1
             });
-            let counts = &mut groups[place].1;
-            counts.selected += 1;
-            counts.run += usize::from(purpose.verdict.is_some());
-            match purpose.verdict {
-                Some(PurposeVerdict::Pass) => counts.pass += 1,
-                Some(PurposeVerdict::Fail) => counts.fail += 1,
-                Some(PurposeVerdict::Inconclusive) => counts.inconc += 1,
-                None => {}
-            }
+            groups[place].1.add(purpose.verdict);
         }
         groups
     }
@@ -292,6 +296,18 @@ impl ConformanceDocument {
         text.push_str("</testsuite>\n");
         text
     }
+}
+
+/// The ids of purposes by observation, in order.
+pub(super) fn by_observation<'a>(rows: impl Iterator<Item = &'a PurposeRow>) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        match reasons.iter_mut().find(|(reason, _)| *reason == row.observation) {
+            Some((_, ids)) => ids.push(&row.id),
+            None => reasons.push((&row.observation, vec![&row.id])),
+        }
+    }
+    reasons
 }
 
 impl PurposeRow {

@@ -47,6 +47,10 @@ pub enum TestAgent {
     Third,
 }
 
+pub(super) const FIRST: TestAgent = TestAgent::First;
+pub(super) const SECOND: TestAgent = TestAgent::Second;
+pub(super) const THIRD: TestAgent = TestAgent::Third;
+
 impl TestAgent {
     pub(super) const ALL: [Self; 3] = [Self::First, Self::Second, Self::Third];
 }

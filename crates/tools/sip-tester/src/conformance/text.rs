@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use netrig_core::text::{AlignedTable, wrapped};
 
+use super::report::by_observation;
 use super::{
     BackgroundReport, ConformanceDocument, PurposeResult, PurposeRow, PurposeVerdict, RequirementLevel,
     TestPurpose,
@@ -53,8 +54,7 @@ impl ConformanceDocument {
         let headings = ["group", "selected", "run", "PASS", "FAIL", "INCONC"];
         let mut table = AlignedTable::aligned("lrrrrr", headings);
         for (name, counts) in self.groups() {
-            let all = [counts.selected, counts.run, counts.pass, counts.fail, counts.inconc];
-            table.row([name.to_string()].into_iter().chain(all.map(|count| count.to_string())));
+            table.row([name.to_string()].into_iter().chain(counts.cells().map(|count| count.to_string())));
         }
         table.write(&mut text);
         let mut failed = self.with_verdict(PurposeVerdict::Fail).peekable();
@@ -94,13 +94,8 @@ fn beside(load: &BackgroundReport, width: usize) -> String {
 
 /// Purposes without a verdict, those with one reason together.
 fn by_reason<'a>(title: &str, rows: impl Iterator<Item = &'a PurposeRow>, width: usize) -> String {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for row in rows {
-        match reasons.iter_mut().find(|(reason, _)| *reason == row.observation) {
-            Some((_, ids)) => ids.push(&row.id),
-            None => reasons.push((&row.observation, vec![&row.id])),
-        }
-    }
+    let reasons = by_observation(rows);
+
     let mut text = if reasons.is_empty() { String::new() } else { format!("\n{title}\n") };
     for (reason, ids) in reasons {
         let _ = writeln!(text, "{}", indented(&ids.join(", "), width, 2));

@@ -3,14 +3,14 @@
 //! A server that serves all clients at once measures itself. [`Admission`] admits as many as its [`AdmissionLimits`] allow and keeps
 //! the others in a queue in the order of arrival. It uses neither sockets nor a clock. The limits bound its memory.
 
-mod visitor;
+mod client;
 
 use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
-pub use visitor::{HOUSEHOLDS_OF_A_SITE, Household, Site, Visitor};
+pub use client::{AdmissionClient, HOUSEHOLDS_OF_A_SITE, Household, Site};
 
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,7 +120,7 @@ pub struct Admission {
 #[derive(Clone, Debug)]
 struct AdmittedSession {
     ticket: Ticket,
-    visitor: Visitor,
+    client: AdmissionClient,
     /// The rate in its busier direction.
     needs: Rate,
     /// Whether the session is limited to that rate.
@@ -138,14 +138,14 @@ impl Admission {
     }
 
     /// Requests admission. `rate` is the rate that the session will not exceed, if known.
-    pub fn ask(&mut self, now: Instant, visitor: Visitor, rate: Option<Rate>) -> AdmissionAnswer {
+    pub fn ask(&mut self, now: Instant, client: AdmissionClient, rate: Option<Rate>) -> AdmissionAnswer {
         let needs = rate.unwrap_or_else(|| self.equal_part());
         if self.limits.rate.is_some_and(|most| needs > most) {
             return AdmissionAnswer::Refused(AdmissionRefusal::TooMuch);
         }
         let ticket = Ticket(self.next);
         let is_held = rate.is_some() || self.limits.rate.is_some();
-        let session = AdmittedSession { ticket, visitor, needs, is_held, until: Instant::NEVER };
+        let session = AdmittedSession { ticket, client, needs, is_held, until: Instant::NEVER };
         // The queue is first in, first out, except for sessions that wait only for their own household or key.
         let blocked = self.waiting.iter().any(|other| self.has_room_of_its_own(other));
         if !blocked && self.has_room_of_its_own(&session) && self.has_room(&session) {
@@ -153,8 +153,8 @@ impl Admission {
             self.serve(now, session);
             return AdmissionAnswer::Admitted(ticket);
         }
-        let waiting = self.waiting.iter().map(|other| other.visitor.household);
-        if !fits(session.visitor.household, waiting, self.limits.queue_per_household) {
+        let waiting = self.waiting.iter().map(|other| other.client.household);
+        if !fits(session.client.household, waiting, self.limits.queue_per_household) {
             return AdmissionAnswer::Refused(AdmissionRefusal::TooManyFromThere);
         }
         if self.waiting.len() >= self.limits.queue {
@@ -169,7 +169,7 @@ impl Admission {
     pub fn leave(&mut self, now: Instant, ticket: Ticket) {
         self.served.retain(|session| session.ticket != ticket);
         self.waiting.retain(|session| session.ticket != ticket);
-        self.let_in(now);
+        self.admit_waiting(now);
     }
 
     /// The number of sessions before it in the queue, and the length of the queue. `None` if the session does not wait. Stale after the
@@ -197,10 +197,10 @@ impl Admission {
     pub fn ask_at_once(
         &mut self,
         now: Instant,
-        visitor: Visitor,
+        client: AdmissionClient,
         rate: Option<Rate>,
     ) -> Result<Ticket, AdmissionRefusal> {
-        match self.ask(now, visitor, rate) {
+        match self.ask(now, client, rate) {
             AdmissionAnswer::Admitted(ticket) => Ok(ticket),
             AdmissionAnswer::Refused(refusal) => Err(refusal),
             AdmissionAnswer::Waits(ticket) => {
@@ -215,7 +215,7 @@ impl Admission {
         (self.served.len(), self.waiting.len())
     }
 
-    fn let_in(&mut self, now: Instant) {
+    fn admit_waiting(&mut self, now: Instant) {
         while let Some(at) = self.waiting.iter().position(|session| self.has_room_of_its_own(session)) {
             if !self.has_room(&self.waiting[at]) {
                 break;
@@ -231,10 +231,10 @@ impl Admission {
 
     /// Whether the limits of its household and of its key have room for the session.
     fn has_room_of_its_own(&self, session: &AdmittedSession) -> bool {
-        let served = self.served.iter().map(|other| other.visitor.household);
-        let key = session.visitor.key.as_ref();
-        let keyed = self.served.iter().filter(|other| other.visitor.key.as_ref() == key).count();
-        fits(session.visitor.household, served, self.limits.per_household)
+        let served = self.served.iter().map(|other| other.client.household);
+        let key = session.client.key.as_ref();
+        let keyed = self.served.iter().filter(|other| other.client.key.as_ref() == key).count();
+        fits(session.client.household, served, self.limits.per_household)
             && (key.is_none() || self.limits.per_key.is_none_or(|most| keyed < most))
     }
 

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn from(last: u8) -> Visitor {
-    Visitor { household: Household::of(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))), key: None }
+fn from(last: u8) -> AdmissionClient {
+    AdmissionClient { household: Household::of(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))), key: None }
 }
 
-fn keyed(last: u8, key: &str) -> Visitor {
-    Visitor { key: Some(key.to_owned()), ..from(last) }
+fn keyed(last: u8, key: &str) -> AdmissionClient {
+    AdmissionClient { key: Some(key.to_owned()), ..from(last) }
 }
 
 const fn at(seconds: u64) -> Instant {
@@ -78,7 +78,7 @@ fn one_household_keeps_nobody_else_out() {
 fn one_site_keeps_nobody_else_out() {
     let at_network = |site: u16, network: u16| {
         let address = [0x2001, 0xdb8, site, network, 0, 0, 0, 1];
-        Visitor { household: Household::of(address.into()), key: None }
+        AdmissionClient { household: Household::of(address.into()), key: None }
     };
     let mut admission = Admission::new(AdmissionLimits { queue: 100, ..limits(8) });
     let answers: Vec<_> = (0..20).map(|network| admission.ask(at(0), at_network(1, network), None)).collect();

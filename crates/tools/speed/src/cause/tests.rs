@@ -10,6 +10,14 @@ use crate::search::FoundCapacity;
 
 const MBIT: f64 = 1e6;
 
+/// Checks that a value has a form, or prints it.
+macro_rules! assert_matches {
+    ($value:expr, $($form:tt)+) => {{
+        let value = $value;
+        assert!(matches!(value, $($form)+), "{value:?}");
+    }};
+}
+
 fn delays(p50_s: f64) -> Delays {
     Delays {
         sent: 100,
@@ -135,19 +143,15 @@ fn line() -> Option<PhaseReport> {
 #[test]
 fn who_gets_all_that_the_line_carries_has_reached_it() {
     let limit = judged(98.0 * MBIT, line(), |phase| phase.delays = Some(delays(0.06)));
-    assert!(
-        matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9);
     // With a queue per flow the echoes do not wait, even if the search has filled its queue.
-    let limit = judged(98.0 * MBIT, line(), |_| {});
-    assert!(matches!(limit, LimitingFactor::Line { queue_s: 0.0, .. }), "{limit:?}");
+    assert_matches!(judged(98.0 * MBIT, line(), |_| {}), LimitingFactor::Line { queue_s: 0.0, .. });
     // Even if the window or a thread had something to do with it: it would have got no more.
     let limit = judged(98.0 * MBIT, line(), |phase| {
         connections(phase).window_limited = Some(0.9);
         phase.receiver.waited_ns = 990;
     });
-    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Line { .. });
 }
 
 #[test]
@@ -156,7 +160,7 @@ fn a_policer_loses_and_keeps_nothing_waiting() {
     let reached = judged(95.0 * MBIT, policer(), |_| {});
     let missed = judged(50.0 * MBIT, policer(), |phase| connections(phase).bytes_again = Some(1));
     for limit in [reached, missed] {
-        assert!(matches!(limit, LimitingFactor::Policer { lost, .. } if lost > 0.05), "{limit:?}");
+        assert_matches!(limit, LimitingFactor::Policer { lost, .. } if lost > 0.05);
     }
 }
 
@@ -166,7 +170,7 @@ fn on_a_path_within_a_host_there_is_no_policer() {
     let mut report = report(vec![searched(100.0 * MBIT, 0.0, [0.09, 0.0])]);
     report.client = report.server;
     let limit = verdict(&report, DataDirection::Down, false).unwrap().limit;
-    assert!(matches!(limit, LimitingFactor::Processor { .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Processor { .. });
 }
 
 /// The loss at a fixed rate says nothing about other rates, and involves no congestion control.
@@ -174,7 +178,7 @@ fn on_a_path_within_a_host_there_is_no_policer() {
 fn loss_without_a_search_is_told_for_what_it_is() {
     let verdict_of = |phase| verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
     let told = verdict_of(datagrams([10_000, 0], [3300, 0]));
-    assert!(matches!(told.limit, LimitingFactor::Loss { beneath: false, adapts: false, .. }), "{told:?}");
+    assert_matches!(told.limit.clone(), LimitingFactor::Loss { beneath: false, adapts: false, .. });
     let words = format!("{told:?}");
     assert!(!words.contains("at any rate") && !words.contains("congestion control"), "{words}");
     assert!(words.contains("--only capacity"), "{words}");
@@ -184,20 +188,17 @@ fn loss_without_a_search_is_told_for_what_it_is() {
 fn loss_whatever_the_rate_is_none_of_the_line() {
     let lossy = Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let limit = judged(8.0 * MBIT, lossy, |phase| connections(phase).bytes_again = Some(1));
-    assert!(matches!(limit, LimitingFactor::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Loss { share, .. } if (share - 0.01).abs() < 1e-9);
     // A line with too short a queue is a line.
     let short = Some(searched(100.0 * MBIT, 0.002, [0.09, 0.0]));
     let limit = judged(60.0 * MBIT, short, |phase| connections(phase).bytes_again = Some(1));
-    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Line { .. });
 }
 
 #[test]
 fn what_holds_a_sender_back_is_told_by_its_kernel() {
     let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).window_limited = Some(0.6));
-    assert!(
-        matches!(limit, LimitingFactor::Window { end: MeasuredHost::Client, connections: 4, .. }),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Window { end: MeasuredHost::Client, connections: 4, .. });
     // A paced sender is limited at times only, although each round trip uses the whole window.
     let limit = judged(8.0 * MBIT, line(), |phase| {
         let in_flight = layers(8.0 * MBIT).payload / 8.0 * 0.02 / 4.0;
@@ -207,7 +208,7 @@ fn what_holds_a_sender_back_is_told_by_its_kernel() {
     let LimitingFactor::Window { needed, bytes, .. } = limit else { panic!("{limit:?}") };
     assert!((needed - 2.0 * bytes).abs() < 1.0);
     let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).buffer_limited = Some(0.6));
-    assert!(matches!(limit, LimitingFactor::SendBuffer { end: MeasuredHost::Server, .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::SendBuffer { end: MeasuredHost::Server, .. });
 }
 
 #[test]
@@ -217,18 +218,12 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         busy(&mut phase.receiver);
         connections(phase).window_limited = Some(0.8);
     });
-    assert!(
-        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. }),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. });
     let limit = judged(8.0 * MBIT, line(), |phase| {
         busy(&mut phase.sender);
         connections(phase).busy = Some(0.3);
     });
-    assert!(
-        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. });
     // The hypervisor may have caused most of the wait, or a small part.
     let beside = |steal, waited_ns| {
         judged(8.0 * MBIT, line(), |phase| {
@@ -239,8 +234,8 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         })
     };
     let (most, little) = (beside(0.4, 500), beside(0.12, 900));
-    assert!(matches!(most, LimitingFactor::Stolen { end: MeasuredHost::Server, .. }), "{most:?}");
-    assert!(matches!(little, LimitingFactor::Processor { end: MeasuredHost::Server, .. }), "{little:?}");
+    assert_matches!(most, LimitingFactor::Stolen { end: MeasuredHost::Server, .. });
+    assert_matches!(little, LimitingFactor::Processor { end: MeasuredHost::Server, .. });
     // A thread that waits for a processor also sleeps until the requested data arrives, longer on a longer path.
     let of_path = |waited_ns, window_limited| {
         judged(8.0 * MBIT, line(), |phase| {
@@ -249,21 +244,14 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         })
     };
     let limit = of_path(700, 0.6);
-    assert!(
-        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. }),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. });
     // A window that is closed for longer than anybody is waited for is short.
-    let limit = of_path(300, 0.9);
-    assert!(matches!(limit, LimitingFactor::Window { end: MeasuredHost::Client, .. }), "{limit:?}");
+    assert_matches!(of_path(300, 0.9), LimitingFactor::Window { end: MeasuredHost::Client, .. });
     let limit = judged(8.0 * MBIT, line(), |phase| {
         phase.sender.waited_ns = 600;
         connections(phase).busy = Some(0.4);
     });
-    assert!(
-        matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. });
     // A waiting thread that delays no data is not the limit, which is unknown.
     assert_eq!(
         judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200),
@@ -278,10 +266,7 @@ fn short_packets_spend_the_line_on_headers() {
         phase.layers = Some(narrow(98.0 * MBIT));
         phase.sender.path_mtu = Some(400);
     });
-    assert!(
-        matches!(limit, LimitingFactor::PacketSize { mtu: 400, headers, .. } if (headers - 0.13).abs() < 1e-3),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::PacketSize { mtu: 400, headers, .. } if (headers - 0.13).abs() < 1e-3);
 }
 
 #[test]
@@ -292,7 +277,7 @@ fn a_black_hole_swallows_what_is_long() {
         phase.series = Series { at_s: vec![0.1, 2.0], bytes: vec![0, 0], ..Series::default() };
     };
     let limit = judged(0.0, None, swallowed);
-    assert!(matches!(limit, LimitingFactor::BlackHole { mtu: Some(1500), sent_again: 20_000 }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::BlackHole { mtu: Some(1500), sent_again: 20_000 });
     // If the echoes are lost, too, the length of packets is not the cause.
     let limit = judged(0.0, None, |phase| {
         swallowed(phase);
@@ -346,19 +331,16 @@ fn a_search_without_an_end_takes_no_loss_for_the_line() {
         let limit = judged(5.8 * MBIT, search(0.1, queue_s), |phase| {
             (connections(phase).sent_again, connections(phase).bytes_again) = (Some(0.01), Some(1448));
         });
-        assert!(matches!(limit, LimitingFactor::Loss { beneath: false, searched: true, .. }), "{limit:?}");
+        assert_matches!(limit, LimitingFactor::Loss { beneath: false, searched: true, .. });
     }
 }
 
 #[test]
 fn without_a_search_a_queue_tells_a_line_from_other_losses() {
     let limit = judged(50.0 * MBIT, None, |phase| phase.delays = Some(delays(0.06)));
-    assert!(
-        matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9);
     let limit = judged(5.0 * MBIT, None, |phase| connections(phase).sent_again = Some(0.02));
-    assert!(matches!(limit, LimitingFactor::Loss { .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Loss { .. });
     assert_eq!(judged(5.0 * MBIT, None, |_| {}), LimitingFactor::Unknown { steady: true });
 }
 
@@ -384,48 +366,36 @@ fn judged_datagrams(phase: PhaseReport) -> LimitingFactor {
 
 #[test]
 fn datagrams_of_a_rate_arrive_or_something_has_dropped_them() {
-    let all = judged_datagrams(datagrams([10_000, 0], [1, 0]));
-    assert!(matches!(all, LimitingFactor::Offered { lost, .. } if (lost - 1e-4).abs() < 1e-9), "{all:?}");
-    let skipped = judged_datagrams(datagrams([10_000, 500], [0, 0]));
-    assert!(
-        matches!(skipped, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. }),
-        "{skipped:?}"
-    );
-    let small = judged_datagrams(datagrams([10_000, 0], [900, 880]));
-    assert!(
-        matches!(
-            small,
-            LimitingFactor::SocketBuffer { end: MeasuredHost::Client, dropped: 880, arrived: 9100, .. }
-        ),
-        "{small:?}"
+    let limit = judged_datagrams(datagrams([10_000, 0], [1, 0]));
+    assert_matches!(limit, LimitingFactor::Offered { lost, .. } if (lost - 1e-4).abs() < 1e-9);
+    let limit = judged_datagrams(datagrams([10_000, 500], [0, 0]));
+    assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. });
+    let limit = judged_datagrams(datagrams([10_000, 0], [900, 880]));
+    assert_matches!(
+        limit,
+        LimitingFactor::SocketBuffer { end: MeasuredHost::Client, dropped: 880, arrived: 9100, .. }
     );
     let mut late = datagrams([10_000, 0], [900, 880]);
     late.receiver.waited_ns = 950;
-    let late = judged_datagrams(late);
-    assert!(
-        matches!(late, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. }),
-        "{late:?}"
-    );
-    let lossy = judged_datagrams(datagrams([10_000, 0], [100, 0]));
-    assert!(matches!(lossy, LimitingFactor::Loss { share, .. } if (share - 0.01).abs() < 1e-9), "{lossy:?}");
+    let limit = judged_datagrams(late);
+    assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. });
+    let limit = judged_datagrams(datagrams([10_000, 0], [100, 0]));
+    assert_matches!(limit, LimitingFactor::Loss { share, .. } if (share - 0.01).abs() < 1e-9);
     let mut queued = datagrams([10_000, 0], [100, 0]);
     queued.delays = Some(delays(0.07));
-    let queued = judged_datagrams(queued);
-    assert!(matches!(queued, LimitingFactor::Line { .. }), "{queued:?}");
+    assert_matches!(judged_datagrams(queued), LimitingFactor::Line { .. });
 }
 
 #[test]
 fn a_search_by_itself_is_judged_too() {
-    let limit = judged_datagrams(searched(50.0 * MBIT, 0.05, [0.09, 0.0]));
-    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
+    assert_matches!(judged_datagrams(searched(50.0 * MBIT, 0.05, [0.09, 0.0])), LimitingFactor::Line { .. });
     let limit = judged_datagrams(searched(50.0 * MBIT, 0.0, [0.09, 0.0]));
-    assert!(matches!(limit, LimitingFactor::Policer { .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Policer { .. });
     // The result of a starved host is not that of the line.
     let mut starved = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     starved.receiver.waited_ns = 990;
     starved.capacity.as_mut().unwrap().by_hosts = is_by_hosts(&starved);
-    let limit = judged_datagrams(starved);
-    assert!(matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, .. }), "{limit:?}");
+    assert_matches!(judged_datagrams(starved), LimitingFactor::Processor { end: MeasuredHost::Client, .. });
     // A sender that saturates the line may be busy. The received rate is that of the line.
     let mut busy = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     busy.sender.ran_ns = 990;
@@ -434,8 +404,7 @@ fn a_search_by_itself_is_judged_too() {
     assert!(is_by_hosts(&busy));
     let mut all = searched(50.0 * MBIT, 0.0, [0.0, 0.0]);
     all.capacity.as_mut().unwrap().found.saturated = false;
-    let limit = judged_datagrams(all);
-    assert!(matches!(limit, LimitingFactor::Offered { .. }), "{limit:?}");
+    assert_matches!(judged_datagrams(all), LimitingFactor::Offered { .. });
 }
 
 #[test]
@@ -457,14 +426,11 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
         failed,
     };
     let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(180.0, 0, 0)));
-    assert!(matches!(limit, LimitingFactor::Wifi { end: MeasuredHost::Client, .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Wifi { end: MeasuredHost::Client, .. });
     let limit = judged(98.0 * MBIT, line(), |phase| phase.sender.radio = Some(over(180.0, 240, 0)));
-    assert!(
-        matches!(limit, LimitingFactor::Wifi { end: MeasuredHost::Server, sent_again, .. } if (sent_again - 0.24).abs() < 1e-9),
-        "{limit:?}"
-    );
+    assert_matches!(limit, LimitingFactor::Wifi { end: MeasuredHost::Server, sent_again, .. } if (sent_again - 0.24).abs() < 1e-9);
     let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(866.0, 240, 0)));
-    assert!(matches!(limit, LimitingFactor::Line { .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Line { .. });
     // Frames that the radio gave up explain the loss. A window is the limit on any medium.
     let lossy = || Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let lost = |failed| {
@@ -480,7 +446,7 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
         connections(phase).window_limited = Some(0.9);
         phase.receiver.radio = Some(over(20.0, 0, 0));
     });
-    assert!(matches!(limit, LimitingFactor::Window { .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::Window { .. });
 }
 
 /// The advice for a window that the kernel did not choose is no kernel setting.
@@ -507,17 +473,17 @@ fn a_server_that_lets_a_session_have_less_is_the_limit() {
         verdict(&report, DataDirection::Down, false).unwrap()
     };
     let verdict = of(20.0 * MBIT, vec![download(20.5 * MBIT)]);
-    assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
+    assert_matches!(verdict.limit, LimitingFactor::Server { .. });
     assert_eq!(
         verdict.sentence,
         "the download is limited by the server, which limits a session to 20 Mbit/s of payload"
     );
     let verdict = of(200.0 * MBIT, vec![download(98.0 * MBIT), line().unwrap()]);
-    assert!(matches!(verdict.limit, LimitingFactor::Line { .. }), "{verdict:?}");
+    assert_matches!(verdict.limit, LimitingFactor::Line { .. });
     let mut search = searched(20.7 * MBIT, 0.0, [0.0, 0.0]);
     search.capacity.as_mut().unwrap().found.saturated = false;
     let verdict = of(20.0 * MBIT, vec![search]);
-    assert!(matches!(verdict.limit, LimitingFactor::Server { .. }), "{verdict:?}");
+    assert_matches!(verdict.limit, LimitingFactor::Server { .. });
 }
 
 /// Echoes with these one-way delays, s, without loss.
@@ -546,17 +512,12 @@ fn a_queue_is_of_its_direction() {
     };
     for capacity in [None, line()] {
         let told = of(0.166, 0.0105, capacity);
-        assert!(
-            matches!(told.limit, LimitingFactor::WayBack { queue_s, .. } if (queue_s - 0.156).abs() < 1e-9),
-            "{told:?}"
-        );
+        let limit = told.limit.clone();
+        assert_matches!(limit, LimitingFactor::WayBack { queue_s, .. } if (queue_s - 0.156).abs() < 1e-9);
         assert!(told.sentence.starts_with("the download is limited by the way back"), "{told:?}");
     }
     let told = of(0.01, 0.06, None);
-    assert!(
-        matches!(told.limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9),
-        "{told:?}"
-    );
+    assert_matches!(told.limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9);
     // With both queues, that of the data comes first.
     assert!(matches!(of(0.166, 0.06, None).limit, LimitingFactor::Line { .. }));
 }
@@ -570,14 +531,14 @@ fn a_slow_upload_is_no_black_hole() {
     connections(&mut phase).bytes_again = Some(140_000);
     phase.delays = Some(delays(0.3));
     let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
-    assert!(matches!(told.limit, LimitingFactor::Line { .. }), "{told:?}");
+    assert_matches!(told.limit, LimitingFactor::Line { .. });
     // Nor is a line a black hole that is too slow for the first packet.
     phase.series = carried(1000);
     let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
     assert!(!matches!(told.limit, LimitingFactor::BlackHole { .. }), "{told:?}");
     phase.delays = Some(delays(0.02));
     let told = verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
-    assert!(matches!(told.limit, LimitingFactor::BlackHole { mtu: Some(1500), .. }), "{told:?}");
+    assert_matches!(told.limit, LimitingFactor::BlackHole { mtu: Some(1500), .. });
 }
 
 /// A buffer that the program chose is mended there, and one that a pacing sender fills is seen although the kernel counts nothing.
@@ -600,7 +561,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
         })
     };
     let (limit, proof, advice_of) = paced(true);
-    assert!(matches!(limit, LimitingFactor::SendBuffer { chosen: true, .. }), "{limit:?}");
+    assert_matches!(limit, LimitingFactor::SendBuffer { chosen: true, .. });
     assert!(
         proof.contains("congestion window was 60 KB") && advice_of.contains("--send-buffer"),
         "{proof} {advice_of}"

@@ -12,11 +12,11 @@ use netrig_host::{Clock, HostAddress, is_transient, random};
 
 use super::found::start;
 use super::{Flows, FlowsOrder, StreamSocket, TestFindings, TestStream};
+use crate::control::{PATIENCE, request_datagrams};
 use crate::iperf3::{
     ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
     TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
-use crate::talk::{PATIENCE, knock};
 
 /// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -203,7 +203,8 @@ impl<'a> ClientTest<'a> {
                     let local = HostAddress::from(self.local).at(0);
                     let socket = datagram_socket(local, server, Buffers::default());
                     let socket = socket.map_err(io::Error::other).map_err(failed)?;
-                    knock(&socket, &datagram::CONNECT, AGAIN, datagram::is_reply).map_err(failed)?;
+                    request_datagrams(&socket, &datagram::CONNECT, AGAIN, datagram::is_reply)
+                        .map_err(failed)?;
                     (socket.local_addr()?, StreamSocket::Udp(socket))
                 }
                 _ => {

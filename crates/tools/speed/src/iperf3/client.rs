@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant};
 use super::code::{Iperf3Code, Iperf3Refusal};
 use super::cookie::Cookie;
 use super::error::{SessionError, SessionPhase};
-use super::inbox::{Inbox, TooLong, framed};
+use super::inbox::{Inbox, framed};
 use super::parameters::TestParameters;
 use super::results::{self, TestResults};
 use super::state::TestState;
@@ -183,12 +183,7 @@ impl ClientSession {
                 self.end(Err(SessionError::Refused(Iperf3Refusal::from_bytes(numbers))));
             }
             ClientStage::Exchange => {
-                let longest = results::LONGEST_OF_SERVER;
-                let json = self.inbox.json(longest).map_err(|error| match error {
-                    TooLong::Of(length) => SessionError::Length { length, longest },
-                    TooLong::Empty => SessionError::Length { length: 0, longest },
-                })?;
-                let Some(json) = json else { return Ok(None) };
+                let Some(json) = self.inbox.json(results::LONGEST_OF_SERVER)? else { return Ok(None) };
                 let theirs = TestResults::read(&json, self.asked.streams())?;
                 self.events.push_back(ClientEvent::Results(Box::new(theirs)));
                 self.stage = ClientStage::Closing;

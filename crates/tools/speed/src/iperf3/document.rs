@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 use serde_json::Value;
+use time::OffsetDateTime;
 
 pub use self::readings::{
     DocumentStart, StreamInterval, StreamPath, StreamReadings, StreamTotals, TcpReadings, TestDocument,
@@ -166,28 +167,18 @@ impl TestDocument {
 
 /// A time as in HTTP headers (RFC 9110 section 5.6.7).
 fn http_date(unix_seconds: u64) -> String {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    let (days, seconds) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    // 400 years always have the same number of days.
-    let (mut year, mut day) = (1970 + days / 146_097 * 400, days % 146_097);
-    while day >= 365 + u64::from(leap(year)) {
-        day -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 0;
-    for len in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if day < len {
-            break;
-        }
-        day -= len;
-        month += 1;
-    }
-    let weekday = WEEKDAYS[(days % 7) as usize];
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{weekday}, {:02} {} {year} {hour:02}:{minute:02}:{second:02} GMT", day + 1, MONTHS[month])
+    let date =
+        i64::try_from(unix_seconds).ok().and_then(|time| OffsetDateTime::from_unix_timestamp(time).ok());
+    let date = date.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let [weekday, month] = [date.weekday().to_string(), date.month().to_string()];
+    let (hour, minute, second) = date.to_hms();
+    format!(
+        "{}, {:02} {} {} {hour:02}:{minute:02}:{second:02} GMT",
+        &weekday[..3],
+        date.day(),
+        &month[..3],
+        date.year()
+    )
 }
 
 #[cfg(test)]

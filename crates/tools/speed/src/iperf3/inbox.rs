@@ -2,20 +2,13 @@
 
 use serde::de::{DeserializeOwned, Error as _};
 
+use super::error::SessionError;
+
 /// Received bytes that may be an incomplete message.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
     read: usize,
-}
-
-/// Why a length is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TooLong {
-    /// A length above the limit.
-    Of(u32),
-    /// A length of zero.
-    Empty,
 }
 
 impl Inbox {
@@ -41,21 +34,18 @@ impl Inbox {
     }
 
     /// The next JSON text with its length prefix, once all of it has arrived.
-    pub fn json(&mut self, longest: u32) -> Result<Option<Vec<u8>>, TooLong> {
+    pub fn json(&mut self, longest: u32) -> Result<Option<Vec<u8>>, SessionError> {
         let rest = &self.bytes[self.read..];
         let Some(length) = rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
             return Ok(None);
         };
-        match length {
-            0 => Err(TooLong::Empty),
-            length if length > longest => Err(TooLong::Of(length)),
-            length => {
-                let Some(json) = rest[4..].get(..length as usize) else { return Ok(None) };
-                let json = json.to_vec();
-                self.read += 4 + json.len();
-                Ok(Some(json))
-            }
+        if !(1..=longest).contains(&length) {
+            return Err(SessionError::Length { length, longest });
         }
+        let Some(json) = rest[4..].get(..length as usize) else { return Ok(None) };
+        let json = json.to_vec();
+        self.read += 4 + json.len();
+        Ok(Some(json))
     }
 
     /// Discards all bytes.
@@ -91,10 +81,10 @@ mod tests {
         let bytes = framed(b"{}");
         for byte in &bytes[..5] {
             inbox.push(&[*byte]);
-            assert_eq!(inbox.json(2), Ok(None));
+            assert_eq!(inbox.json(2).unwrap(), None);
         }
         inbox.push(b"}\x01\x02\x03");
-        assert_eq!(inbox.json(2), Ok(Some(b"{}".to_vec())));
+        assert_eq!(inbox.json(2).unwrap(), Some(b"{}".to_vec()));
         assert_eq!(inbox.array::<4>(), None);
         assert_eq!(inbox.array::<3>(), Some([1, 2, 3]));
         assert_eq!(inbox.byte(), None);
@@ -104,9 +94,9 @@ mod tests {
     fn a_length_alone_takes_no_memory() {
         let mut inbox = Inbox::default();
         inbox.push(&[0, 0, 0, 3]);
-        assert_eq!(inbox.json(2), Err(TooLong::Of(3)));
+        assert!(matches!(inbox.json(2), Err(SessionError::Length { length: 3, longest: 2 })));
         inbox.clear();
         inbox.push(&[0; 4]);
-        assert_eq!(inbox.json(2), Err(TooLong::Empty));
+        assert!(matches!(inbox.json(2), Err(SessionError::Length { length: 0, longest: 2 })));
     }
 }

@@ -115,35 +115,11 @@ pub struct TestParameters {
 }
 
 impl Default for TestParameters {
+    /// The parameters of a client that names none.
     fn default() -> Self {
-        Self {
-            transport: TestTransport::Tcp,
-            direction: TestDirection::Upload,
-            time: DEFAULT_TIME,
-            omit: 0,
-            bytes: 0,
-            blocks: 0,
-            parallel: 1,
-            window: 0,
-            len: DEFAULT_TCP_LEN,
-            rate: 0,
-            fq_rate: 0,
-            pacing_timer: 0,
-            burst: 0,
-            mss: 0,
-            no_delay: false,
-            tos: 0,
-            flow_label: 0,
-            counter: CounterWidth::Bits32,
-            dont_fragment: false,
-            repeating_payload: false,
-            zero_copy: false,
-            congestion: None,
-            server_affinity: None,
-            server_output: false,
-            title: None,
-            extra_data: None,
-            client_version: None,
+        match ParametersWire::default().checked() {
+            Ok(parameters) => parameters,
+            Err(error) => unreachable!("{error}"),
         }
     }
 }

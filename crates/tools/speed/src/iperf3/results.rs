@@ -16,29 +16,37 @@ pub(super) const LONGEST_OF_CLIENT: u32 = 256 * 1024;
 pub(super) const LONGEST_OF_SERVER: u32 = 8 * 1024 * 1024;
 
 /// Processor use of an end during the test, per cent of one processor.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct CpuUse {
     /// User and system time.
+    #[serde(rename = "cpu_util_total", deserialize_with = "real", serialize_with = "finite")]
     pub total: f64,
     /// User time.
+    #[serde(rename = "cpu_util_user", deserialize_with = "real", serialize_with = "finite")]
     pub user: f64,
     /// System time.
+    #[serde(rename = "cpu_util_system", deserialize_with = "real", serialize_with = "finite")]
     pub system: f64,
 }
 
-/// The results of one end.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The results of one end, on the wire with iperf3's names and in its order.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct TestResults {
     /// Processor use.
+    #[serde(flatten)]
     pub cpu: CpuUse,
     /// Whether it counts its retransmissions. Absent if it sends nothing.
+    #[serde(rename = "sender_has_retransmits", deserialize_with = "counts", serialize_with = "or_minus_one")]
     pub counts_retransmits: Option<bool>,
     /// The congestion control of its streams.
+    #[serde(rename = "congestion_used", default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// The results of all streams, in the order of opening.
-    pub streams: Vec<StreamResult>,
     /// The output of the server, if requested.
+    #[serde(flatten, with = "output")]
     pub server_output: Option<ServerOutput>,
+    /// The results of all streams, in the order of opening.
+    #[serde(deserialize_with = "few")]
+    pub streams: Vec<StreamResult>,
 }
 
 /// The output of a server.
@@ -51,25 +59,34 @@ pub enum ServerOutput {
 }
 
 /// The results of a stream at one end. Bytes exclude the warm-up, numbers of datagrams include it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct StreamResult {
     /// The identifier of the stream: [`stream_id`].
+    #[serde(deserialize_with = "id")]
     pub id: u32,
     /// Bytes sent or received.
+    #[serde(deserialize_with = "or_zero")]
     pub bytes: u64,
     /// Retransmitted segments, if this end sent and counts them.
+    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
     pub retransmits: Option<u64>,
     /// Jitter of received datagrams, s.
+    #[serde(deserialize_with = "real", serialize_with = "finite")]
     pub jitter: f64,
     /// Lost datagrams.
+    #[serde(deserialize_with = "or_zero")]
     pub errors: u64,
     /// Lost datagrams in the warm-up. Absent before 3.14.
+    #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub omitted_errors: Option<u64>,
     /// Datagrams sent, or the highest number received.
+    #[serde(deserialize_with = "or_zero")]
     pub packets: u64,
     /// Datagrams in the warm-up.
+    #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub omitted_packets: Option<u64>,
     /// Duration without the warm-up, s. Absent before 3.2.
+    #[serde(flatten, with = "duration")]
     pub seconds: Option<f64>,
 }
 
@@ -95,7 +112,7 @@ impl TestResults {
     /// # Errors
     /// If they are malformed or belong to other streams.
     pub fn read(json: &[u8], streams: u32) -> Result<Self, ResultsError> {
-        let results: Self = object::<ResultsWire>(json)?.into();
+        let results: Self = object(json)?;
         let mut ids: Vec<_> = results.streams.iter().map(|stream| stream.id).collect();
         ids.sort_unstable();
         let expected = (0..streams).map(stream_id);
@@ -112,7 +129,7 @@ impl TestResults {
     /// As JSON.
     pub fn write(&self) -> Vec<u8> {
         // Serialising numbers and texts cannot fail.
-        serde_json::to_vec(&ResultsWire::from(self)).unwrap_or_default()
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// The results of one stream.
@@ -121,119 +138,56 @@ impl TestResults {
     }
 }
 
-#[derive(Deserialize, Serialize)]
-struct ResultsWire {
-    #[serde(deserialize_with = "real", serialize_with = "finite")]
-    cpu_util_total: f64,
-    #[serde(deserialize_with = "real", serialize_with = "finite")]
-    cpu_util_user: f64,
-    #[serde(deserialize_with = "real", serialize_with = "finite")]
-    cpu_util_system: f64,
-    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
-    sender_has_retransmits: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    congestion_used: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    server_output_text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    server_output_json: Option<Value>,
-    #[serde(deserialize_with = "few")]
-    streams: Vec<StreamWire>,
-}
+/// The output of a server under a name for each form.
+mod output {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, ServerOutput, Value};
 
-#[derive(Deserialize, Serialize)]
-struct StreamWire {
-    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
-    id: Option<u64>,
-    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
-    bytes: Option<u64>,
-    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
-    retransmits: Option<u64>,
-    #[serde(deserialize_with = "real", serialize_with = "finite")]
-    jitter: f64,
-    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
-    errors: Option<u64>,
-    #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
-    omitted_errors: Option<u64>,
-    #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
-    packets: Option<u64>,
-    #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
-    omitted_packets: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    start_time: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    end_time: Option<f64>,
-}
+    #[derive(Default, Deserialize, Serialize)]
+    struct OutputForms {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_output_text: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_output_json: Option<Value>,
+    }
 
-impl From<ResultsWire> for TestResults {
-    fn from(wire: ResultsWire) -> Self {
-        let output = wire.server_output_json.map(ServerOutput::Json);
-        Self {
-            cpu: CpuUse {
-                total: wire.cpu_util_total,
-                user: wire.cpu_util_user,
-                system: wire.cpu_util_system,
-            },
-            counts_retransmits: wire.sender_has_retransmits.map(|counts| counts > 0),
-            congestion: wire.congestion_used,
-            streams: wire.streams.into_iter().map(Into::into).collect(),
-            server_output: output.or(wire.server_output_text.map(ServerOutput::Text)),
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ServerOutput>, D::Error> {
+        let OutputForms { server_output_text: text, server_output_json: json } =
+            OutputForms::deserialize(from)?;
+        Ok(json.map(ServerOutput::Json).or(text.map(ServerOutput::Text)))
+    }
+
+    pub fn serialize<S: Serializer>(output: &Option<ServerOutput>, to: S) -> Result<S::Ok, S::Error> {
+        let mut forms = OutputForms::default();
+        match output.clone() {
+            Some(ServerOutput::Text(text)) => forms.server_output_text = Some(text),
+            Some(ServerOutput::Json(json)) => forms.server_output_json = Some(json),
+            None => {}
         }
+        forms.serialize(to)
     }
 }
 
-impl From<&TestResults> for ResultsWire {
-    fn from(results: &TestResults) -> Self {
-        let (text, json) = match &results.server_output {
-            Some(ServerOutput::Text(text)) => (Some(text.clone()), None),
-            Some(ServerOutput::Json(json)) => (None, Some(json.clone())),
-            None => (None, None),
-        };
-        Self {
-            cpu_util_total: results.cpu.total,
-            cpu_util_user: results.cpu.user,
-            cpu_util_system: results.cpu.system,
-            sender_has_retransmits: results.counts_retransmits.map(Into::into),
-            congestion_used: results.congestion.clone(),
-            server_output_text: text,
-            server_output_json: json,
-            streams: results.streams.iter().map(Into::into).collect(),
-        }
-    }
-}
+/// A duration as the times of its start and its end.
+mod duration {
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
 
-impl From<StreamWire> for StreamResult {
-    fn from(wire: StreamWire) -> Self {
-        let seconds = wire.end_time.zip(wire.start_time).map(|(end, start)| end - start);
-        Self {
-            id: wire.id.and_then(|id| u32::try_from(id).ok()).unwrap_or(0),
-            bytes: wire.bytes.unwrap_or(0),
-            retransmits: wire.retransmits,
-            jitter: wire.jitter,
-            errors: wire.errors.unwrap_or(0),
-            omitted_errors: wire.omitted_errors,
-            packets: wire.packets.unwrap_or(0),
-            omitted_packets: wire.omitted_packets,
-            seconds: seconds.filter(|seconds| *seconds >= 0.0),
-        }
+    #[derive(Deserialize, Serialize)]
+    struct StartAndEnd {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start_time: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        end_time: Option<f64>,
     }
-}
 
-impl From<&StreamResult> for StreamWire {
-    fn from(stream: &StreamResult) -> Self {
-        let seconds = stream.seconds.filter(|seconds| seconds.is_finite());
-        Self {
-            id: Some(stream.id.into()),
-            bytes: Some(stream.bytes),
-            retransmits: stream.retransmits,
-            jitter: stream.jitter,
-            errors: Some(stream.errors),
-            omitted_errors: stream.omitted_errors,
-            packets: Some(stream.packets),
-            omitted_packets: stream.omitted_packets,
-            start_time: seconds.map(|_| 0.0),
-            end_time: seconds,
-        }
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        let StartAndEnd { start_time, end_time } = StartAndEnd::deserialize(from)?;
+        let seconds = end_time.zip(start_time).map(|(end, start)| end - start);
+        Ok(seconds.filter(|seconds| *seconds >= 0.0))
+    }
+
+    pub fn serialize<S: Serializer>(seconds: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        let end_time = seconds.filter(|seconds| seconds.is_finite());
+        StartAndEnd { start_time: end_time.map(|_| 0.0), end_time }.serialize(to)
     }
 }
 
@@ -251,9 +205,22 @@ fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     })
 }
 
-fn or_minus_one<S: Serializer>(count: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-    match count {
-        Some(count) => to.serialize_u64(*count),
+/// A count that is zero if there is none.
+fn or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(count(from)?.unwrap_or(0))
+}
+
+fn id<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    Ok(or_zero(from)?.try_into().unwrap_or(0))
+}
+
+fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+    Ok(count(from)?.map(|count| count > 0))
+}
+
+fn or_minus_one<S: Serializer>(count: &Option<impl Copy + Into<u64>>, to: S) -> Result<S::Ok, S::Error> {
+    match *count {
+        Some(count) => to.serialize_u64(count.into()),
         None => to.serialize_i64(-1),
     }
 }
@@ -263,15 +230,15 @@ fn real<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(0.0))
 }
 
-fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(if value.is_finite() { *value } else { 0.0 })
 }
 
 /// Rejects more streams than a test may have.
-fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamWire>, D::Error> {
+fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamResult>, D::Error> {
     struct WireStreams;
     impl<'de> Visitor<'de> for WireStreams {
-        type Value = Vec<StreamWire>;
+        type Value = Vec<StreamResult>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "at most {} streams", 2 * MOST_STREAMS)

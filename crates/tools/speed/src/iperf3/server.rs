@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant};
 
 use super::code::{Iperf3Code, Iperf3Refusal};
 use super::error::{SessionError, SessionPhase};
-use super::inbox::{Inbox, TooLong, framed};
+use super::inbox::{Inbox, framed};
 use super::parameters::{self, TestLimits, TestParameters};
 use super::results::{self, TestResults};
 use super::state::TestState;
@@ -228,11 +228,11 @@ impl ServerSession {
     fn read(&mut self, now: Instant) -> Result<Option<()>, SessionError> {
         match self.stage {
             ServerStage::Parameters => {
-                let Some(json) = self.json(parameters::LONGEST)? else { return Ok(None) };
+                let Some(json) = self.inbox.json(parameters::LONGEST)? else { return Ok(None) };
                 self.asked(&json)?;
             }
             ServerStage::Exchange(_) => {
-                let Some(json) = self.json(results::LONGEST_OF_CLIENT)? else { return Ok(None) };
+                let Some(json) = self.inbox.json(results::LONGEST_OF_CLIENT)? else { return Ok(None) };
                 self.told(now, &json)?;
             }
             _ => {
@@ -241,13 +241,6 @@ impl ServerSession {
             }
         }
         Ok(Some(()))
-    }
-
-    fn json(&mut self, longest: u32) -> Result<Option<Vec<u8>>, SessionError> {
-        self.inbox.json(longest).map_err(|error| match error {
-            TooLong::Of(length) => SessionError::Length { length, longest },
-            TooLong::Empty => SessionError::Length { length: 0, longest },
-        })
     }
 
     fn asked(&mut self, json: &[u8]) -> Result<(), SessionError> {

@@ -28,7 +28,7 @@ fn client_events(client: &mut ClientSession) -> Vec<ClientEvent> {
 }
 
 /// Exchanges the bytes of both ends in pieces until both are silent.
-fn talk(client: &mut ClientSession, server: &mut ServerSession, now: Instant, piece: usize) {
+fn exchange(client: &mut ClientSession, server: &mut ServerSession, now: Instant, piece: usize) {
     loop {
         let up = client.poll_transmit();
         let down = server.poll_transmit();
@@ -49,18 +49,18 @@ fn whole_test(asked: &TestParameters, piece: usize) {
     let mut client = ClientSession::new(at(0), cookie(), asked.clone());
     assert_eq!(client.poll_transmit(), Some(cookie().bytes().to_vec()));
     let mut server = ServerSession::new(at(0), TestLimits::default());
-    talk(&mut client, &mut server, at(0), piece);
+    exchange(&mut client, &mut server, at(0), piece);
     let [ServerEvent::Asked(heard)] = &server_events(&mut server)[..] else { panic!("{server:?}") };
     assert_eq!(**heard, *asked);
     assert_eq!((client.poll_timeout(), server.poll_timeout()), (None, None), "it may have to wait for long");
 
     server.admit(at(1));
-    talk(&mut client, &mut server, at(1), piece);
+    exchange(&mut client, &mut server, at(1), piece);
     assert!(matches!(client_events(&mut client)[..], [ClientEvent::Open]));
     let places: Vec<_> = std::iter::from_fn(|| server.open_stream(at(1))).collect();
     let expected: Vec<_> = (0..asked.streams()).map(|nth| (stream_id(nth), asked.uploads(nth))).collect();
     assert_eq!(places, expected);
-    talk(&mut client, &mut server, at(1), piece);
+    exchange(&mut client, &mut server, at(1), piece);
     assert!(matches!(server_events(&mut server)[..], [ServerEvent::Start]));
     assert!(matches!(client_events(&mut client)[..], [ClientEvent::Start]));
 
@@ -69,7 +69,7 @@ fn whole_test(asked: &TestParameters, piece: usize) {
     client.handle_timeout(over);
     assert!(matches!(client_events(&mut client)[..], [ClientEvent::TimeUp]));
     client.stop(over);
-    talk(&mut client, &mut server, over, piece);
+    exchange(&mut client, &mut server, over, piece);
     assert!(matches!(server_events(&mut server)[..], [ServerEvent::Stop]));
     assert!(client_events(&mut client).is_empty(), "the server is still stopping");
     let streams = asked.streams();
@@ -78,10 +78,10 @@ fn whole_test(asked: &TestParameters, piece: usize) {
         assert_eq!(*theirs, found(streams));
         found(streams)
     });
-    talk(&mut client, &mut server, over, piece);
+    exchange(&mut client, &mut server, over, piece);
     assert!(matches!(client_events(&mut client)[..], [ClientEvent::Stop]));
     client.results(over, &found(asked.streams()));
-    talk(&mut client, &mut server, over, piece);
+    exchange(&mut client, &mut server, over, piece);
     let [ServerEvent::Results(theirs), ServerEvent::Over(Ok(()))] = &server_events(&mut server)[..] else {
         panic!("{server:?}")
     };
@@ -175,9 +175,9 @@ fn a_server_that_has_no_room_says_so() {
         let mut client = ClientSession::new(at(0), cookie(), TestParameters::default());
         client.poll_transmit();
         let mut server = ServerSession::new(at(0), TestLimits::default());
-        talk(&mut client, &mut server, at(0), 100);
+        exchange(&mut client, &mut server, at(0), 100);
         give_up(&mut server);
-        talk(&mut client, &mut server, at(0), 1);
+        exchange(&mut client, &mut server, at(0), 1);
         let Some(ClientEvent::Over(Err(error))) = client.poll_event() else { panic!() };
         assert!(error.to_string().starts_with(words), "{error}");
     }
@@ -189,7 +189,7 @@ fn a_client_says_why_it_was_refused() {
         ClientSession::new(at(0), cookie(), TestParameters { omit: 601, ..TestParameters::default() });
     client.poll_transmit();
     let mut server = ServerSession::new(at(0), TestLimits::default());
-    talk(&mut client, &mut server, at(0), 1);
+    exchange(&mut client, &mut server, at(0), 1);
     let Some(ClientEvent::Over(Err(error))) = client.poll_event() else { panic!() };
     assert_eq!(error.to_string(), "the server refused the test: the warm-up is too long");
 }

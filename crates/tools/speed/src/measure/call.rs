@@ -18,12 +18,12 @@ use rustls::pki_types::ServerName;
 use super::error::SpeedError;
 use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::control::{ControlConnection, PATIENCE, request_datagrams};
 use crate::meter::ArrivalCourse;
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
     MeasurementPhase, PhaseError, Preamble, SPEED, clock_mark,
 };
-use crate::talk::{ControlConnection, PATIENCE, knock};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -39,7 +39,7 @@ const LONGEST_SENTENCE: usize = 240;
 const MOST_FAULTS: usize = 8;
 
 /// Interval of requests for datagrams until the server answers.
-const KNOCK: StdDuration = StdDuration::from_millis(200);
+const REQUEST_AGAIN: StdDuration = StdDuration::from_millis(200);
 
 /// The server of a session, and the options.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ pub struct PhaseSteering {
 #[derive(Debug)]
 pub struct SpeedCall {
     order: CallOrder,
-    talk: ControlConnection,
+    control: ControlConnection,
     local: SocketAddr,
     budget: Budget,
     number: u32,
@@ -203,30 +203,29 @@ impl SpeedCall {
         let socket = dial(server, &options).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
         let path = TcpInfo::read(&socket).unwrap_or_default();
-        let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
-            |source| match is_busy(&source) {
+        let mut control = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone())
+            .map_err(|source| match is_busy(&source) {
                 true => SpeedError::Refused(AdmissionRefusal::Full),
                 false => SpeedError::Tls { server, source },
-            },
-        )?;
-        let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
+            })?;
+        let binding = control.binding().map_err(|source| SpeedError::Tls { server, source })?;
         SPEED
-            .greet_server(&mut talk, order.key.as_ref(), &binding)
+            .greet_server(&mut control, order.key.as_ref(), &binding)
             .map_err(|source| SpeedError::Greeting { server, source })?;
-        talk.say(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
+        control.send(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
         // A server sends the place in the queue every second, so a silent server has failed.
         let mut heard = StdInstant::now();
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(SpeedError::Interrupted);
             }
-            match talk.hear(LOOK)? {
+            match control.receive(LOOK)? {
                 Some(FromServer::Waits { before, of }) => {
                     heard = StdInstant::now();
                     waits(before, of);
                 }
                 Some(FromServer::Admitted(budget)) => {
-                    return Ok(Self { order, talk, local, budget, number: 0, path, broken: None });
+                    return Ok(Self { order, control, local, budget, number: 0, path, broken: None });
                 }
                 Some(other) => return Err(unexpected(other)),
                 None if heard.elapsed() > PATIENCE => return Err(SpeedError::Silent { server }),
@@ -274,13 +273,13 @@ impl SpeedCall {
         self.number += 1;
         let phase = order.phase(self.number);
         phase.check().map_err(SpeedError::Phase)?;
-        self.talk.say(&FromClient::Prepare(phase.clone()))?;
+        self.control.send(&FromClient::Prepare(phase.clone()))?;
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
         // Receivers must run before data is sent.
         let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets, Allowance::default());
         let carrying = carrying.map_err(SpeedError::Carrying)?;
-        self.talk.say(&FromClient::Begin)?;
+        self.control.send(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;
         self.watch(phase, carrying, cancel, watch)
     }
@@ -306,7 +305,7 @@ impl SpeedCall {
                 let socket = datagram_socket(local, server, self.order.options.buffers);
                 let socket = socket.map_err(io::Error::other).map_err(failed)?;
                 let request = preamble(0).encode();
-                knock(&socket, &request, KNOCK, |answer| answer == request)
+                request_datagrams(&socket, &request, REQUEST_AGAIN, |answer| answer == request)
                     .map_err(|source| SpeedError::NoDatagrams { server, source })?;
                 Ok(match phase.carrier {
                     Carrier::Sctp { .. } => {
@@ -326,7 +325,7 @@ impl SpeedCall {
         watch: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Result<CarriedPhase, SpeedError> {
         let begun = monotonic_nanos();
-        let before = self.talk.info();
+        let before = self.control.info();
         let (mut far, mut told_of_far) = (PhaseOutcome::default(), PhaseOutcome::default());
         let told = self.follow(&phase, begun, &carrying, cancel, &mut |news| {
             if let PhaseEvent::Far(live) = &news {
@@ -335,11 +334,11 @@ impl SpeedCall {
             watch(news);
         });
         let ended = monotonic_nanos();
-        let talked = before.and_then(|first| Ok(ControlTraffic::between(&first, &self.talk.info()?))).ok();
+        let talked = before.and_then(|first| Ok(ControlTraffic::between(&first, &self.control.info()?))).ok();
         let settled = told.and_then(|over| {
             let sent = carrying.transfer.stop_sending().map_err(SpeedError::Carrying)?;
-            self.talk.say(&FromClient::End { sent })?;
-            Ok((over, self.hear_report(&phase, &mut far)?))
+            self.control.send(&FromClient::End { sent })?;
+            Ok((over, self.receive_report(&phase, &mut far)?))
         });
         let (over, report) = match settled {
             Ok(settled) => settled,
@@ -385,12 +384,12 @@ impl SpeedCall {
             while let Some(live) = carrying.poll_live() {
                 watch(PhaseEvent::Near(live));
             }
-            if let Some(word) = self.talk.hear::<FromServer>(LOOK)? {
+            if let Some(message) = self.control.receive::<FromServer>(LOOK)? {
                 said += 1;
                 if said > 2 * most_readings(phase) {
                     return Err(self.impossible(MORE_READINGS));
                 }
-                match word {
+                match message {
                     FromServer::Arrived { at_ns, bytes } => {
                         watch(PhaseEvent::Far(LiveReading::Bytes { at_ns, received: bytes, sent: 0 }));
                     }
@@ -401,7 +400,7 @@ impl SpeedCall {
             watch(PhaseEvent::Tick(&mut steering));
             if let Some(rate) = steering.rate.take() {
                 carrying.pace(rate);
-                self.talk.say(&FromClient::Rate { bits_per_s: rate.bits_per_s() })?;
+                self.control.send(&FromClient::Rate { bits_per_s: rate.bits_per_s() })?;
             }
         }
     }
@@ -412,7 +411,7 @@ impl SpeedCall {
     }
 
     /// Receives the server's report of a finished phase.
-    fn hear_report(
+    fn receive_report(
         &mut self,
         phase: &MeasurementPhase,
         far: &mut PhaseOutcome,
@@ -425,7 +424,7 @@ impl SpeedCall {
             if StdInstant::now() > until {
                 return Err(SpeedError::Silent { server: self.order.server });
             }
-            match self.talk.hear::<FromServer>(until.saturating_duration_since(StdInstant::now()))? {
+            match self.control.receive::<FromServer>(until.saturating_duration_since(StdInstant::now()))? {
                 Some(FromServer::Counted(counted)) => far.counted.extend(counted),
                 Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
                 Some(FromServer::Report(report)) => return Ok(fit_for_sentences(*report)),
@@ -445,17 +444,17 @@ impl SpeedCall {
         SpeedError::Report { server: self.order.server, what }
     }
 
-    fn wait_for(&mut self, word: &FromServer) -> Result<(), SpeedError> {
-        match self.talk.hear::<FromServer>(PATIENCE)? {
-            Some(said) if said == *word => Ok(()),
+    fn wait_for(&mut self, message: &FromServer) -> Result<(), SpeedError> {
+        match self.control.receive::<FromServer>(PATIENCE)? {
+            Some(said) if said == *message => Ok(()),
             Some(other) => Err(unexpected(other)),
             None => Err(SpeedError::Silent { server: self.order.server }),
         }
     }
 
     /// Ends the session.
-    pub fn hang_up(mut self) {
-        self.talk.hang_up();
+    pub fn close(mut self) {
+        self.control.close();
     }
 }
 
@@ -475,8 +474,8 @@ const fn short_segment(server: SocketAddr) -> u16 {
 }
 
 /// The error for an unexpected message of the server.
-fn unexpected(word: FromServer) -> SpeedError {
-    match word {
+fn unexpected(message: FromServer) -> SpeedError {
+    match message {
         FromServer::Refused(refusal) => SpeedError::Refused(refusal),
         FromServer::Failed { why } => SpeedError::Failed { why: shown_up_to(LONGEST_SENTENCE, &why) },
         _ => SpeedError::OutOfOrder,

@@ -123,7 +123,7 @@ impl EchoSender {
                 self.send(now)?;
                 due = (due + gaps.now()).max(now);
             }
-            self.hear(Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(50)))?;
+            self.receive(Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(50)))?;
         }
         self.wait_for_stragglers()?;
         let lost = self.underway.into_iter();
@@ -144,7 +144,7 @@ impl EchoSender {
             if self.underway.is_empty() || now >= until {
                 return Ok(());
             }
-            self.hear(Duration::from_nanos(until - now))?;
+            self.receive(Duration::from_nanos(until - now))?;
         }
     }
 
@@ -165,7 +165,7 @@ impl EchoSender {
         Ok(())
     }
 
-    fn hear(&mut self, within: Duration) -> io::Result<()> {
+    fn receive(&mut self, within: Duration) -> io::Result<()> {
         let Self { token, underway, done, answered, .. } = self;
         let token = *token;
         self.socket.receive(within, |datagram| {

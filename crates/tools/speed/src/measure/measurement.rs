@@ -113,7 +113,7 @@ pub fn measure(
         Err(error) if !done.iter().any(CompletedTask::has_carried) => return Err(error),
         Err(error) => Some(error.to_string()),
         Ok(()) => {
-            call.hang_up();
+            call.close();
             None
         }
     };

@@ -89,14 +89,15 @@ fn phase(
         capacity.by_hosts = by_hosts;
         if capacity.is_exact() {
             let within = capacity.found.within_ns.map(|ns| carriage.span[0].saturating_add(ns));
-            capacity.layers = capacity.layers + echoes(watched, within, v4) + talk(carriage, way, v4);
+            capacity.layers =
+                capacity.layers + echoes(watched, within, v4) + control_traffic(carriage, way, v4);
         }
     }
     phase
 }
 
 /// The rate of the control connection in a direction. On a slow line its acknowledgements alone are up to a hundredth.
-fn talk(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Layers {
+fn control_traffic(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Layers {
     let seconds = carriage.lasted_s();
     let took = carriage.talked.map(|talked| {
         let place = usize::from(way != DataDirection::Up);

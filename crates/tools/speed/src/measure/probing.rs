@@ -11,9 +11,9 @@ use std::time::Duration as StdDuration;
 use netrig_host::monotonic_nanos;
 
 use super::call::CallOrder;
+use crate::control::ControlConnection;
 use crate::protocol::{DataDirection, MOST_PROBES, SPEED};
 use crate::responsiveness::ForeignProbe;
-use crate::talk::ControlConnection;
 
 /// MPS and ID of the draft: 100 probes in 5 s, half of them on separate connections.
 const SHORTEST_GAP_NS: u64 = 100_000_000;
@@ -128,15 +128,15 @@ fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
     let begun = monotonic_nanos();
     let socket = TcpStream::connect_timeout(&order.server, PATIENCE)?;
     let stands = monotonic_nanos();
-    let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone())?;
+    let mut control = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone())?;
     let secured = monotonic_nanos();
-    let binding = talk.binding()?;
+    let binding = control.binding()?;
     // The server greets every connection first. The measured part is the request after that.
-    let greeted = SPEED.receive_hello(&mut talk).map_err(io::Error::other)?;
+    let greeted = SPEED.receive_hello(&mut control).map_err(io::Error::other)?;
     let asked = monotonic_nanos();
-    SPEED.answer_hello(&mut talk, greeted, order.key.as_ref(), &binding).map_err(io::Error::other)?;
+    SPEED.answer_hello(&mut control, greeted, order.key.as_ref(), &binding).map_err(io::Error::other)?;
     let answered = monotonic_nanos();
-    talk.hang_up();
+    control.close();
     Ok([stands - begun, secured - stands, answered - asked])
 }
 

@@ -72,6 +72,6 @@ pub fn measure_quickly(order: CallOrder, cancel: &AtomicBool) -> Result<QuickMea
         fastest = throughput.map(|found| found.bits_per_s.max(fastest.unwrap_or(0.0))).or(fastest);
     }
     let round_trip = call.round_trip();
-    call.hang_up();
+    call.close();
     Ok(QuickMeasurement { round_trip, rate: fastest.map(|rate| Rate::from_bits_per_s(rate as u64)) })
 }

@@ -138,33 +138,26 @@ fn apart(known: f64) -> Duration {
 mod tests {
     use super::*;
 
+    const TASK: SearchTask = SearchTask {
+        way: DataDirection::Up,
+        size: None,
+        most: Rate::from_bits_per_s(1_000_000_000),
+        counts: Duration::from_secs(1),
+        beneath: Duration::from_secs(1),
+        lasts: Duration::from_secs(10),
+    };
+
     #[test]
     fn datagrams_are_as_long_as_the_path_carries() {
-        let task = SearchTask {
-            way: DataDirection::Up,
-            size: None,
-            most: Rate::from_bits_per_s(1_000_000_000),
-            counts: Duration::from_secs(1),
-            beneath: Duration::from_secs(1),
-            lasts: Duration::from_secs(10),
-        };
-        let payload = |mtu, v4| task.payload(mtu, v4, None);
+        let payload = |mtu, v4| TASK.payload(mtu, v4, None);
         assert_eq!([payload(Some(1500), true), payload(Some(1500), false)], [1472, 1452]);
         assert_eq!([payload(Some(65_536), true), payload(None, true)], [8972, 1200]);
-        assert_eq!(SearchTask { size: Some(100), ..task }.payload(Some(1500), true, Some(1e5)), 100);
+        assert_eq!(SearchTask { size: Some(100), ..TASK }.payload(Some(1500), true, Some(1e5)), 100);
     }
 
     #[test]
     fn datagrams_of_a_slow_line_are_short() {
-        let task = SearchTask {
-            way: DataDirection::Up,
-            size: None,
-            most: Rate::from_bits_per_s(1_000_000_000),
-            counts: Duration::from_secs(1),
-            beneath: Duration::from_secs(1),
-            lasts: Duration::from_secs(10),
-        };
-        let known = [1e3, 120_000.0, 1e6, 1e9].map(|known| task.payload(Some(1500), true, Some(known)));
+        let known = [1e3, 120_000.0, 1e6, 1e9].map(|known| TASK.payload(Some(1500), true, Some(known)));
         assert_eq!(known, [64, 150, 1250, 1472]);
     }
 

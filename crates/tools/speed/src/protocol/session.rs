@@ -114,8 +114,8 @@ impl SpeedSession {
     ///
     /// # Errors
     /// A violation of the protocol, after which the session must end.
-    pub fn hear(&mut self, word: FromClient) -> Result<Option<SessionAction>, Violation> {
-        match (self.state, word) {
+    pub fn receive(&mut self, message: FromClient) -> Result<Option<SessionAction>, Violation> {
+        match (self.state, message) {
             (SessionStage::Greeted, FromClient::Ask { bits_per_s }) => {
                 self.state = SessionStage::Waiting;
                 self.promised = bits_per_s.map(Rate::from_bits_per_s);
@@ -143,7 +143,7 @@ impl SpeedSession {
             {
                 Ok(None)
             }
-            (state, word) => Err(Violation::OutOfOrder { said: word.name(), when: state.when() }),
+            (state, message) => Err(Violation::OutOfOrder { said: message.name(), when: state.when() }),
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
 
     fn admitted(bits_per_s: Option<u64>) -> SpeedSession {
         let mut session = SpeedSession::new();
-        session.hear(FromClient::Ask { bits_per_s }).unwrap();
+        session.receive(FromClient::Ask { bits_per_s }).unwrap();
         session.admitted();
         session
     }
@@ -238,53 +238,60 @@ mod tests {
     #[test]
     fn a_session_goes_through_its_phases() {
         let mut session = SpeedSession::new();
-        assert_eq!(session.hear(FromClient::Ask { bits_per_s: None }), Ok(Some(SessionAction::Admit(None))));
-        let early = session.hear(tcp(1)).unwrap_err();
+        assert_eq!(
+            session.receive(FromClient::Ask { bits_per_s: None }),
+            Ok(Some(SessionAction::Admit(None)))
+        );
+        let early = session.receive(tcp(1)).unwrap_err();
         assert_eq!(early.to_string(), "`prepare` is not allowed while it waits for its turn");
         session.admitted();
         for number in [1, 2] {
-            assert!(matches!(session.hear(tcp(number)), Ok(Some(SessionAction::Prepare(_)))));
-            assert_eq!(session.hear(FromClient::Begin), Ok(Some(SessionAction::Begin)));
+            assert!(matches!(session.receive(tcp(number)), Ok(Some(SessionAction::Prepare(_)))));
+            assert_eq!(session.receive(FromClient::Begin), Ok(Some(SessionAction::Begin)));
             assert_eq!(
-                session.hear(FromClient::End { sent: None }),
+                session.receive(FromClient::End { sent: None }),
                 Ok(Some(SessionAction::End { sent: None }))
             );
         }
-        assert_eq!(session.hear(tcp(2)), Err(Violation::Number(2)));
+        assert_eq!(session.receive(tcp(2)), Err(Violation::Number(2)));
         let FromClient::Prepare(three) = tcp(3) else { panic!() };
-        let rare = session.hear(FromClient::Prepare(MeasurementPhase { every_ns: 1_000_000_001, ..three }));
+        let rare =
+            session.receive(FromClient::Prepare(MeasurementPhase { every_ns: 1_000_000_001, ..three }));
         assert!(matches!(rare, Err(Violation::Rare(_))));
     }
 
     #[test]
     fn what_crosses_the_servers_own_end_is_forgiven() {
         let mut session = admitted(None);
-        session.hear(phase(1, udp(DatagramLoad::Told))).unwrap();
-        session.hear(FromClient::Begin).unwrap();
+        session.receive(phase(1, udp(DatagramLoad::Told))).unwrap();
+        session.receive(FromClient::Begin).unwrap();
         session.ended();
-        assert_eq!(session.hear(FromClient::Rate { bits_per_s: 9 }), Ok(None));
-        assert_eq!(session.hear(FromClient::End { sent: None }), Ok(None));
-        assert!(matches!(session.hear(tcp(2)), Ok(Some(SessionAction::Prepare(_)))));
+        assert_eq!(session.receive(FromClient::Rate { bits_per_s: 9 }), Ok(None));
+        assert_eq!(session.receive(FromClient::End { sent: None }), Ok(None));
+        assert!(matches!(session.receive(tcp(2)), Ok(Some(SessionAction::Prepare(_)))));
     }
 
     #[test]
     fn only_a_phase_whose_rate_is_told_is_told_one() {
         let mut session = admitted(Some(1000));
-        session.hear(phase(1, udp(DatagramLoad::Told))).unwrap();
-        session.hear(FromClient::Begin).unwrap();
+        session.receive(phase(1, udp(DatagramLoad::Told))).unwrap();
+        session.receive(FromClient::Begin).unwrap();
         let rate = |bits_per_s| FromClient::Rate { bits_per_s };
-        assert_eq!(session.hear(rate(1000)), Ok(Some(SessionAction::Pace(Rate::from_bits_per_s(1000)))));
-        assert_eq!(session.clone().hear(rate(1001)), Err(Violation::Exceeds { asked: 1001, admitted: 1000 }));
-        session.hear(FromClient::End { sent: None }).unwrap();
-        session.hear(phase(2, udp(DatagramLoad::Fixed { bits_per_s: 500 }))).unwrap();
-        session.hear(FromClient::Begin).unwrap();
-        assert!(matches!(session.hear(rate(10)), Err(Violation::OutOfOrder { said: "rate", .. })));
+        assert_eq!(session.receive(rate(1000)), Ok(Some(SessionAction::Pace(Rate::from_bits_per_s(1000)))));
+        assert_eq!(
+            session.clone().receive(rate(1001)),
+            Err(Violation::Exceeds { asked: 1001, admitted: 1000 })
+        );
+        session.receive(FromClient::End { sent: None }).unwrap();
+        session.receive(phase(2, udp(DatagramLoad::Fixed { bits_per_s: 500 }))).unwrap();
+        session.receive(FromClient::Begin).unwrap();
+        assert!(matches!(session.receive(rate(10)), Err(Violation::OutOfOrder { said: "rate", .. })));
         let mut session = admitted(Some(1000));
         let more = phase(1, udp(DatagramLoad::Fixed { bits_per_s: 2000 }));
-        assert_eq!(session.hear(more), Err(Violation::Exceeds { asked: 2000, admitted: 1000 }));
+        assert_eq!(session.receive(more), Err(Violation::Exceeds { asked: 2000, admitted: 1000 }));
     }
 
-    fn word() -> impl Strategy<Value = FromClient> {
+    fn message() -> impl Strategy<Value = FromClient> {
         prop_oneof![
             Just(FromClient::Ask { bits_per_s: None }),
             (0..4u32).prop_map(tcp),
@@ -298,11 +305,11 @@ mod tests {
     proptest! {
         /// For any order of messages, data flows only in a prepared phase of an admitted session.
         #[test]
-        fn no_order_of_words_begins_what_was_not_prepared(words in proptest::collection::vec(word(), 0..30)) {
+        fn no_order_of_words_begins_what_was_not_prepared(words in proptest::collection::vec(message(), 0..30)) {
             let mut session = SpeedSession::new();
             let (mut asked, mut prepared) = (false, false);
-            for word in words {
-                match session.hear(word) {
+            for message in words {
+                match session.receive(message) {
                     Ok(Some(SessionAction::Admit(_))) => { asked = true; session.admitted(); }
                     Ok(Some(SessionAction::Prepare(_))) => { prop_assert!(asked); prepared = true; }
                     Ok(Some(SessionAction::Begin)) => prop_assert!(std::mem::replace(&mut prepared, false)),

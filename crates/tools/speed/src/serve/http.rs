@@ -13,13 +13,13 @@ use netrig_host::http::message::{HttpError, HttpReceiveError, HttpRequest, HttpR
 use netrig_probe::web::answer::{ObjectResponse, Objects};
 
 use super::ndt7;
-use super::response::{say, turn_away};
+use super::response::{send, turn_away};
 use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
+use crate::control::PATIENCE;
 use crate::ndt7::Ndt7Test;
-use crate::talk::PATIENCE;
 
 /// Interval of checks of an object's transfer.
 const EVERY: Duration = Duration::from_millis(100);
@@ -83,14 +83,14 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
     let (request, rest) = HttpRequest::receive(&mut wire).inspect_err(|error| {
         if let HttpReceiveError::Http(error) = error {
             // Bytes after the invalid request are not read.
-            let _ = say(&socket, &error.response().closing(""));
+            let _ = send(&socket, &error.response().closing(""));
         }
     })?;
     if caller.prove().is_err() {
         return Ok(turn_away(&socket, shared.refuse(ClientProtocol::Http, AdmissionRefusal::Full))?);
     }
     if !shared.serves_strangers(&socket) {
-        say(&socket, &HttpResponse::new(403, &[]).closing(""))?;
+        send(&socket, &HttpResponse::new(403, &[]).closing(""))?;
         return Err(RequestError::NoKey);
     }
     if Ndt7Test::of_path(request.path()).is_some() {
@@ -100,11 +100,11 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
     if request.path() == METRICS && request.method == "GET" {
         let page = shared.tally.metrics(&shared.now()).into_text();
         let kind = [("Content-Type", CONTENT_TYPE)];
-        return Ok(say(&socket, &HttpResponse::new(200, &kind).closing(&page))?);
+        return Ok(send(&socket, &HttpResponse::new(200, &kind).closing(&page))?);
     }
     let answer = Objects { longest: shared.limits.bytes }.answer(&request);
     if answer.fill == 0 {
-        return Ok(say(&socket, &answer.head)?);
+        return Ok(send(&socket, &answer.head)?);
     }
     match Slot::ask_at_once(shared, ClientProtocol::Http, peer, None) {
         Ok(slot) => give(socket, &answer, slot, shared),
@@ -119,7 +119,7 @@ fn give(
     mut slot: Slot<'_>,
     shared: &ServerShared,
 ) -> Result<(), RequestError> {
-    say(&socket, &answer.head)?;
+    send(&socket, &answer.head)?;
     let order = StreamOrder {
         direction: TransferDirection::Sends,
         every: EVERY,

@@ -9,8 +9,8 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_core::{Duration, Instant, Rate};
 use netrig_host::InterruptibleStream;
 
-use super::booths::TestArrival;
-use super::response::say;
+use super::registry::TestArrival;
+use super::response::send;
 use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
@@ -75,24 +75,24 @@ pub(super) fn serve(
     caller: &ServedConnection,
 ) {
     let shared: &ServerShared = caller;
-    let _booth = OpenBooth { shared, host: peer.ip(), cookie };
+    let _registration = TestRegistration { shared, host: peer.ip(), cookie };
     if let Err(error) =
-        Iperf3Session::begin(socket, peer, cookie, arrivals, caller).and_then(|mut visit| visit.serve())
+        Iperf3Session::begin(socket, peer, cookie, arrivals, caller).and_then(|mut session| session.serve())
     {
         shared.tally.failed(ClientProtocol::Iperf3, &error);
     }
 }
 
 /// Removes the registration of a session when it ends: the next session of the same host waits for that.
-struct OpenBooth<'a> {
+struct TestRegistration<'a> {
     shared: &'a ServerShared,
     host: IpAddr,
     cookie: Cookie,
 }
 
-impl Drop for OpenBooth<'_> {
+impl Drop for TestRegistration<'_> {
     fn drop(&mut self) {
-        self.shared.booths.close(self.host, self.cookie);
+        self.shared.tests.close(self.host, self.cookie);
     }
 }
 
@@ -231,7 +231,7 @@ impl<'a> Iperf3Session<'a> {
 
     fn flush(&mut self) -> Result<(), Iperf3Error> {
         while let Some(bytes) = self.session.poll_transmit() {
-            say(&self.socket, &bytes)?;
+            send(&self.socket, &bytes)?;
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl<'a> Iperf3Session<'a> {
     fn look_at_turn(&mut self) {
         let has_turn = || {
             self.asked.transport != TestTransport::Udp
-                || self.shared.booths.ask(self.ends[1].ip(), self.cookie)
+                || self.shared.tests.ask(self.ends[1].ip(), self.cookie)
         };
         self.stage = match std::mem::replace(&mut self.stage, TestStage::Told) {
             TestStage::Waiting(slot) if has_turn() => {
@@ -308,11 +308,11 @@ impl<'a> Iperf3Session<'a> {
                 ([stream.local_addr()?, stream.peer_addr()?], StreamSocket::Tcp(stream), None)
             }
             // The datagram that opens a stream may arrive twice.
-            TestArrival::Knock(from, words)
+            TestArrival::Datagram(from, payload)
                 if is_udp && !streams.iter().any(|stream| stream.ends[1] == from) =>
             {
                 let socket = self.shared.datagram_socket(self.ends[0], from)?;
-                ([self.ends[0], from], StreamSocket::Udp(socket), datagram::reply(&words))
+                ([self.ends[0], from], StreamSocket::Udp(socket), datagram::reply(&payload))
             }
             _ => return Ok(()),
         };
@@ -330,7 +330,7 @@ impl<'a> Iperf3Session<'a> {
     }
 
     fn start(&mut self) {
-        self.shared.booths.opened(self.ends[1].ip(), self.cookie);
+        self.shared.tests.opened(self.ends[1].ip(), self.cookie);
         let TestStage::Opening(slot, streams) = std::mem::replace(&mut self.stage, TestStage::Told) else {
             return;
         };

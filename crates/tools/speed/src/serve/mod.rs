@@ -1,18 +1,17 @@
 //! The server: one port for all protocols, and a limited number of concurrent sessions.
 //!
-//! One thread accepts connections, detects their protocol by the first bytes ([`door`]), and receives datagrams without a socket of
+//! One thread accepts connections, detects their protocol by the first bytes ([`pending`]), and receives datagrams without a socket of
 //! their own. Each session then has its own thread. [`AdmissionLimits`] bound their number. A connection with an unsupported
 //! protocol is closed. Only an admitted session gets data, and datagrams go only to the host of its control connection.
 
-mod booths;
-mod door;
 mod echo;
 mod http;
 mod iperf3;
 mod ndt7;
 mod order;
+mod pending;
+mod registry;
 mod response;
-mod rooms;
 mod session;
 mod shared;
 mod slot;
@@ -31,10 +30,9 @@ use netrig_host::tls::{self, Identity};
 use netrig_host::{Clock, DescriptorShortage, SlotLimits, ThreadSlotError, ThreadSlots, connections_within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use self::booths::Booths;
-use self::door::{Door, OpeningError, say_busy};
 pub use self::order::{ServerError, ServerOrder};
-use self::rooms::{Rooms, SessionArrival};
+use self::pending::{OpeningError, PendingConnections, send_busy};
+use self::registry::{SessionArrival, SessionRegistry, TestArrival, TestRegistry};
 use self::shared::{AT_ONCE, ServedConnection, ServerShared};
 pub use self::tally::{ClientProtocol, ServerActivity, ServerTally, ServiceFailure};
 use crate::admission::{Admission, AdmissionLimits, HOUSEHOLDS_OF_A_SITE};
@@ -61,7 +59,7 @@ pub struct Server {
     listeners: Vec<(TcpListener, UdpSocket)>,
     shared: Arc<ServerShared>,
     /// The limits of connections whose protocol is not known yet.
-    door: SlotLimits,
+    pending: SlotLimits,
     shortage: Option<DescriptorShortage>,
 }
 
@@ -90,16 +88,16 @@ impl Server {
             clock: Clock::starting_in(Duration::ZERO),
             limits: order.limits,
             admission: Mutex::new(Admission::new(order.limits)),
-            rooms: Rooms::default(),
-            booths: Booths::default(),
+            sessions: SessionRegistry::default(),
+            tests: TestRegistry::default(),
             connections: AtomicUsize::new(0),
             callers: ThreadSlots::new(slot_limits(&order.limits).set(per_address, per_group)),
             tally: ServerTally::default(),
             stop: AtomicBool::new(false),
         };
-        let (door, shortage) = descriptors(&order.limits, listeners.len());
-        let door = door::limits(door, per_address, per_group);
-        Ok(Self { listeners, shared: Arc::new(shared), door, shortage })
+        let (pending, shortage) = descriptors(&order.limits, listeners.len());
+        let pending = pending::limits(pending, per_address, per_group);
+        Ok(Self { listeners, shared: Arc::new(shared), pending, shortage })
     }
 
     /// The shortage of file descriptors, if the system allows fewer than the limits need.
@@ -137,12 +135,12 @@ impl Server {
 
     fn serve_until(&self, stop: &AtomicBool) -> Result<(), ServerError> {
         let kernel = |source| ServerError::Kernel { what: "poll", source };
-        let mut door = Door::new(self.door);
+        let mut pending = PendingConnections::new(self.pending);
         while !stop.load(Ordering::Relaxed) {
             let timeout =
-                Timespec::try_from(door.soon(LOOK)).map_err(|error| kernel(io::Error::other(error)))?;
+                Timespec::try_from(pending.soon(LOOK)).map_err(|error| kernel(io::Error::other(error)))?;
             let listening = self.listeners.iter().flat_map(|(tcp, udp)| [tcp.as_fd(), udp.as_fd()]);
-            let silent = door.silent().map(|socket| socket.as_fd());
+            let silent = pending.silent().map(|socket| socket.as_fd());
             let mut sockets: Vec<_> = listening
                 .chain(silent)
                 .map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN))
@@ -152,13 +150,13 @@ impl Server {
                 Err(error) => return Err(kernel(error.into())),
             }
             for (listener, datagrams) in &self.listeners {
-                self.accept(listener, &mut door);
-                self.hear_datagrams(datagrams);
+                self.accept(listener, &mut pending);
+                self.receive_datagrams(datagrams);
             }
-            for _ in 0..door.take_gone() {
+            for _ in 0..pending.take_gone() {
                 self.shared.tally.failed(ClientProtocol::Unknown, &OpeningError::GaveWay);
             }
-            for (socket, peer, told) in door.known() {
+            for (socket, peer, told) in pending.known() {
                 if let Err(error) = told.and_then(|opening| self.receive(socket, peer, opening)) {
                     self.shared.tally.failed(ClientProtocol::Unknown, &error);
                 }
@@ -167,10 +165,10 @@ impl Server {
         Ok(())
     }
 
-    fn accept(&self, listener: &TcpListener, door: &mut Door) {
+    fn accept(&self, listener: &TcpListener, pending: &mut PendingConnections) {
         for _ in 0..AT_ONCE {
             let entered = match listener.accept() {
-                Ok((socket, peer)) => door.enter(socket, peer),
+                Ok((socket, peer)) => pending.enter(socket, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // The error would recur at once, for example with too many open files.
@@ -185,11 +183,11 @@ impl Server {
     }
 
     /// Receives the first datagrams of sessions. Later ones arrive at a socket of the session.
-    fn hear_datagrams(&self, datagrams: &UdpSocket) {
+    fn receive_datagrams(&self, datagrams: &UdpSocket) {
         let mut buffer = [0; ECHO_LEN + 1];
         for _ in 0..AT_ONCE {
             let Ok((len, from)) = datagrams.recv_from(&mut buffer) else { return };
-            self.shared.hear(&buffer[..len], from);
+            self.shared.receive_datagram(&buffer[..len], from);
         }
     }
 
@@ -201,16 +199,16 @@ impl Server {
         opening: ConnectionOpening,
     ) -> Result<(), OpeningError> {
         let shared = &self.shared;
-        let welcome = match opening {
+        let is_known = match opening {
             ConnectionOpening::Data(preamble) => {
                 socket.read_exact(&mut [0; PREAMBLE_LEN])?;
                 let arrival = SessionArrival::Stream(preamble, socket);
-                shared.rooms.visit(preamble.token, peer.ip(), arrival)
+                shared.sessions.pass(&preamble.token, peer.ip(), arrival)
             }
             ConnectionOpening::Iperf3(cookie) => {
                 socket.read_exact(&mut [0; COOKIE_LEN])?;
-                if shared.booths.has(cookie) {
-                    shared.booths.visit(cookie, peer.ip(), socket)
+                if shared.tests.sessions.has(&cookie) {
+                    shared.tests.sessions.pass(&cookie, peer.ip(), TestArrival::Stream(socket))
                 } else {
                     return self.begin_iperf3(socket, peer, cookie);
                 }
@@ -219,7 +217,7 @@ impl Server {
             ConnectionOpening::Http => return self.begin(socket, peer, http::serve),
             ConnectionOpening::More | ConnectionOpening::Unknown => return Err(OpeningError::Unknown),
         };
-        if welcome { Ok(()) } else { Err(OpeningError::NoSession) }
+        if is_known { Ok(()) } else { Err(OpeningError::NoSession) }
     }
 
     fn begin_iperf3(
@@ -234,11 +232,11 @@ impl Server {
             let _ = socket.write_all(&[&[TestState::ServerError.byte()][..], &refusal.bytes()].concat());
             return Err(OpeningError::NoKey);
         }
-        let arrivals = self.shared.booths.open(cookie, peer.ip());
+        let arrivals = self.shared.tests.sessions.open(cookie, peer.ip(), 4 * crate::iperf3::MOST_STREAMS);
         let begun = self.begin(socket, peer, move |socket, peer, shared| {
             iperf3::serve(socket, peer, cookie, arrivals, shared);
         });
-        begun.inspect_err(|_| self.shared.booths.close(peer.ip(), cookie))
+        begun.inspect_err(|_| self.shared.tests.close(peer.ip(), cookie))
     }
 
     /// Starts the thread of a session.
@@ -251,7 +249,7 @@ impl Server {
         let caller = match ServedConnection::of(&self.shared, &socket, peer) {
             Ok(caller) => caller,
             Err(ThreadSlotError::Busy(busy)) => {
-                say_busy(&socket, busy);
+                send_busy(&socket, busy);
                 return Err(busy.into());
             }
             Err(ThreadSlotError::Io(error)) => return Err(error.into()),
@@ -281,19 +279,19 @@ const fn slot_limits(limits: &AdmissionLimits) -> SlotLimits {
 /// File descriptors in addition to those of connections.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// The limit of connections at the door, and the shortage of file descriptors.
+/// The limit of pending connections, and the shortage of file descriptors.
 fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<DescriptorShortage>) {
     let SlotLimits { strangers, known, .. } = slot_limits(limits);
     let data = (limits.sessions as u64).saturating_mul(2 * u64::from(MOST_STREAMS) + 4);
     let threads = 2 * strangers as u64 + known as u64;
-    let others = OTHER_DESCRIPTORS + door::MOST_TURNED_AWAY as u64 + 2 * listeners as u64;
+    let others = OTHER_DESCRIPTORS + pending::MOST_TURNED_AWAY as u64 + 2 * listeners as u64;
     let others = others.saturating_add(threads).saturating_add(data);
-    let (door, shortage) = connections_within(door::MOST, 1, others);
+    let (pending, shortage) = connections_within(pending::MOST, 1, others);
     // Some connections must be accepted even if not all sessions can measure at once.
-    let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(door::MOST);
+    let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(pending::MOST);
     (
-        door.max(least),
-        shortage.map(|shortage| DescriptorShortage { connections: door.max(least), ..shortage }),
+        pending.max(least),
+        shortage.map(|shortage| DescriptorShortage { connections: pending.max(least), ..shortage }),
     )
 }
 

@@ -11,14 +11,14 @@ use netrig_host::http::message::HttpRequest;
 use netrig_host::{InterruptibleStream, TcpInfo as Kernel, is_transient};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::response::{say, turn_away};
+use super::response::{send, turn_away};
 use super::shared::ServerShared;
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
+use crate::control::PATIENCE;
 use crate::ndt7::{
     ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError, check_origin,
 };
-use crate::talk::PATIENCE;
 
 /// The payload of load messages.
 static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
@@ -65,12 +65,12 @@ pub(super) fn serve(
     rest: &[u8],
     shared: &ServerShared,
 ) {
-    if let Err(error) = visit(socket, peer, request, rest, shared) {
+    if let Err(error) = serve_session(socket, peer, request, rest, shared) {
         shared.tally.failed(ClientProtocol::Ndt7, &error);
     }
 }
 
-fn visit(
+fn serve_session(
     socket: TcpStream,
     peer: SocketAddr,
     request: &HttpRequest,
@@ -81,7 +81,7 @@ fn visit(
     let upgrade = match read {
         Ok(upgrade) => upgrade,
         Err(error) => {
-            say(&socket, &error.response().closing(""))?;
+            send(&socket, &error.response().closing(""))?;
             return Err(error.into());
         }
     };
@@ -89,7 +89,7 @@ fn visit(
         Ok(slot) => slot,
         Err(refusal) => return Ok(turn_away(&socket, refusal)?),
     };
-    say(&socket, upgrade.response().to_string().as_bytes())?;
+    send(&socket, upgrade.response().to_string().as_bytes())?;
     let [client, server] = [peer, socket.local_addr()?].map(|end| end.to_string());
     let connection = ConnectionInfo { client, server, uuid: None };
     let now = shared.clock.now();

@@ -9,14 +9,14 @@ use netrig_host::InterruptibleStream;
 use netrig_host::http::message::HttpResponse;
 
 use crate::admission::AdmissionRefusal;
-use crate::talk::PATIENCE;
+use crate::control::PATIENCE;
 
 /// After how long a refused client may ask again, s.
 const RETRY_AFTER: u32 = 30;
 
 /// Refuses a request.
 pub(super) fn turn_away(socket: &TcpStream, refusal: AdmissionRefusal) -> io::Result<()> {
-    say(socket, &busy(refusal))
+    send(socket, &busy(refusal))
 }
 
 /// The response to a refused request.
@@ -25,6 +25,6 @@ pub(super) fn busy(why: impl Display) -> Vec<u8> {
 }
 
 /// Sends a message over a connection in non-blocking mode, however slowly the peer reads, within [`PATIENCE`].
-pub(super) fn say(socket: &TcpStream, message: &[u8]) -> io::Result<()> {
+pub(super) fn send(socket: &TcpStream, message: &[u8]) -> io::Result<()> {
     InterruptibleStream::until(socket, StdInstant::now() + PATIENCE).write_all(message)
 }

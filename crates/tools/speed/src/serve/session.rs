@@ -15,17 +15,17 @@ use netrig_probe::control::boot;
 use netrig_probe::greeting::{GreetingError, LONGEST_WORD};
 
 use super::echo::EchoService;
-use super::rooms::SessionArrival;
+use super::registry::SessionArrival;
 use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::control::{ControlConnection, PATIENCE};
 use crate::protocol::{
-    Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MeasurementPhase, PREAMBLE_LEN, Preamble,
-    SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
+    Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
+    PREAMBLE_LEN, Preamble, SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
-use crate::talk::{ControlConnection, PATIENCE};
 
 /// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -94,53 +94,53 @@ impl ServiceFailure for SessionError {
 
 /// Serves a client and counts its failure, if any.
 pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) {
-    if let Err(error) = visit(socket, peer, caller) {
+    if let Err(error) = serve_session(socket, peer, caller) {
         caller.tally.failed(ClientProtocol::Netrig, &error);
     }
 }
 
 /// Greets a client, waits for its admission and carries out its phases.
-fn visit(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), SessionError> {
+fn serve_session(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), SessionError> {
     let shared: &ServerShared = caller;
     let local = socket.local_addr().map_err(SessionError::Tls)?;
-    let mut talk =
+    let mut control =
         ControlConnection::answer(socket, shared.tls.clone(), LONGEST_WORD).map_err(SessionError::Tls)?;
-    let binding = talk.binding().map_err(SessionError::Tls)?;
+    let binding = control.binding().map_err(SessionError::Tls)?;
     let admitted = || Ok::<_, SlotRefusal>(());
-    let key = SPEED.greet_client(&mut talk, (&shared.keys, &binding), None, admitted)?;
-    let mut visit = NetrigSession {
+    let key = SPEED.greet_client(&mut control, (&shared.keys, &binding), None, admitted)?;
+    let mut session = NetrigSession {
         shared,
         local,
         peer,
         key,
-        talk,
+        control,
         session: SpeedSession::new(),
         slot: None,
-        room: None,
+        registration: None,
         echoing: None,
         echoed: Arc::default(),
         phase: None,
         carried: [0; 2],
         heard: StdInstant::now(),
     };
-    let room = caller
+    let proved = caller
         .prove()
         .map_err(|_| SessionError::Refused(shared.refuse(ClientProtocol::Netrig, AdmissionRefusal::Full)));
-    match room.and_then(|()| visit.serve()) {
+    match proved.and_then(|()| session.serve()) {
         Ok(()) => Ok(()),
         Err(error) => {
             // Before the client is informed, because it may read slowly.
-            visit.break_off();
+            session.break_off();
             if !matches!(error, SessionError::Control(_)) {
                 let why = error.to_string();
                 // The client may be gone, and the server may be stopping.
-                let word = match &error {
+                let message = match &error {
                     SessionError::Refused(refusal) => FromServer::Refused(*refusal),
                     _ => FromServer::Failed { why },
                 };
-                let _ = visit.talk.say_within(&word, LISTENING);
+                let _ = session.control.send_within(&message, LISTENING);
             }
-            visit.talk.hang_up();
+            session.control.close();
             Err(error)
         }
     }
@@ -153,10 +153,10 @@ struct NetrigSession<'a> {
     peer: SocketAddr,
     /// The name of the key that the client has proved.
     key: Option<String>,
-    talk: ControlConnection,
+    control: ControlConnection,
     session: SpeedSession,
     slot: Option<Slot<'a>>,
-    room: Option<SessionRoom>,
+    registration: Option<SessionRegistration>,
     echoing: Option<EchoService>,
     /// Bytes of echoes.
     echoed: Arc<AtomicU64>,
@@ -168,7 +168,7 @@ struct NetrigSession<'a> {
 }
 
 /// The registration for data connections and datagrams.
-struct SessionRoom {
+struct SessionRegistration {
     token: SessionToken,
     arrivals: Receiver<SessionArrival>,
 }
@@ -188,8 +188,8 @@ struct CurrentPhase {
 
 impl Drop for NetrigSession<'_> {
     fn drop(&mut self) {
-        if let Some(room) = &self.room {
-            self.shared.rooms.close(room.token);
+        if let Some(registration) = &self.registration {
+            self.shared.sessions.close(&registration.token);
         }
     }
 }
@@ -197,11 +197,11 @@ impl Drop for NetrigSession<'_> {
 impl NetrigSession<'_> {
     fn serve(&mut self) -> Result<(), SessionError> {
         loop {
-            match self.talk.hear(LOOK) {
-                Ok(Some(word)) => {
+            match self.control.receive(LOOK) {
+                Ok(Some(message)) => {
                     self.heard = StdInstant::now();
-                    if let Some(deed) = self.session.hear(word)? {
-                        self.carry_out(deed)?;
+                    if let Some(action) = self.session.receive(message)? {
+                        self.carry_out(action)?;
                     }
                 }
                 Ok(None) => {}
@@ -215,8 +215,8 @@ impl NetrigSession<'_> {
         }
     }
 
-    fn carry_out(&mut self, deed: SessionAction) -> Result<(), SessionError> {
-        match deed {
+    fn carry_out(&mut self, action: SessionAction) -> Result<(), SessionError> {
+        match action {
             SessionAction::Admit(rate) => self.wait_for_admission(rate),
             SessionAction::Prepare(phase) => self.prepare(phase),
             SessionAction::Begin => self.begin(),
@@ -235,15 +235,15 @@ impl NetrigSession<'_> {
         let slot = Slot::ask(self.shared, ClientProtocol::Netrig, self.peer, self.key.clone(), rate);
         let slot = self.slot.insert(slot.map_err(SessionError::Refused)?);
         let mut told: Option<StdInstant> = None;
-        while !slot.is_let_in() {
+        while !slot.is_admitted() {
             let place = slot.place().filter(|_| told.is_none_or(|told| told.elapsed() >= PLACES));
             if let Some((before, of)) = place {
-                self.talk.say(&FromServer::Waits { before, of })?;
+                self.control.send(&FromServer::Waits { before, of })?;
                 told = Some(StdInstant::now());
             }
             // Receiving detects a client that is gone, which then leaves the queue.
-            if let Some(word) = self.talk.hear(10 * LOOK)? {
-                self.session.hear(word)?;
+            if let Some(message) = self.control.receive(10 * LOOK)? {
+                self.session.receive(message)?;
             }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Err(SessionError::Ending);
@@ -251,15 +251,15 @@ impl NetrigSession<'_> {
         }
         let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.bytes);
         let token = SessionToken(random().map_err(SessionError::Carrying)?);
-        let arrivals = self.shared.rooms.open(token, self.peer.ip());
-        self.room = Some(SessionRoom { token, arrivals });
+        let arrivals = self.shared.sessions.open(token, self.peer.ip(), 2 * u32::from(MOST_STREAMS));
+        self.registration = Some(SessionRegistration { token, arrivals });
         self.session.admitted();
         self.heard = StdInstant::now();
         // A rate that the client has stated itself is not reported as a limit of the server.
         let bits_per_s = slot.held_to().filter(|_| rate.is_none()).map(Rate::bits_per_s);
         let clock = boot().and_then(|boot| clock_mark(token, &boot));
         let budget = Budget { token, lasts_ns, bytes, bits_per_s, clock };
-        Ok(self.talk.say(&FromServer::Admitted(budget))?)
+        Ok(self.control.send(&FromServer::Admitted(budget))?)
     }
 
     fn prepare(&mut self, phase: MeasurementPhase) -> Result<(), SessionError> {
@@ -272,17 +272,17 @@ impl NetrigSession<'_> {
             carrying: None,
             told: now,
         });
-        Ok(self.talk.say(&FromServer::Ready)?)
+        Ok(self.control.send(&FromServer::Ready)?)
     }
 
     /// Handles the arrivals for this session.
     fn look_for_arrivals(&mut self) -> Result<(), SessionError> {
-        let Some(room) = &self.room else { return Ok(()) };
+        let Some(registration) = &self.registration else { return Ok(()) };
         let mut echo = None;
-        for arrival in room.arrivals.try_iter().take(AT_ONCE) {
+        for arrival in registration.arrivals.try_iter().take(AT_ONCE) {
             let prepared = self.phase.as_mut().filter(|current| current.carrying.is_none());
             match arrival {
-                SessionArrival::Echo(from) => echo = Some((from, room.token)),
+                SessionArrival::Echo(from) => echo = Some((from, registration.token)),
                 SessionArrival::Stream(preamble, socket) => {
                     // A late or duplicate connection is closed when it is dropped.
                     if let Some(current) = prepared
@@ -292,7 +292,7 @@ impl NetrigSession<'_> {
                         current.streams.entry(preamble.stream).or_insert(socket);
                     }
                 }
-                SessionArrival::Knock(preamble, from) => {
+                SessionArrival::Datagrams(preamble, from) => {
                     if let Some(current) = prepared
                         && preamble.phase == current.phase.number
                         && current.phase.carrier.is_of_datagrams()
@@ -359,7 +359,7 @@ impl NetrigSession<'_> {
         let carrying = RunningPhase::begin(&current.phase, EndRole::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
-        Ok(self.talk.say_within(&FromServer::Begun, LISTENING)?)
+        Ok(self.control.send_within(&FromServer::Begun, LISTENING)?)
     }
 
     /// Reports received data to the client, and ends a phase whose time is over.
@@ -384,8 +384,8 @@ impl NetrigSession<'_> {
             }
         }
         let over = now > current.ends;
-        for word in arrived.into_iter().chain(heard) {
-            self.talk.say_within(&word, LISTENING)?;
+        for message in arrived.into_iter().chain(heard) {
+            self.control.send_within(&message, LISTENING)?;
         }
         if over {
             self.session.ended();
@@ -444,15 +444,15 @@ impl NetrigSession<'_> {
         };
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
         for counted in outcome.counted.chunks(ConnectionCounts::IN_A_FRAME) {
-            self.talk.say(&FromServer::Counted(counted.to_vec()))?;
+            self.control.send(&FromServer::Counted(counted.to_vec()))?;
             self.keep_on()?;
         }
         for heard in outcome.heard.chunks(ConnectionCounts::IN_A_FRAME) {
-            self.talk.say(&FromServer::HeardInAll(heard.to_vec()))?;
+            self.control.send(&FromServer::HeardInAll(heard.to_vec()))?;
             self.keep_on()?;
         }
         self.heard = StdInstant::now();
-        Ok(self.talk.say(&FromServer::Report(Box::new(outcome.report)))?)
+        Ok(self.control.send(&FromServer::Report(Box::new(outcome.report)))?)
     }
 }
 

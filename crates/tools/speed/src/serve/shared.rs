@@ -11,12 +11,11 @@ use netrig_host::socket::Buffers;
 use netrig_host::{Clock, SlotRefusal, ThreadSlot, ThreadSlotError, ThreadSlots};
 use rustls::ServerConfig;
 
-use super::booths::Booths;
-use super::rooms::{Rooms, SessionArrival};
+use super::registry::{SessionArrival, SessionRegistry, TestRegistry};
 use super::tally::{ClientProtocol, ServerActivity, ServerTally};
 use crate::admission::{Admission, AdmissionLimits, AdmissionRefusal};
 use crate::iperf3::datagram;
-use crate::protocol::{ECHO_LEN, EchoDatagram, Keyring, PREAMBLE_LEN, Preamble};
+use crate::protocol::{ECHO_LEN, EchoDatagram, Keyring, PREAMBLE_LEN, Preamble, SessionToken};
 
 /// Connections and datagrams that are taken from one socket before the others are polled again.
 pub(super) const AT_ONCE: usize = 64;
@@ -30,8 +29,8 @@ pub(super) struct ServerShared {
     pub clock: Clock,
     pub limits: AdmissionLimits,
     pub admission: Mutex<Admission>,
-    pub rooms: Rooms,
-    pub booths: Booths,
+    pub sessions: SessionRegistry<SessionToken, SessionArrival>,
+    pub tests: TestRegistry,
     /// Number of connections with a thread.
     pub connections: AtomicUsize,
     pub callers: Arc<ThreadSlots>,
@@ -91,20 +90,20 @@ impl ServerShared {
     }
 
     /// Handles a datagram that arrived at the listening socket.
-    pub(super) fn hear(&self, bytes: &[u8], from: SocketAddr) {
-        let own = |token, arrival| self.rooms.visit(token, from.ip(), arrival);
-        let welcome = match (EchoDatagram::decode(bytes), Preamble::decode(bytes)) {
+    pub(super) fn receive_datagram(&self, bytes: &[u8], from: SocketAddr) {
+        let own = |token, arrival| self.sessions.pass(&token, from.ip(), arrival);
+        let is_known = match (EchoDatagram::decode(bytes), Preamble::decode(bytes)) {
             (Some(echo), _) => own(echo.preamble.token, SessionArrival::Echo(from)),
             (None, Some(preamble)) if bytes.len() == PREAMBLE_LEN => {
-                own(preamble.token, SessionArrival::Knock(preamble, from))
+                own(preamble.token, SessionArrival::Datagrams(preamble, from))
             }
             _ => match bytes.try_into() {
-                Ok(words) if datagram::reply(bytes).is_some() => self.booths.knock(from, words),
+                Ok(payload) if datagram::reply(bytes).is_some() => self.tests.pass_datagram(from, payload),
                 _ => false,
             },
         };
         // It is not answered, because its source address may be forged.
-        if !welcome {
+        if !is_known {
             self.tally.strays.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -118,7 +117,7 @@ impl ServerShared {
         let mut buffer = [0; ECHO_LEN + 1];
         for _ in 0..AT_ONCE {
             match socket.recv_from(&mut buffer) {
-                Ok((len, from)) if from != peer => self.hear(&buffer[..len], from),
+                Ok((len, from)) if from != peer => self.receive_datagram(&buffer[..len], from),
                 Ok(_) => {}
                 Err(_) => break,
             }

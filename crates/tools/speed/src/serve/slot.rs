@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant, Rate};
 
 use super::shared::ServerShared;
 use super::tally::{ClientProtocol, ServiceFailure};
-use crate::admission::{AdmissionAnswer, AdmissionRefusal, Household, Ticket, Visitor};
+use crate::admission::{AdmissionAnswer, AdmissionClient, AdmissionRefusal, Household, Ticket};
 use crate::protocol::LONGEST_INTERVAL;
 
 /// Tolerance of the admitted rate as a factor and in bytes: data from a queue arrives at once, and so does the data between two
@@ -59,7 +59,7 @@ impl<'a> Slot<'a> {
         key: Option<String>,
         rate: Option<Rate>,
     ) -> Result<Self, AdmissionRefusal> {
-        let answer = shared.admission().ask(shared.clock.now(), visitor(peer, key), rate);
+        let answer = shared.admission().ask(shared.clock.now(), client(peer, key), rate);
         match answer {
             AdmissionAnswer::Refused(refusal) => Err(shared.refuse(protocol, refusal)),
             AdmissionAnswer::Admitted(ticket) | AdmissionAnswer::Waits(ticket) => {
@@ -75,7 +75,7 @@ impl<'a> Slot<'a> {
         peer: SocketAddr,
         rate: Option<Rate>,
     ) -> Result<Self, AdmissionRefusal> {
-        let answer = shared.admission().ask_at_once(shared.clock.now(), visitor(peer, None), rate);
+        let answer = shared.admission().ask_at_once(shared.clock.now(), client(peer, None), rate);
         let ticket = answer.map_err(|refusal| shared.refuse(protocol, refusal))?;
         Ok(Self::of(shared, protocol, ticket))
     }
@@ -83,12 +83,12 @@ impl<'a> Slot<'a> {
     fn of(shared: &'a ServerShared, protocol: ClientProtocol, ticket: Ticket) -> Self {
         let (until, held_to, bucket) = (None, None, None);
         let mut slot = Self { shared, protocol, ticket, until, held_to, bucket, carried: [0; 2] };
-        slot.is_let_in();
+        slot.is_admitted();
         slot
     }
 
     /// Whether the session is admitted.
-    pub fn is_let_in(&mut self) -> bool {
+    pub fn is_admitted(&mut self) -> bool {
         if self.until.is_none() {
             let admission = self.shared.admission();
             self.until = admission.until(self.ticket);
@@ -97,7 +97,7 @@ impl<'a> Slot<'a> {
             if self.until.is_some() {
                 let now = self.shared.clock.now();
                 self.bucket = self.held_to.map(|rate| bucket(now, rate));
-                self.shared.tally.let_in(self.protocol);
+                self.shared.tally.admitted(self.protocol);
             }
         }
         self.until.is_some()
@@ -152,8 +152,8 @@ fn bucket(now: Instant, rate: Rate) -> Bucket {
     Bucket::new(now, rate.bits_per_s() as f64 / 8.0 * RATE_SLACK, RATE_BURST, LONGEST_INTERVAL)
 }
 
-fn visitor(peer: SocketAddr, key: Option<String>) -> Visitor {
-    Visitor { household: Household::of(peer.ip()), key }
+fn client(peer: SocketAddr, key: Option<String>) -> AdmissionClient {
+    AdmissionClient { household: Household::of(peer.ip()), key }
 }
 
 #[cfg(test)]

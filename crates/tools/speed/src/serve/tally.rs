@@ -82,7 +82,7 @@ impl ServerTally {
     }
 
     /// Counts an admitted session.
-    pub fn let_in(&self, protocol: ClientProtocol) {
+    pub fn admitted(&self, protocol: ClientProtocol) {
         self.of(protocol).sessions.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn counters_are_told_as_prometheus_reads_them() {
         let tally = ServerTally::default();
-        tally.let_in(ClientProtocol::Iperf3);
+        tally.admitted(ClientProtocol::Iperf3);
         tally.carried(ClientProtocol::Iperf3, [7, 9]);
         tally.refused(ClientProtocol::Netrig, AdmissionRefusal::Full);
         tally.failed(ClientProtocol::Ndt7, &Why("x".into()));

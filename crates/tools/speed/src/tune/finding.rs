@@ -61,6 +61,21 @@ impl SettingFinding {
         Self { needs: Some(needs.into()), ..self }
     }
 
+    /// Judges a number, if it can be read. The command that corrects it takes the next power of two.
+    pub(super) fn at_least(
+        self,
+        path: &TunedPath,
+        needed: u64,
+        now: Option<u64>,
+        command: impl FnOnce(u64) -> String,
+    ) -> Self {
+        match now {
+            None => self,
+            Some(now) if now >= needed => self.fits(),
+            Some(_) => self.lacks(path, SettingVerdict::TooSmall, command(needed.next_power_of_two())),
+        }
+    }
+
     /// Sets the verdict and the command that corrects the setting.
     pub(super) fn mended(self, verdict: SettingVerdict, by: impl Into<String>) -> Self {
         Self { verdict, mend: Some(by.into()), ..self }

@@ -40,11 +40,7 @@ fn backlog(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let mtu = read.outlet.as_ref().and_then(|outlet| outlet.interface.mtu).unwrap_or(1500);
     let Some(needed) = packets_meanwhile(path, mtu) else { return finding };
     let finding = finding.needs(format!("{needed}: 10 ms of packets"));
-    match most {
-        None => finding,
-        Some(most) if most >= needed => finding.fits(),
-        Some(_) => finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, needed.next_power_of_two())),
-    }
+    finding.at_least(path, needed, most, |most| sysctl(name, most))
 }
 
 /// The MTU and the resulting segment size.
@@ -171,16 +167,8 @@ fn queue(outlet: &EgressInterface, path: &TunedPath) -> Option<SettingFinding> {
     );
     let Some(needed) = packets_meanwhile(path, interface.mtu.unwrap_or(1500)) else { return Some(finding) };
     let finding = finding.needs(format!("{needed}: 10 ms of packets"));
-    Some(if u64::from(length) >= needed {
-        finding.fits()
-    } else {
-        let better = needed.next_power_of_two();
-        finding.lacks(
-            path,
-            SettingVerdict::TooSmall,
-            format!("ip link set {} txqueuelen {better}", interface.name),
-        )
-    })
+    let command = |length| format!("ip link set {} txqueuelen {length}", interface.name);
+    Some(finding.at_least(path, needed, Some(length.into()), command))
 }
 
 /// Segmentation and receive offloads.
@@ -225,12 +213,8 @@ fn rings(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
         let Some(needed) = packets_meanwhile(path, mtu) else { return Some(finding) };
         let needed = needed.min(most.into());
         let finding = finding.needs(needed.to_string());
-        Some(if u64::from(now) >= needed {
-            finding.fits()
-        } else {
-            let better = needed.next_power_of_two().min(most.into());
-            finding.lacks(path, SettingVerdict::TooSmall, format!("ethtool -G {interface} {short} {better}"))
-        })
+        let command = |better: u64| format!("ethtool -G {interface} {short} {}", better.min(most.into()));
+        Some(finding.at_least(path, needed, Some(now.into()), command))
     };
     [one("receive ring", "rx", rings.receive), one("send ring", "tx", rings.send)]
         .into_iter()

@@ -67,12 +67,7 @@ fn of_connections(
     let Some(window) = path.window() else { return finding };
     let needed = (window as f64 / share).ceil() as u64;
     let finding = finding.needs(format!("{} at most", size(needed as f64)));
-    if most >= needed {
-        finding.fits()
-    } else {
-        let better = format!("{least} {usual} {}", needed.next_power_of_two());
-        finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, better))
-    }
+    finding.at_least(path, needed, Some(most), |most| sysctl(name, format!("{least} {usual} {most}")))
 }
 
 /// Whether receive buffers grow.
@@ -101,13 +96,12 @@ fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let Some((window, page)) = path.window().zip(read.page) else { return finding };
     // One window in each direction, each with its overhead.
     let needed = (4 * window).div_ceil(page.max(1) as u64);
-    let finding = finding.needs(format!("{needed} pages as the second number"));
-    if pressure >= needed {
-        finding.fits()
-    } else {
-        let [pressure, most] = [needed, 2 * needed].map(u64::next_power_of_two);
-        finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, format!("{least} {pressure} {most}")))
-    }
+    finding.needs(format!("{needed} pages as the second number")).at_least(
+        path,
+        needed,
+        Some(pressure),
+        |pressure| sysctl(name, format!("{least} {pressure} {}", 2 * pressure)),
+    )
 }
 
 /// The largest buffer that a program may request. The kernel doubles it for its overhead.
@@ -116,12 +110,7 @@ fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFindin
     let why = "the limit of buffers that a program chooses itself; other connections are not affected";
     let finding = SettingFinding::new(name, most.map(|most| most.to_string()), why);
     let Some(window) = path.window() else { return finding };
-    let finding = finding.needs(size(window as f64));
-    match most {
-        None => finding,
-        Some(most) if most >= window => finding.fits(),
-        Some(_) => finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, window.next_power_of_two())),
-    }
+    finding.needs(size(window as f64)).at_least(path, window, most, |most| sysctl(name, most))
 }
 
 /// The default buffer of a UDP socket, which must hold datagrams while the program has no processor.
@@ -133,9 +122,5 @@ fn of_datagrams(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let finding = SettingFinding::new(name, usual.map(|usual| usual.to_string()), why);
     let Some(needed) = path.meanwhile().map(|bytes| 2 * bytes) else { return finding };
     let finding = finding.needs(format!("{}: 10 ms of datagrams", size(needed as f64)));
-    match usual {
-        None => finding,
-        Some(usual) if usual >= needed => finding.fits(),
-        Some(_) => finding.lacks(path, SettingVerdict::TooSmall, sysctl(name, needed.next_power_of_two())),
-    }
+    finding.at_least(path, needed, usual, |usual| sysctl(name, usual))
 }

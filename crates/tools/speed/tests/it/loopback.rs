@@ -1,24 +1,17 @@
 //! A client and a server of the meter, over loopback.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "both ends are sockets and threads"
-)]
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use netrig_core::{Duration, Rate};
-use netrig_host::socket::TcpOptions;
-use netrig_host::tls::{self, Trust};
+
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::cause::LimitingFactor;
 use netrig_speed::measure::{
-    CallOrder, MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
+    MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
 };
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Preamble, SessionToken};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
@@ -39,17 +32,6 @@ fn serving<T>(
     common::serving(order(ServerOrder { keys: key().into(), ..common::order(4) }), with)
 }
 
-fn call(server: SocketAddr) -> CallOrder {
-    CallOrder {
-        server,
-        name: server.ip().into(),
-        tls: tls::client(&Trust::Anyone, None).unwrap(),
-        key: key(),
-        rate: None,
-        options: TcpOptions::default(),
-    }
-}
-
 const fn phase(carrier: Carrier) -> PhaseOrder {
     PhaseOrder { carrier, lasts: Duration::from_millis(600), every: Duration::from_millis(50) }
 }
@@ -60,7 +42,7 @@ const fn tcp(way: DataDirection, streams: u16) -> Carrier {
 
 fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
     MeasureOrder {
-        call: call(server),
+        call: common::call_order(server, key()),
         idle: Duration::from_millis(200),
         tasks: tasks.into_iter().map(MeasureTask::Carry).collect(),
         after: Duration::from_millis(100),
@@ -73,24 +55,35 @@ fn measured(server: SocketAddr, phases: Vec<PhaseOrder>) -> Result<SpeedReport, 
     measure(order(server, phases), &AtomicBool::new(false), &mut |_| {})
 }
 
+/// That of IPv6 too, if this host has it.
+fn loopback_addresses() -> Vec<IpAddr> {
+    let v6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    if !v6 {
+        eprintln!("skipped: needs IPv6 on loopback");
+    }
+    [Ipv4Addr::LOCALHOST.into()].into_iter().chain(v6.then_some(Ipv6Addr::LOCALHOST.into())).collect()
+}
+
+/// The whole measurement with a server at this address.
+fn measured_at(listen: IpAddr, phases: Vec<PhaseOrder>) -> SpeedReport {
+    let report = serving(
+        |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
+        |server, _| measured(server, phases).unwrap(),
+    );
+    assert!(!report.partial);
+    report
+}
+
 #[test]
 fn connections_carry_data_each_way_and_both() {
-    let v6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
-    for listen in [Ipv4Addr::LOCALHOST.into(), std::net::IpAddr::from(Ipv6Addr::LOCALHOST)] {
-        if listen.is_ipv6() && !v6 {
-            eprintln!("skipped: needs IPv6 on loopback");
-            continue;
-        }
+    for listen in loopback_addresses() {
         let phases = vec![
             phase(tcp(DataDirection::Down, 1)),
             phase(tcp(DataDirection::Up, 4)),
             phase(tcp(DataDirection::Both, 2)),
         ];
-        let report = serving(
-            |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
-            |server, _| measured(server, phases).unwrap(),
-        );
-        assert!(!report.partial);
+        let report = measured_at(listen, phases);
+
         let ways: Vec<_> = report.phases.iter().map(|phase| phase.way).collect();
         assert_eq!(ways, [DataDirection::Down, DataDirection::Up, DataDirection::Down, DataDirection::Up]);
         for phase in &report.phases {
@@ -142,12 +135,7 @@ fn datagrams_are_counted_at_both_ends() {
 /// Over IPv4 and IPv6, over one socket of UDP at each end.
 #[test]
 fn associations_carry_data_each_way_and_both() {
-    let v6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
-    for listen in [Ipv4Addr::LOCALHOST.into(), std::net::IpAddr::from(Ipv6Addr::LOCALHOST)] {
-        if listen.is_ipv6() && !v6 {
-            eprintln!("skipped: needs IPv6 on loopback");
-            continue;
-        }
+    for listen in loopback_addresses() {
         // A flight that a busy machine loses whole is sent again after RTO.Min, 1 s: each half of a phase is longer.
         let sctp = |way, streams| PhaseOrder {
             lasts: Duration::from_secs(3),
@@ -155,11 +143,8 @@ fn associations_carry_data_each_way_and_both() {
         };
         let phases =
             vec![sctp(DataDirection::Down, 1), sctp(DataDirection::Up, 3), sctp(DataDirection::Both, 2)];
-        let report = serving(
-            |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
-            |server, _| measured(server, phases).unwrap(),
-        );
-        assert!(!report.partial);
+        let report = measured_at(listen, phases);
+
         assert_eq!(report.phases.len(), 4);
         for phase in &report.phases {
             // A packet of 1232 B has a header of 12 and a chunk's of 16.

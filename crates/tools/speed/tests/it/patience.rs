@@ -1,11 +1,5 @@
 //! A server's patience with a client that means no good: a byte at a time buys no time, and what is broken off sends nothing
 //! more. The clients are their own: what they say no client of ours does.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "clients are sockets and threads"
-)]
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -65,28 +59,46 @@ impl Client {
         read_frame(&mut self.stream).unwrap().unwrap()
     }
 
-    /// Lets data come down, over a connection or by datagrams.
-    fn begin(&mut self, server: SocketAddr, carrier: Carrier) -> Data {
-        let phase = MeasurementPhase { number: 1, carrier, lasts_ns: 60_000_000_000, every_ns: 100_000_000 };
-        let preamble = Preamble { token: self.budget.token, phase: 1, stream: 0 };
-        self.say(&FromClient::Prepare(phase.clone()));
+    const fn preamble(&self, stream: u32) -> Preamble {
+        Preamble { token: self.budget.token, phase: 1, stream }
+    }
+
+    /// Opens a phase whose sockets `open` makes.
+    fn begin_with<T>(&mut self, phase: MeasurementPhase, open: impl FnOnce(&Self) -> T) -> T {
+        self.say(&FromClient::Prepare(phase));
         assert_eq!(self.hear(), FromServer::Ready);
-        let data = match phase.carrier {
-            Carrier::Tcp { .. } => {
-                let mut stream = TcpStream::connect(server).unwrap();
-                stream.write_all(&preamble.encode()).unwrap();
-                Data::Stream(stream)
-            }
-            _ => {
-                let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-                socket.connect(server).unwrap();
-                socket.send(&preamble.encode()).unwrap();
-                socket.recv(&mut [0; 100]).unwrap();
-                Data::Datagrams(socket)
-            }
-        };
+        let data = open(self);
         self.say(&FromClient::Begin);
         assert_eq!(self.hear(), FromServer::Begun);
+        data
+    }
+
+    fn stream(&self, server: SocketAddr, number: u32) -> TcpStream {
+        let mut stream = TcpStream::connect(server).unwrap();
+        stream.write_all(&self.preamble(number).encode()).unwrap();
+        stream
+    }
+
+    fn datagrams(&self, server: SocketAddr) -> UdpSocket {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.connect(server).unwrap();
+        socket.send(&self.preamble(0).encode()).unwrap();
+        socket.recv(&mut [0; 100]).unwrap();
+        socket
+    }
+
+    /// Lets data come down, over a connection or by datagrams.
+    fn begin(&mut self, server: SocketAddr, carrier: Carrier) -> Data {
+        let phase = MeasurementPhase {
+            number: 1,
+            carrier: carrier.clone(),
+            lasts_ns: 60_000_000_000,
+            every_ns: 100_000_000,
+        };
+        let data = self.begin_with(phase, |client| match carrier {
+            Carrier::Tcp { .. } => Data::Stream(client.stream(server, 0)),
+            _ => Data::Datagrams(client.datagrams(server)),
+        });
         assert!(data.comes_within(StdDuration::from_secs(5)), "data flows");
         data
     }
@@ -235,8 +247,8 @@ fn no_client_stays_longer_than_it_may() {
                 let mut client = Client::let_in(address);
                 let [_, carrier] = downwards();
                 let data = client.begin(address, carrier);
-                let preamble = Preamble { token: client.budget.token, phase: 1, stream: 0 };
-                let echo = EchoDatagram { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
+                let echo =
+                    EchoDatagram { preamble: client.preamble(0), number: 0, sent_ns: 0, there_ns: [0; 2] };
                 let begun = StdInstant::now();
                 while data.comes_within(StdDuration::from_secs(1)) {
                     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -268,17 +280,11 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
         let mut client = Client::let_in_over(socket);
         let carrier = Carrier::Tcp { way: DataDirection::Up, streams: STREAMS, congestion: None };
         let (lasts_ns, every_ns) = (3_000_000_000, 10_000_000);
-        client.say(&FromClient::Prepare(MeasurementPhase { number: 1, carrier, lasts_ns, every_ns }));
-        assert_eq!(client.hear(), FromServer::Ready);
-        let connect = |stream: u16| {
-            let preamble = Preamble { token: client.budget.token, phase: 1, stream: stream.into() };
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(&preamble.encode()).unwrap();
-            stream
-        };
-        let streams: Vec<_> = (0..STREAMS).map(connect).collect();
-        client.say(&FromClient::Begin);
-        assert_eq!(client.hear(), FromServer::Begun);
+        let phase = MeasurementPhase { number: 1, carrier, lasts_ns, every_ns };
+        let connect =
+            |client: &Client| (0..STREAMS).map(|stream| client.stream(address, stream.into())).collect();
+        let streams: Vec<_> = client.begin_with(phase, connect);
+
         // Until there are some megabytes to tell: far more than the kernel keeps of what is not read.
         std::thread::sleep(StdDuration::from_millis(2500));
         client.say(&FromClient::End { sent: None });
@@ -306,20 +312,9 @@ fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
         let mut client = Client::let_in(address);
         let load = DatagramLoad::Fixed { bits_per_s: 1_000_000 };
         let carrier = Carrier::Udp { way: DataDirection::Up, size: 1200, load };
-        client.say(&FromClient::Prepare(MeasurementPhase {
-            number: 1,
-            carrier,
-            lasts_ns: 60_000_000_000,
-            every_ns: 20_000_000,
-        }));
-        assert_eq!(client.hear(), FromServer::Ready);
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        socket.connect(address).unwrap();
-        let preamble = Preamble { token: client.budget.token, phase: 1, stream: 0 };
-        socket.send(&preamble.encode()).unwrap();
-        socket.recv(&mut [0; 100]).unwrap();
-        client.say(&FromClient::Begin);
-        assert_eq!(client.hear(), FromServer::Begun);
+        let phase = MeasurementPhase { number: 1, carrier, lasts_ns: 60_000_000_000, every_ns: 20_000_000 };
+        let socket = client.begin_with(phase, |client| client.datagrams(address));
+
         let over = AtomicBool::new(false);
         let last = std::thread::scope(|scope| {
             client.say(&FromClient::End { sent: None });

@@ -1,11 +1,5 @@
 //! What a server does with many, and with those who mean no good. What it is held to: nobody starves, nobody is given more than it
 //! may have, memory does not grow, and the others are served.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "clients are sockets and threads"
-)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -13,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
 use netrig_core::{Duration, Rate};
-use netrig_host::socket::TcpOptions;
-use netrig_host::tls::{self, Trust};
+
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::carry::LiveReading;
@@ -24,17 +17,10 @@ use netrig_speed::measure::{CallOrder, PhaseEvent, PhaseOrder, SpeedCall, SpeedE
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, Preamble};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
-use crate::common::{order, serving, until};
+use crate::common::{call_order, order, serving, until};
 
 fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<SpeedCall, SpeedError> {
-    let order = CallOrder {
-        server,
-        name: server.ip().into(),
-        tls: tls::client(&Trust::Anyone, None).unwrap(),
-        key: key.and_then(HmacKey::new),
-        rate,
-        options: TcpOptions::default(),
-    };
+    let order = CallOrder { rate, ..call_order(server, key.and_then(HmacKey::new)) };
     SpeedCall::connect(order, &AtomicBool::new(false), &mut |_, _| {})
 }
 
@@ -94,7 +80,7 @@ fn two_hundred_at_once_are_served_within_limits_of_twenty() {
             let most = (carriage.span[1] - carriage.span[0]) / 1000 * 10 / 8 + (4 << 20);
             assert!((1..most).contains(&received), "{received} of {most}");
             served.fetch_add(1, Ordering::Relaxed);
-            call.hang_up();
+            call.close();
         };
         let mut memory = Vec::new();
         for _ in 0..5 {
@@ -129,7 +115,7 @@ fn while_another_measures(order: ServerOrder, mischief: impl FnOnce(SocketAddr, 
                     assert!(sent.sent > 0 && came.received * 20 >= sent.sent * 19, "{sent:?} {came:?}");
                     phases += 1;
                 }
-                call.hang_up();
+                call.close();
             });
             until("the good one measures", || server.now().measuring == 1);
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| mischief(address, server)));
@@ -153,7 +139,7 @@ fn others_get_what_they_had_while_some_misbehave() {
         let goodput = || {
             let mut call = call(address, None, None).unwrap();
             let carriage = carried(&mut call, phase(tcp(DataDirection::Down), 3000)).unwrap();
-            call.hang_up();
+            call.close();
             carriage.course(DataDirection::Down).throughput().unwrap().bits_per_s
         };
         let alone = goodput();
@@ -425,10 +411,10 @@ fn keys_have_names_and_as_many_places_as_they_may() {
         std::thread::scope(|scope| {
             let second = scope.spawn(|| call(address, Some(ann), None).unwrap());
             until("it waits for its own", || server.now().waiting == 1);
-            first.hang_up();
-            second.join().unwrap().hang_up();
+            first.close();
+            second.join().unwrap().close();
         });
-        other.hang_up();
+        other.close();
         let error = call(address, Some(b"0000000000000000"), None).err().unwrap().to_string();
         assert!(error.contains("its key is different"), "{error}");
     });

@@ -1,38 +1,22 @@
 //! What a stranger has of a speed server over UDP: nothing, with a session's token or without one.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "strangers are sockets that wait"
-)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use netrig_host::socket::TcpOptions;
-use netrig_host::tls::{self, Trust};
 use netrig_speed::iperf3::datagram::{CONNECT, OLD_CONNECT};
-use netrig_speed::measure::{CallOrder, SpeedCall};
+use netrig_speed::measure::SpeedCall;
 use netrig_speed::protocol::{EchoDatagram, Preamble};
 
 use netrig_test_support::stranger_table::{self, Stranger};
 
-use crate::common::{order, serving, until};
+use crate::common::{call_order, order, serving, until};
 
 #[test]
 fn no_speed_server_sends_a_stranger_anything() {
     let rows = serving(order(4), |address, server| {
-        let client = tls::client(&Trust::Anyone, None).unwrap();
-        let order = CallOrder {
-            server: address,
-            name: address.ip().into(),
-            tls: client,
-            key: None,
-            rate: None,
-            options: TcpOptions::default(),
-        };
         // The session of another client; the strangers know its token.
-        let call = SpeedCall::connect(order, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let call =
+            SpeedCall::connect(call_order(address, None), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         let preamble = Preamble { token: call.budget().token, phase: 1, stream: 0 };
         let echo = EchoDatagram { preamble, number: 0, sent_ns: 0, there_ns: [0; 2] };
         let requests = [

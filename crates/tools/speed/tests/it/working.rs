@@ -1,10 +1,4 @@
 //! What is measured beside the load: delays in each direction, and responsiveness.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a test drives real sockets and waits for them"
-)]
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -44,7 +38,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         let carriage = call.carry(phase, &AtomicBool::new(false), &mut |_| {}).unwrap();
         let (probes, rounds) = (probing.end().unwrap(), latency.end().unwrap());
         let one_clock = call.reads_our_clock();
-        call.hang_up();
+        call.close();
         let told = Responsiveness::of_phase(&probes, &carriage.far.counted, carriage.span, 0.2).unwrap();
         assert!(told.rpm.both.is_some() && told.rpm_p50.both.is_some(), "{told:?}");
         assert_eq!(told.connect.delays.lost, 0, "{told:?}");

@@ -7,7 +7,7 @@ use netrig_core::quantity::{
 };
 
 use super::super::Per;
-use super::{MeasuredValue, Need, Statistic, View, metrics};
+use super::{MeasuredValue, Need, Statistic, View, metrics, ratio};
 
 metrics! {
     of Link;
@@ -62,12 +62,7 @@ fn waiting_time(view: &View<'_>) -> MeasuredValue {
     if view.chosen() != Statistic::Mean {
         return view.statistic(&WAITING_TIME);
     }
-    let served = view.total(&LINK_SERVED);
-    if served > 0.0 {
-        (view.total(&LINK_WAITED) / served).into()
-    } else {
-        MeasuredValue::not("no packet was sent")
-    }
+    ratio(view.total(&LINK_WAITED), view.total(&LINK_SERVED), "no packet was sent")
 }
 
 /// The mean needs only sums, whose cost does not depend on the number of packets.

@@ -4,20 +4,20 @@ use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_traffic::{CallQuality, MediaArrival, Settings, VideoQuality};
 
 use super::super::Per;
-use super::{About, MeasuredValue, Metric, Need, Statistic, View, metrics};
+use super::{MeasuredValue, Need, View, metrics};
 
 metrics! {
     of Flow;
-    "voice_rating" ["1"].per(Per::Mean).of_call(|quality| quality.rating):
+    "voice_rating" ["1"].per(Per::Mean).computed(|_| needs(), |view| of_call(view, |quality| quality.rating)):
         "Transmission rating R of the E-model (ITU-T G.107) for the call in the measuring window. It \
          depends on the delay from mouth to ear, on the packets that were lost or too late for the \
          play-out buffer, and on their burst ratio.";
-    "voice_opinion" ["1"].per(Per::Mean).of_call(|quality| quality.opinion):
+    "voice_opinion" ["1"].per(Per::Mean).computed(|_| needs(), |view| of_call(view, |quality| quality.opinion)):
         "Mean opinion score, 1 to 4.5, that the E-model (ITU-T G.107 Annex B) expects for the call in the \
          measuring window.";
-    "voice_missing" ["1"].share().per(Per::Mean).of_call(|quality| quality.missing):
+    "voice_missing" ["1"].share().per(Per::Mean).computed(|_| needs(), |view| of_call(view, |quality| quality.missing)):
         "Share of the call's packets in the measuring window that were lost or too late to be played.";
-    "voice_delay" ["s"].per(Per::Mean).of_call(|quality| quality.delay_s):
+    "voice_delay" ["s"].per(Per::Mean).computed(|_| needs(), |view| of_call(view, |quality| quality.delay_s)):
         "Delay from mouth to ear in the measuring window: coding, network and play-out buffer.";
     "video_intact" ["1"].share().per(Per::Mean).computed(|_| needs(), intact):
         "Share of the pictures of a `video` in the measuring window that were shown as they were sent: \
@@ -25,32 +25,10 @@ metrics! {
          picture, on which they depend.";
 }
 
-/// A metric of a call.
-struct OfCall {
-    about: About,
-    of: fn(&CallQuality) -> f64,
-}
-
-impl About {
-    const fn of_call(self, of: fn(&CallQuality) -> f64) -> OfCall {
-        OfCall { about: self, of }
-    }
-}
-
-impl Metric for OfCall {
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        needs()
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match quality(view) {
-            Ok(quality) => (self.of)(&quality).into(),
-            Err(why) => MeasuredValue::not(why),
-        }
+fn of_call(view: &View<'_>, of: fn(&CallQuality) -> f64) -> MeasuredValue {
+    match quality(view) {
+        Ok(quality) => of(&quality).into(),
+        Err(why) => MeasuredValue::not(why),
     }
 }
 

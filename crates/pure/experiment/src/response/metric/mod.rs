@@ -20,13 +20,13 @@ mod sip;
 
 pub use about::{About, Need};
 pub use counts::Metric;
-use counts::metrics;
+use counts::{metrics, ratio};
 
 use super::{Statistic, SubjectKind};
 use crate::reduce::{MeasuredValue, View};
 
 /// All metrics, family by family.
-pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
+pub fn all() -> impl Iterator<Item = &'static Metric> {
     let families = [
         carried::ALL,
         sent::ALL,
@@ -40,16 +40,16 @@ pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
         node::ALL,
         run::ALL,
     ];
-    families.into_iter().flatten().copied()
+    families.into_iter().flatten()
 }
 
 /// The metric with this name. Metrics of different kinds of subjects never share a name.
-pub fn find(name: &str) -> Option<&'static dyn Metric> {
+pub fn find(name: &str) -> Option<&'static Metric> {
     all().find(|metric| metric.about().name == name)
 }
 
 /// The metrics of one kind of subject.
-pub fn of_kind(kind: SubjectKind) -> impl Iterator<Item = &'static dyn Metric> {
+pub fn of_kind(kind: SubjectKind) -> impl Iterator<Item = &'static Metric> {
     all().filter(move |metric| metric.about().is_of(kind))
 }
 

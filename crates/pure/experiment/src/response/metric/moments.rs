@@ -3,7 +3,7 @@
 use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED, RECEIVED_BYTES, RESPONSE_TIME};
 
 use super::super::Per;
-use super::{MeasuredValue, Need, View, metrics};
+use super::{MeasuredValue, Need, View, metrics, ratio};
 
 metrics! {
     of Flow;
@@ -60,18 +60,12 @@ fn transfer_seconds(view: &View<'_>) -> Option<f64> {
 
 /// Rate of the whole transfer.
 fn transfer_rate(view: &View<'_>) -> MeasuredValue {
-    match transfer_seconds(view) {
-        Some(seconds) if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
-        _ => MeasuredValue::not(UNFINISHED),
-    }
+    ratio(view.total(&RECEIVED_BYTES), transfer_seconds(view).unwrap_or(0.0), UNFINISHED)
 }
 
 /// Rate of an FTP file transfer.
 fn file_rate(view: &View<'_>) -> MeasuredValue {
-    match view.total(&RESPONSE_TIME) {
-        seconds if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
-        _ => MeasuredValue::not(UNFINISHED),
-    }
+    ratio(view.total(&RECEIVED_BYTES), view.total(&RESPONSE_TIME), UNFINISHED)
 }
 
 /// Longest time without data.

@@ -5,7 +5,7 @@ use netrig_core::quantity::{
     TIMEOUT_RETRANSMISSIONS, TIMEOUTS, WINDOW_PROBES,
 };
 
-use super::{MeasuredValue, Need, View, metrics};
+use super::{MeasuredValue, Need, View, metrics, ratio};
 
 metrics! {
     of Flow;
@@ -47,11 +47,7 @@ const MEGABYTE: f64 = 1e6;
 
 /// Packets for one megabyte.
 fn packets_per_megabyte(view: &View<'_>) -> MeasuredValue {
-    let received = view.total(&RECEIVED_BYTES);
-    if received > 0.0 {
-        return (view.total(&DATA_PACKETS_SENT) * MEGABYTE / received).into();
-    }
-    MeasuredValue::not("nothing was received")
+    ratio(view.total(&DATA_PACKETS_SENT) * MEGABYTE, view.total(&RECEIVED_BYTES), "nothing was received")
 }
 
 #[cfg(test)]

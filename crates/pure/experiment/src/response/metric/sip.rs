@@ -14,7 +14,7 @@ use netrig_core::quantity::{
     SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED, SIP_UNREGISTRATION_DELAY,
 };
 
-use super::{About, MeasuredValue, Metric, Need, Statistic, View, metrics};
+use super::{MeasuredValue, Need, View, metrics, ratio};
 
 metrics! {
     of Flow;
@@ -107,11 +107,12 @@ metrics! {
         .share_of(&[&SIP_REGISTRATIONS_INEFFECTIVE], &[&SIP_REGISTRATIONS], "no registration ended"):
         "Share of registrations that were refused (a challenge is no refusal), had no response, or lost \
          their connection, of those that ended in the measuring window (IRA of RFC 6076).";
-    "session_establishment_ratio" ["1"].share().pooled().establishment(&[]):
+    "session_establishment_ratio" ["1"].share().pooled()
+        .computed(|_| sessions(&[]), |view| establishment(view, &[])):
         "Share of calls that were answered with 2xx, of those that ended in the measuring window and were \
          not redirected (SER of RFC 6076).";
     "session_establishment_effectiveness_ratio" ["1"].share().pooled()
-        .establishment(&[&SIP_SESSIONS_REFUSED]):
+        .computed(|_| sessions(&[&SIP_SESSIONS_REFUSED]), |view| establishment(view, &[&SIP_SESSIONS_REFUSED])):
         "Share of calls that were answered with 2xx, or that the callee refused with 480, 486, 600 or \
          603, of those that ended in the measuring window and were not redirected (SEER of RFC 6076).";
     "attempts_per_second" ["1/s"].active_rate(&SIP_SUCCEEDED, 1.0):
@@ -161,81 +162,41 @@ metrics! {
     "scenario_time" ["s"].observations(&SIP_SCENARIO_TIME):
         "Time from the first step of a call of the flow's own scenario to its last, over the calls that \
          succeeded and ended in the measuring window.";
-    "conformance_run" ["1"].test_purposes(&SIP_CONFORMANCE_RUN):
+    "conformance_run" ["1"]
+        .computed(|_| vec![Need::Marks(&SIP_CONFORMANCE_RUN)], |view| test_purposes(view, &SIP_CONFORMANCE_RUN)):
         "Test purposes of basic calls or registrations that were run against the server of the flow \
          before the first user started.";
-    "conformance_failed" ["1"].test_purposes(&SIP_CONFORMANCE_FAILED):
+    "conformance_failed" ["1"]
+        .computed(|_| vec![Need::Marks(&SIP_CONFORMANCE_FAILED)], |view| test_purposes(view, &SIP_CONFORMANCE_FAILED)):
         "Test purposes of `conformance_run` that the server failed. Above 0, the flow's figures are those \
          of a server that breaks rules.";
 }
 
-/// Established sessions as a share of all but the redirected ones.
-struct Establishment {
-    about: About,
-    /// Quantities that count as established, too.
-    also: &'static [&'static Quantity],
+/// The quantities of [`establishment`].
+fn sessions(also: &[&'static Quantity]) -> Vec<Need> {
+    let all = [&SIP_SESSIONS, &SIP_SESSIONS_ESTABLISHED, &SIP_SESSIONS_REDIRECTED];
+    all.into_iter().chain(also.iter().copied()).map(Need::Total).collect()
 }
 
-impl About {
-    const fn establishment(self, also: &'static [&'static Quantity]) -> Establishment {
-        Establishment { about: self, also }
-    }
-
-    const fn test_purposes(self, quantity: &'static Quantity) -> TestPurposes {
-        TestPurposes { about: self, quantity }
-    }
-}
-
-impl Metric for Establishment {
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        let all = [&SIP_SESSIONS, &SIP_SESSIONS_ESTABLISHED, &SIP_SESSIONS_REDIRECTED];
-        all.into_iter().chain(self.also.iter().copied()).map(Need::Total).collect()
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        let all = view.total(&SIP_SESSIONS) - view.total(&SIP_SESSIONS_REDIRECTED);
-        let also: f64 = self.also.iter().map(|quantity| view.total(quantity)).sum();
-        if all > 0.0 {
-            return ((view.total(&SIP_SESSIONS_ESTABLISHED) + also) / all).into();
-        }
-        MeasuredValue::not("no call ended without a redirection")
-    }
+/// Established sessions, and those of the quantities that count as established, as a share of all but the redirected ones.
+fn establishment(view: &View<'_>, also: &[&'static Quantity]) -> MeasuredValue {
+    let all = view.total(&SIP_SESSIONS) - view.total(&SIP_SESSIONS_REDIRECTED);
+    let also: f64 = also.iter().map(|quantity| view.total(quantity)).sum();
+    ratio(view.total(&SIP_SESSIONS_ESTABLISHED) + also, all, "no call ended without a redirection")
 }
 
 /// Retransmissions of an attempt's requests.
 fn retransmissions_per_attempt(view: &View<'_>) -> MeasuredValue {
     let ended = view.total(&SIP_SUCCEEDED) + view.total(&SIP_FAILED);
-    if ended > 0.0 {
-        return (view.total(&SIP_REQUESTS_AGAIN) / ended).into();
-    }
-    MeasuredValue::not("no attempt ended")
+    ratio(view.total(&SIP_REQUESTS_AGAIN), ended, "no attempt ended")
 }
 
 /// A counter of the test of the server's rules, which runs before the load; independent of the measuring
 /// window.
-struct TestPurposes {
-    about: About,
-    quantity: &'static Quantity,
-}
-
-impl Metric for TestPurposes {
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn needs(&self, _: Statistic) -> Vec<Need> {
-        vec![Need::Marks(self.quantity)]
-    }
-
-    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
-        match view.marks(self.quantity) {
-            [] => MeasuredValue::not("the server was not tested: the flow does not say `conform = true`"),
-            marks => marks.iter().map(|mark| mark.value).sum::<f64>().into(),
-        }
+fn test_purposes(view: &View<'_>, quantity: &'static Quantity) -> MeasuredValue {
+    match view.marks(quantity) {
+        [] => MeasuredValue::not("the server was not tested: the flow does not say `conform = true`"),
+        marks => marks.iter().map(|mark| mark.value).sum::<f64>().into(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Shared code of the tests: a packet with a number, an observer that records all events, and a player that drives a line
 //! through a schedule.
-#![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
     Backlog, Colour, Delivery, DropReason, Dscp, Duration, Ecn, FiveTuple, Header, Instant, Lane, Link,

@@ -26,6 +26,18 @@ fn four_ways_and_then_data() {
     assert_eq!(tags, [0, ours, theirs, ours, theirs, ours]);
 }
 
+/// INIT or INIT ACK for one stream each way.
+fn init(initiate_tag: u32, a_rwnd: u32, initial_tsn: u32, parameters: Vec<Parameter>) -> chunk::Init {
+    chunk::Init {
+        initiate_tag,
+        a_rwnd,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: netrig_transport::Serial(initial_tsn),
+        parameters,
+    }
+}
+
 /// Tag and first TSN of each end, in INIT and INIT ACK.
 fn announced(seed: u64) -> [(u32, u32); 2] {
     let mut pair = Pair::with(&rfc(), &rfc(), 1, ms(100), seed);
@@ -143,14 +155,7 @@ fn the_listener_keeps_nothing_before_the_cookie_comes_back() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
     let size = format!("{:?}", pair.listener).len();
     for tag in 1..100 {
-        let init = chunk::Init {
-            initiate_tag: tag,
-            a_rwnd: 1500,
-            outbound_streams: 1,
-            inbound_streams: 1,
-            initial_tsn: netrig_transport::Serial(0),
-            parameters: Vec::new(),
-        };
+        let init = init(tag, 1500, 0, vec![]);
         let packet = forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]);
         let Some(ListenerResponse::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
             panic!("INIT is answered")
@@ -285,14 +290,12 @@ fn a_restarted_peer_gets_a_new_association_in_place_of_the_old() {
 #[test]
 fn a_restart_must_not_bring_addresses_along() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
-    let init = chunk::Init {
-        initiate_tag: 4711,
-        a_rwnd: 10_000,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: netrig_transport::Serial(0),
-        parameters: vec![Parameter::Address(client_address(0)), Parameter::Address([192, 0, 2, 66].into())],
-    };
+    let init = init(
+        4711,
+        10_000,
+        0,
+        vec![Parameter::Address(client_address(0)), Parameter::Address([192, 0, 2, 66].into())],
+    );
     pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
     let answer = pair.log.last().expect("an answer");
     assert_eq!(answer.packet.verification_tag, 4711);
@@ -407,18 +410,16 @@ fn a_later_cookie_is_not_echoed_to_a_listed_address_either() {
     pair.lose(|_| true);
     pair.open();
     let ack = |pair: &mut Pair, source| {
-        let init = chunk::Init {
-            initiate_tag: 5,
-            a_rwnd: 9999,
-            outbound_streams: 1,
-            inbound_streams: 1,
-            initial_tsn: netrig_transport::Serial(1),
-            parameters: vec![
+        let init = init(
+            5,
+            9999,
+            1,
+            vec![
                 Parameter::Cookie(vec![1]),
                 Parameter::Address(server_address(0)),
                 Parameter::Address(server_address(1)),
             ],
-        };
+        );
         let tag = pair.client().local_tag();
         let mut packet = forged(Side::Client, 0, tag, vec![Chunk::InitAck(Box::new(init))]);
         packet.header.flow.src = source;
@@ -475,12 +476,9 @@ fn streams_are_as_many_as_both_ends_want() {
     // netrig accepts any number of streams. An end that accepts two gets two, from the listener and from the active
     // end.
     let init = chunk::Init {
-        initiate_tag: 5,
-        a_rwnd: 9999,
         outbound_streams: 7,
         inbound_streams: 2,
-        initial_tsn: netrig_transport::Serial(1),
-        parameters: vec![Parameter::Cookie(vec![1])],
+        ..init(5, 9999, 1, vec![Parameter::Cookie(vec![1])])
     };
     let mut pair = Pair::with(&few, &many, 1, ms(10), 1);
     pair.lose(|_| true);
@@ -501,15 +499,8 @@ fn streams_are_as_many_as_both_ends_want() {
 fn unknown_parameters_are_reported_as_their_highest_bits_say() {
     let mut pair = Pair::new(&rfc(), 1, ms(10));
     let unknown = |kind| Parameter::Unknown { kind, value: vec![1, 2, 3] };
-    let init = chunk::Init {
-        initiate_tag: 5,
-        a_rwnd: 9999,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: netrig_transport::Serial(1),
-        // Skip silently; skip and report; then stop and report, which hides later parameters.
-        parameters: vec![unknown(0x8001), unknown(0xC001), unknown(0x4001), unknown(0xC002)],
-    };
+    // Skip silently; skip and report; then stop and report, which hides later parameters.
+    let init = init(5, 9999, 1, vec![unknown(0x8001), unknown(0xC001), unknown(0x4001), unknown(0xC002)]);
     let packet = through_bytes(forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
     let Some(ListenerResponse::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
         panic!("reply")
@@ -531,14 +522,7 @@ fn unknown_parameters_are_reported_as_their_highest_bits_say() {
 /// an ABORT with the cause and the tag of the INIT to its source, or nothing.
 #[test]
 fn impossible_inits_are_answered_by_abort_or_silence() {
-    let good = chunk::Init {
-        initiate_tag: 5,
-        a_rwnd: 1500,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: netrig_transport::Serial(1),
-        parameters: Vec::new(),
-    };
+    let good = init(5, 1500, 1, vec![]);
     let host = Parameter::HostName(b"example.net\0".to_vec());
     // Type 11, 16 bytes with the header.
     let named = Cause::UnresolvableAddress(b"\0\x0b\0\x10example.net\0".to_vec());
@@ -590,14 +574,7 @@ fn impossible_inits_are_answered_by_abort_or_silence() {
 fn an_unexpected_init_gets_a_new_tag_and_changes_nothing() {
     let mut pair = Pair::connected(&Config { streams: 7, ..rfc() }, 2, ms(100));
     let (tag, peer) = (pair.server().local_tag(), pair.client().local_tag());
-    let init = chunk::Init {
-        initiate_tag: 4711,
-        a_rwnd: 10_000,
-        outbound_streams: 10,
-        inbound_streams: 10,
-        initial_tsn: netrig_transport::Serial(0),
-        parameters: Vec::new(),
-    };
+    let init = chunk::Init { outbound_streams: 10, inbound_streams: 10, ..init(4711, 10_000, 0, vec![]) };
     pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
     let [answer] = &pair.log[..] else { panic!("one answer: {:?}", pair.log) };
     let [Chunk::InitAck(ack)] = &answer.packet.chunks[..] else { panic!("INIT ACK alone") };
@@ -616,14 +593,7 @@ fn an_unexpected_init_gets_a_new_tag_and_changes_nothing() {
 /// small a window changes nothing. All are answered by ABORT.
 #[test]
 fn impossible_init_acks_are_answered_by_abort() {
-    let good = chunk::Init {
-        initiate_tag: 5,
-        a_rwnd: 1500,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: netrig_transport::Serial(1),
-        parameters: vec![Parameter::Cookie(vec![1])],
-    };
+    let good = init(5, 1500, 1, vec![Parameter::Cookie(vec![1])]);
     let host = Parameter::HostName(b"example.net\0".to_vec());
     let named = Cause::UnresolvableAddress(b"\0\x0b\0\x10example.net\0".to_vec());
     let refused = Some(CloseReason::Refused);
@@ -664,14 +634,7 @@ fn impossible_init_acks_are_answered_by_abort() {
 /// RFC 9260 sections 5.2.3, 5.2.5, 5.2.6, 8.5.1 C and 9.2, and section 6 for chunks that arrive too early.
 #[test]
 fn chunks_in_the_wrong_state_are_discarded() {
-    let init = chunk::Init {
-        initiate_tag: 5,
-        a_rwnd: 9999,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: netrig_transport::Serial(1),
-        parameters: vec![Parameter::Cookie(vec![1])],
-    };
+    let init = init(5, 9999, 1, vec![Parameter::Cookie(vec![1])]);
     let early = vec![
         Chunk::CookieAck,
         Chunk::Error(vec![Cause::StaleCookie(1)]),

@@ -1,13 +1,12 @@
 //! Calls through the server or to it, and requests within their dialogs.
 
 use netrig_core::Duration;
-use netrig_sip::header::CSeq;
-use netrig_sip::{Message, Method, Name, Request, Response, Uri};
+use netrig_sip::{Message, Method, Name, Request, Response};
 
 use super::super::dialog::TestDialog;
-use super::super::messages::{AnsweredRequest, Forwarded, ensure_success, line_of, status, top};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
-use super::super::target::TestAgent;
+use super::super::messages::{AnsweredRequest, Forwarded, ensure_success, status};
+use super::super::outcome::{PurposeOutcome, failure};
+use super::super::target::{FIRST, SECOND, TestAgent};
 use super::TestCase;
 
 /// A call through a proxy.
@@ -34,8 +33,8 @@ impl TestCase<'_> {
     /// # Errors
     /// If the call is not established.
     pub fn call(&mut self) -> PurposeOutcome<TestCall> {
-        let uri = self.address_of_record(TestAgent::Second);
-        let request = self.invite_request(Uri::Sip(uri))?;
+        let request = self.request_to(SECOND, Method::Invite)?;
+
         self.call_with(&request)
     }
 
@@ -44,16 +43,15 @@ impl TestCase<'_> {
     /// # Errors
     /// If the call is not established.
     pub fn call_with(&mut self, request: &Request) -> PurposeOutcome<TestCall> {
-        let forwarded = self.forward(request, TestAgent::Second)?;
-        self.answer(&forwarded, 200)?;
-        let response = self.final_of(&forwarded)?;
-        ensure!(response.status.is_success(), "the 200 of a call was received as {}", line_of(&response));
-        let mut caller = TestDialog::of_caller(TestAgent::First, &forwarded.sent, &response)?;
-        let callee = TestDialog::of_callee(TestAgent::Second, &forwarded.arrived, &response)?;
+        let forwarded = self.forward(request, SECOND)?;
+        let response = self.succeed(&forwarded, "the 200 of a call")?;
+
+        let mut caller = TestDialog::of_caller(FIRST, &forwarded.sent, &response)?;
+        let callee = TestDialog::of_callee(SECOND, &forwarded.arrived, &response)?;
         let ack = self.acknowledge(&mut caller)?;
-        let arrived = self.arriving(TestAgent::Second, &Method::Ack, self.target.patience)?;
+        let arrived = self.arriving(SECOND, &Method::Ack, self.target.patience)?;
         let Some((arrived_ack, _)) = arrived else {
-            return Err(PurposeEnd::Fail("the ACK of the 200 did not arrive at the callee".to_owned()));
+            return Err(failure!("the ACK of the 200 did not arrive at the callee"));
         };
         self.open.push(caller.clone());
         Ok(TestCall { forwarded, response, caller, callee, ack, arrived_ack })
@@ -76,7 +74,7 @@ impl TestCase<'_> {
     pub fn call_server_with(&mut self, request: &Request) -> PurposeOutcome<(AnsweredRequest, TestDialog)> {
         let answered = self.ask(request)?;
         ensure_success(&answered.response, "the INVITE")?;
-        let mut dialog = TestDialog::of_caller(TestAgent::First, &answered.request, &answered.response)?;
+        let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
         self.acknowledge(&mut dialog)?;
         self.open.push(dialog.clone());
         Ok((answered, dialog))
@@ -146,22 +144,5 @@ impl TestCase<'_> {
             self.reply(agent, path, &request.response(status(200)))?;
         }
         Ok(Some(request))
-    }
-
-    /// The CANCEL of a request (RFC 3261 section 9.1).
-    pub fn cancel_of(&self, request: &Request) -> Request {
-        let mut cancel = Request::new(Method::Cancel, request.uri.clone());
-        if let Some(via) = request.headers.get(&Name::Via) {
-            cancel.headers.push(Name::Via, top(via));
-        }
-        cancel.headers.push(Name::MaxForwards, 70);
-        for name in [Name::Route, Name::From, Name::To, Name::CallId] {
-            for value in request.headers.all(&name) {
-                cancel.headers.push(name.clone(), value);
-            }
-        }
-        let number = request.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
-        cancel.headers.push(Name::CSeq, CSeq { number, method: Method::Cancel });
-        cancel
     }
 }

@@ -6,8 +6,8 @@ use netrig_sip::header::CSeq;
 use netrig_sip::{Message, Method, Name, Request, Response};
 
 use super::super::messages::{AnsweredRequest, TransactionName, ack_of_failure, first_line, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome};
-use super::super::target::TestAgent;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, failure, inconclusive};
+use super::super::target::{FIRST, TestAgent};
 use super::{LONGEST_POLL, TestCase};
 
 /// The most challenges that one request answers.
@@ -36,10 +36,9 @@ impl TestCase<'_> {
         match found {
             None => Ok(None),
             Some(Ok(response)) => Ok(Some(response)),
-            Some(Err(bytes)) => Err(PurposeEnd::Fail(format!(
-                "the server sent bytes that are not a SIP message: {}",
-                first_line(&bytes)
-            ))),
+            Some(Err(bytes)) => {
+                Err(failure!("the server sent bytes that are not a SIP message: {}", first_line(&bytes)))
+            }
         }
     }
 
@@ -118,7 +117,7 @@ impl TestCase<'_> {
     /// # Errors
     /// If no final response arrives in time, or the server refuses the credentials.
     pub fn ask(&mut self, request: &Request) -> PurposeOutcome<AnsweredRequest> {
-        self.ask_of(TestAgent::First, request)
+        self.ask_of(FIRST, request)
     }
 
     /// The same for any user agent.
@@ -134,9 +133,7 @@ impl TestCase<'_> {
                 Some(next) => request = next,
             }
         }
-        Err(PurposeEnd::Inconclusive(format!(
-            "the server challenged the request more than {MOST_CHALLENGES} times"
-        )))
+        Err(inconclusive!("the server challenged the request more than {MOST_CHALLENGES} times"))
     }
 
     /// The request again with credentials if the response is a challenge, else `None`.
@@ -155,11 +152,11 @@ impl TestCase<'_> {
         }
         let user = self.agents[agent as usize].user.clone();
         let Some(password) = &user.password else {
-            return Err(PurposeEnd::Inconclusive(format!(
+            return Err(inconclusive!(
                 "the server asks for credentials ({}), but the user {} has no password here",
                 line_of(response),
                 user.name
-            )));
+            ));
         };
         let digest = &mut self.agents[agent as usize].digest;
         digest

@@ -6,8 +6,8 @@ use netrig_sip::{Message, Method, Name, Request, Response, Uri};
 use netrig_sip_net::ArrivalPath;
 
 use super::super::messages::{ForwardOutcome, Forwarded, TransactionName, call_id_tail, line_of, status};
-use super::super::outcome::{PurposeEnd, PurposeOutcome};
-use super::super::target::TestAgent;
+use super::super::outcome::{PurposeOutcome, ensure, failure, inconclusive};
+use super::super::target::{FIRST, TestAgent};
 use super::TestCase;
 use super::exchange::{MOST_CHALLENGES, RepeatTimer};
 
@@ -17,7 +17,7 @@ impl TestCase<'_> {
     /// # Errors
     /// If the server answers it itself, or it does not arrive.
     pub fn forward(&mut self, request: &Request, at: TestAgent) -> PurposeOutcome<Forwarded> {
-        self.forward_of(TestAgent::First, request, at)
+        self.forward_of(FIRST, request, at)
     }
 
     /// The same for any user agent.
@@ -33,13 +33,12 @@ impl TestCase<'_> {
         let (method, patience) = (&request.method, self.target.patience);
         match self.forward_to(agent, request, &[at], patience)? {
             ForwardOutcome::Arrived(forwarded) => Ok(*forwarded),
-            ForwardOutcome::Answered(response) => Err(PurposeEnd::Fail(format!(
-                "the {method} was answered {} and not forwarded",
-                line_of(&response)
-            ))),
-            ForwardOutcome::Silence => Err(PurposeEnd::Fail(format!(
-                "the {method} did not arrive at its recipient within {patience}"
-            ))),
+            ForwardOutcome::Answered(response) => {
+                Err(failure!("the {method} was answered {} and not forwarded", line_of(&response)))
+            }
+            ForwardOutcome::Silence => {
+                Err(failure!("the {method} did not arrive at its recipient within {patience}"))
+            }
         }
     }
 
@@ -79,9 +78,7 @@ impl TestCase<'_> {
                 }
             }
         }
-        Err(PurposeEnd::Inconclusive(format!(
-            "the server challenged the request more than {MOST_CHALLENGES} times"
-        )))
+        Err(inconclusive!("the server challenged the request more than {MOST_CHALLENGES} times"))
     }
 
     fn arrives_or_is_answered(
@@ -209,20 +206,41 @@ impl TestCase<'_> {
         let end = self.now() + self.target.patience;
         loop {
             let left = end.since(self.now());
-            match self.response(TestAgent::First, &forwarded.sent, left)? {
+            match self.response(FIRST, &forwarded.sent, left)? {
                 None => {
-                    return Err(PurposeEnd::Fail(format!(
+                    return Err(failure!(
                         "the recipient's response did not arrive at the caller within {}",
                         self.target.patience
-                    )));
+                    ));
                 }
                 Some(response) if response.status.is_final() => {
-                    self.final_response(TestAgent::First, &forwarded.sent, &response)?;
+                    self.final_response(FIRST, &forwarded.sent, &response)?;
                     return Ok(response);
                 }
                 Some(_) => {}
             }
         }
+    }
+
+    /// Answers a forwarded request with 200, and returns the 2xx that the caller receives. `what` names the 200.
+    ///
+    /// # Errors
+    /// If the caller receives something else.
+    pub fn succeed(&mut self, forwarded: &Forwarded, what: &str) -> PurposeOutcome<Response> {
+        self.answer(forwarded, 200)?;
+        let response = self.final_of(forwarded)?;
+        ensure!(response.status.is_success(), "{what} was received as {}", line_of(&response));
+        Ok(response)
+    }
+
+    /// Ends a request that was only inspected. Another purpose tests how its response is forwarded.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub fn finish(&mut self, forwarded: &Forwarded, code: u16) -> PurposeOutcome {
+        self.answer(forwarded, code)?;
+        let _ = self.final_of(forwarded);
+        Ok(())
     }
 
     /// Sends a response to the address from which its request came, whatever the Via of the response says.

@@ -8,7 +8,7 @@ use netrig_sip_net::dns::RecordedQuestion;
 use netrig_sip_net::{EndAddress, UserAgentEnd};
 
 use super::super::names::TesterNames;
-use super::super::outcome::{PurposeEnd, PurposeOutcome};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, inconclusive};
 use super::super::target::TestAgent;
 use super::TestCase;
 
@@ -45,7 +45,7 @@ impl<'a> TestCase<'a> {
     /// If the tester is not a DNS server.
     pub fn add_records(&self, name: &str, records: &str) -> PurposeOutcome {
         let added = self.names()?.add(name, records);
-        added.map_err(|error| PurposeEnd::Inconclusive(format!("the records of {name}: {error}")))
+        added.map_err(|error| inconclusive!("the records of {name}: {error}"))
     }
 
     /// Adds an address whose DNS questions belong to the case.
@@ -71,9 +71,8 @@ impl<'a> TestCase<'a> {
         port: u16,
     ) -> PurposeOutcome<SocketAddr> {
         let address = EndAddress { transport, local: host, port, tls: None, ..self.target.address.clone() };
-        let end = UserAgentEnd::open(&address).map_err(|error| {
-            PurposeEnd::Inconclusive(format!("the tester cannot listen at {}: {error}", host.at(port)))
-        })?;
+        let end = UserAgentEnd::open(&address)
+            .map_err(|error| inconclusive!("the tester cannot listen at {}: {error}", host.at(port)))?;
         let local = end.local();
         self.agents[agent as usize].place = Some((end, transport));
         Ok(local)

@@ -4,8 +4,8 @@ use netrig_host::{random, realtime_nanos};
 use netrig_sip::header::{CSeq, NameAddr};
 use netrig_sip::{Method, Name, Request, Uri};
 
-use super::super::messages::line_of;
-use super::super::outcome::{PurposeOutcome, as_inconclusive, require};
+use super::super::messages::ensure_success;
+use super::super::outcome::{PurposeOutcome, as_inconclusive};
 use super::super::target::TestAgent;
 use super::TestCase;
 
@@ -53,13 +53,7 @@ impl TestCase<'_> {
         let mut request = self.register_request(agent, contacts)?;
         request.headers.set(Name::Expires, 600);
         let answered = self.ask_of(agent, &request).map_err(as_inconclusive)?;
-        let status = answered.response.status;
-        require!(
-            status.is_success(),
-            "a necessary registration was answered {}",
-            line_of(&answered.response)
-        );
-        Ok(())
+        ensure_success(&answered.response, "a necessary registration").map_err(as_inconclusive)
     }
 
     /// Removes all bindings of a user agent's address of record (RFC 3261 section 10.2.2), with a Call-ID that no earlier run

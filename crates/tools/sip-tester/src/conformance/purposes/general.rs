@@ -8,9 +8,11 @@ use netrig_sip::header::{Transport, Via};
 use netrig_sip::{Host, Message, Name, Request, Response};
 
 use super::super::case::TestCase;
-use super::super::messages::{AnsweredRequest, ensure_code, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
-use super::super::target::TestAgent;
+use super::super::messages::{AnsweredRequest, ensure_code, line_of, tag_of};
+use super::super::outcome::{
+    PurposeOutcome, as_inconclusive, ensure, ensured, failure, inconclusive, required,
+};
+use super::super::target::{FIRST, SECOND};
 
 /// A correct request, and how to recognise that the server accepts it.
 #[derive(Clone, Copy)]
@@ -36,27 +38,21 @@ impl SubjectRequest {
 /// nothing.
 pub fn requires_an_answer(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
-    let answered = case.ask(&request).map_err(as_inconclusive)?;
-    require!(
-        subject.takes(&answered.response),
-        "a correct request was answered {}",
-        line_of(&answered.response)
-    );
-    Ok(())
+    let response = case.ask(&request).map_err(as_inconclusive)?.response;
+    is_taken(subject, &response)
+}
+
+fn is_taken(subject: SubjectRequest, response: &Response) -> PurposeOutcome {
+    required!(subject.takes(response), "a correct request was answered {}", line_of(response))
 }
 
 /// The request with credentials, as the server accepts it: sends its first form and answers challenges. `None` if the server
 /// does not ask. Later requests use the credentials known then.
 fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome<Request> {
     let request = subject.make(case)?;
-    let answered = case.ask(&request)?;
-    require!(
-        subject.takes(&answered.response),
-        "a correct request was answered {}",
-        line_of(&answered.response)
-    );
+    is_taken(subject, &case.ask(&request)?.response)?;
     let mut again = subject.make(case)?;
-    case.authorize(TestAgent::First, &mut again);
+    case.authorize(FIRST, &mut again);
     Ok(again)
 }
 
@@ -71,23 +67,32 @@ pub fn ask_changed(
         let request = authorized(case, subject)?;
         let text = Message::Request(request.clone()).to_bytes();
         let text = String::from_utf8_lossy(&text).into_owned();
-        case.send_bytes(TestAgent::First, &Bytes::from(change(text)))?;
+        case.send_bytes(FIRST, &Bytes::from(change(text)))?;
         match final_response(case, &request)? {
             // The nonce may be valid for one request only.
             Some(response) if [401, 407].contains(&response.status.code()) => {
-                case.with_credentials(TestAgent::First, &request, &response)?;
+                case.with_credentials(FIRST, &request, &response)?;
             }
             Some(response) => return Ok(response),
-            None => return Err(PurposeEnd::Fail(format!("no response within {}", case.target().patience))),
+            None => return Err(failure!("no response within {}", case.target().patience)),
         }
     }
-    Err(PurposeEnd::Inconclusive("the server challenged the request repeatedly".to_owned()))
+    Err(inconclusive!("the server challenged the request repeatedly"))
 }
 
 /// The final response to a sent request; `None` if it does not arrive in time.
 pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> PurposeOutcome<Option<Response>> {
     let patience = case.target().patience;
-    while let Some(response) = case.response(TestAgent::First, request, patience)? {
+    final_within(case, request, patience)
+}
+
+/// The same, with this wait for each response.
+pub fn final_within(
+    case: &mut TestCase<'_>,
+    request: &Request,
+    wait: Duration,
+) -> PurposeOutcome<Option<Response>> {
+    while let Some(response) = case.response(FIRST, request, wait)? {
         if response.status.is_final() {
             return Ok(Some(response));
         }
@@ -102,8 +107,7 @@ pub fn takes_changed(
     change: impl Fn(String) -> String,
 ) -> PurposeOutcome {
     let response = ask_changed(case, subject, change)?;
-    ensure!(subject.takes(&response), "the request was answered {}", line_of(&response));
-    Ok(())
+    ensured!(subject.takes(&response), "the request was answered {}", line_of(&response))
 }
 
 /// RFC 3261 section 7.3.1: names of header fields are case-insensitive.
@@ -182,7 +186,7 @@ pub fn copies_vias(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeO
     let AnsweredRequest { request, response, .. } = case.ask(&request)?;
     let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.vias());
     let (Ok(sent), Ok(came)) = (sent, came) else {
-        return Err(PurposeEnd::Fail("the Via of the response breaks the grammar".to_owned()));
+        return Err(failure!("the Via of the response breaks the grammar"));
     };
     ensure!(
         came.len() == sent.len(),
@@ -197,8 +201,7 @@ pub fn copies_vias(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeO
         );
     }
     let kept = came.last().and_then(|via| via.parameters.value("netrig")) == Some("kept");
-    ensure!(kept, "a parameter of a Via below the topmost is not copied");
-    Ok(())
+    ensured!(kept, "a parameter of a Via below the topmost is not copied")
 }
 
 /// RFC 3261 section 8.2.6.2: From, Call-ID and CSeq of a response are those of the request.
@@ -211,13 +214,12 @@ pub fn copies_from_call_id_and_cseq(case: &mut TestCase<'_>, subject: SubjectReq
     ensure!(came.is_some() && sent == came, "CSeq is {:?}", response.headers.get(&Name::CSeq));
     let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.from().ok().flatten());
     let (Some(sent), Some(came)) = (sent, came) else {
-        return Err(PurposeEnd::Fail("From of the response is missing, or breaks the grammar".to_owned()));
+        return Err(failure!("From of the response is missing, or breaks the grammar"));
     };
-    ensure!(
+    ensured!(
         sent.tag() == came.tag() && sent.uri.is_equivalent(&came.uri),
         "From of the response is {came}, and of the request {sent}"
-    );
-    Ok(())
+    )
 }
 
 /// RFC 3261 section 8.2.6.2: To of a response is that of the request, with a tag if the request has none.
@@ -226,11 +228,10 @@ pub fn adds_a_tag(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOu
     let AnsweredRequest { request, response, .. } = case.ask(&request)?;
     let [sent, came] = [&request.headers, &response.headers].map(|headers| headers.to().ok().flatten());
     let (Some(sent), Some(came)) = (sent, came) else {
-        return Err(PurposeEnd::Fail("To of the response is missing, or breaks the grammar".to_owned()));
+        return Err(failure!("To of the response is missing, or breaks the grammar"));
     };
     ensure!(came.uri.is_equivalent(&sent.uri), "To of the response is {came}, and of the request {sent}");
-    ensure!(came.tag().is_some_and(|tag| !tag.is_empty()), "To of the {} has no tag", line_of(&response));
-    Ok(())
+    ensured!(came.tag().is_some_and(|tag| !tag.is_empty()), "To of the {} has no tag", line_of(&response))
 }
 
 /// RFC 3261 sections 7 and 20: each message from the server follows the grammar.
@@ -239,8 +240,7 @@ pub fn writes_right_messages(case: &mut TestCase<'_>, subject: SubjectRequest) -
     let response = case.ask(&request)?.response;
     let violations = Message::Response(response).violations();
     let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    ensure!(violations.is_empty(), "the response breaks rules: {}", violations.join("; "));
-    Ok(())
+    ensured!(violations.is_empty(), "the response breaks rules: {}", violations.join("; "))
 }
 
 /// RFC 3261 section 8.2.2.3: an unknown required extension is refused with 420, and listed in Unsupported.
@@ -250,56 +250,53 @@ pub fn refuses_unknown_extensions(case: &mut TestCase<'_>, subject: SubjectReque
     let response = case.ask(&request)?.response;
     ensure_code(&response, 420, "a request that requires an unknown extension")?;
     let named = response.headers.has_token(&Name::Unsupported, "netrig-unknown");
-    ensure!(named, "the 420 does not name the extension in Unsupported");
-    Ok(())
+    ensured!(named, "the 420 does not name the extension in Unsupported")
 }
 
 /// RFC 3261 section 18.2.2: without `rport`, a response goes to the port of `sent-by`, not to the source port.
 pub fn answers_to_sent_by(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
-    let port = case.local(TestAgent::Second)?.port();
+    let port = case.local(SECOND)?.port();
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
     (via.port, via.parameters) = (Some(port), without_rport(&via));
     request.headers.set_all(&Name::Via, [via.to_string()]);
     case.send(&request)?;
     let patience = case.target().patience;
-    let found = case.response(TestAgent::Second, &request, patience)?;
+    let found = case.response(SECOND, &request, patience)?;
     acknowledged(case, &request, found.as_ref())?;
-    let elsewhere = case.response(TestAgent::First, &request, Duration::ZERO)?;
+    let elsewhere = case.response(FIRST, &request, Duration::ZERO)?;
     acknowledged(case, &request, elsewhere.as_ref())?;
     ensure!(
         found.is_some() || elsewhere.is_none(),
         "the response went to the source port of the request, not to that of Via's sent-by"
     );
-    ensure!(found.is_some(), "no response within {patience}");
-    Ok(())
+    ensured!(found.is_some(), "no response within {patience}")
 }
 
 /// RFC 3581 section 4: with `rport`, a response goes to the source port.
 pub fn answers_to_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
-    let port = case.local(TestAgent::Second)?.port();
+    let port = case.local(SECOND)?.port();
     let mut request = subject.make(case)?;
     let mut via = own_via(&request)?;
     via.port = Some(port);
     request.headers.set_all(&Name::Via, [via.to_string()]);
     case.send(&request)?;
     let patience = case.target().patience;
-    let found = case.response(TestAgent::First, &request, patience)?;
+    let found = case.response(FIRST, &request, patience)?;
     acknowledged(case, &request, found.as_ref())?;
-    let elsewhere = case.response(TestAgent::Second, &request, Duration::ZERO)?;
+    let elsewhere = case.response(SECOND, &request, Duration::ZERO)?;
     acknowledged(case, &request, elsewhere.as_ref())?;
     ensure!(
         elsewhere.is_none(),
         "the response went to the port of Via's sent-by, although rport in the request asks for its source port"
     );
-    ensure!(found.is_some(), "no response within {patience}");
-    Ok(())
+    ensured!(found.is_some(), "no response within {patience}")
 }
 
 /// RFC 3581 section 4: `rport` gets the source port, and `received` the source address.
 pub fn fills_in_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
-    let local = case.local(TestAgent::First)?;
+    let local = case.local(FIRST)?;
     let response = case.ask(&request)?.response;
     let via = top_via(&response)?;
     ensure!(
@@ -307,12 +304,11 @@ pub fn fills_in_rport(case: &mut TestCase<'_>, subject: SubjectRequest) -> Purpo
         "the response has {via}, but the source port of the request is {}",
         local.port()
     );
-    ensure!(
+    ensured!(
         via.received() == Some(local.ip()),
         "the response has {via}: expected received={} beside rport",
         local.ip()
-    );
-    Ok(())
+    )
 }
 
 /// RFC 3261 section 18.2.1: if the Via has a host name, `received` contains the source address.
@@ -322,15 +318,14 @@ pub fn adds_received(case: &mut TestCase<'_>, subject: SubjectRequest) -> Purpos
     via.parameters = without_rport(&via);
     via.host = Host::Name("tester.example.invalid".to_owned());
     request.headers.set_all(&Name::Via, [via.to_string()]);
-    let local = case.local(TestAgent::First)?;
-    let response = case.ask_plainly(TestAgent::First, &request)?.response;
+    let local = case.local(FIRST)?;
+    let response = case.ask_plainly(FIRST, &request)?.response;
     let via = top_via(&response)?;
-    ensure!(
+    ensured!(
         via.received() == Some(local.ip()),
         "the response has {via}, but the request came from {} with a host name in its Via",
         local.ip()
-    );
-    Ok(())
+    )
 }
 
 /// RFC 3261 sections 8.2.7 and 17.2.2: a retransmitted request gets the same response.
@@ -339,14 +334,14 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     let patience = case.target().patience;
     case.send(&request)?;
     let Some(response) = final_response(case, &request)? else {
-        return Err(PurposeEnd::Fail(format!("no response within {patience}")));
+        return Err(failure!("no response within {patience}"));
     };
     // Before any ACK: after an ACK, an INVITE is absorbed (RFC 3261 section 17.2.1).
     case.send(&request)?;
     let again = final_response(case, &request)?;
-    case.final_response(TestAgent::First, &request, &response)?;
+    case.final_response(FIRST, &request, &response)?;
     let Some(again) = again else {
-        return Err(PurposeEnd::Fail("a retransmitted request got no response".to_owned()));
+        return Err(failure!("a retransmitted request got no response"));
     };
     ensure!(
         again.status == response.status,
@@ -354,22 +349,19 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
         line_of(&response),
         line_of(&again)
     );
-    let tag =
-        |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
-    ensure!(tag(&again) == tag(&response), "the tag in To differs in the response to a retransmission");
-    Ok(())
+    ensured!(tag_of(&again) == tag_of(&response), "the tag in To differs in the response to a retransmission")
 }
 
 /// RFC 3261 section 18.3: in a stream, Content-Length ends a message, and the next begins there.
 pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let first = authorized(case, subject)?;
     let mut second = subject.make(case)?;
-    case.authorize(TestAgent::First, &mut second);
+    case.authorize(FIRST, &mut second);
     let both: Vec<u8> = [&first, &second]
         .iter()
         .flat_map(|request| Message::Request((*request).clone()).to_bytes())
         .collect();
-    case.send_bytes(TestAgent::First, &Bytes::from(both))?;
+    case.send_bytes(FIRST, &Bytes::from(both))?;
     for (name, request) in [("first", &first), ("second", &second)] {
         let response = final_response(case, request)?;
         ensure!(response.is_some(), "of two requests in one segment, the {name} got no response");
@@ -382,12 +374,11 @@ pub fn reads_a_message_in_pieces(case: &mut TestCase<'_>, subject: SubjectReques
     let request = authorized(case, subject)?;
     let bytes = Message::Request(request.clone()).to_bytes();
     for piece in [bytes.slice(..20), bytes.slice(20..bytes.len() / 2), bytes.slice(bytes.len() / 2..)] {
-        case.send_bytes(TestAgent::First, &piece)?;
+        case.send_bytes(FIRST, &piece)?;
         case.pause(Duration::from_millis(60))?;
     }
     let response = final_response(case, &request)?;
-    ensure!(response.is_some(), "a request in three segments got no response");
-    Ok(())
+    ensured!(response.is_some(), "a request in three segments got no response")
 }
 
 /// RFC 3261 section 18.2.2: a response uses the connection of its request.
@@ -399,10 +390,9 @@ pub fn answers_on_the_connection(case: &mut TestCase<'_>, subject: SubjectReques
     request.headers.set_all(&Name::Via, [via.to_string()]);
     case.send(&request)?;
     let patience = case.target().patience;
-    let response = case.response(TestAgent::First, &request, patience)?;
+    let response = case.response(FIRST, &request, patience)?;
     acknowledged(case, &request, response.as_ref())?;
-    ensure!(response.is_some(), "the response did not arrive on the connection of the request");
-    Ok(())
+    ensured!(response.is_some(), "the response did not arrive on the connection of the request")
 }
 
 /// RFC 5626 section 4.4.1, RFC 3261 section 7.5: empty lines between messages are allowed.
@@ -412,25 +402,23 @@ pub fn keeps_a_connection_with_empty_lines(
 ) -> PurposeOutcome {
     let request = subject.make(case)?;
     case.ask(&request)?;
-    case.send_bytes(TestAgent::First, &Bytes::from_static(b"\r\n\r\n"))?;
+    case.send_bytes(FIRST, &Bytes::from_static(b"\r\n\r\n"))?;
     case.pause(Duration::from_millis(200))?;
-    ensure!(case.is_connected(TestAgent::First), "the server closed the connection after an empty line");
+    ensure!(case.is_connected(FIRST), "the server closed the connection after an empty line");
     let request = subject.make(case)?;
     case.ask(&request).map(drop)
 }
 
 fn acknowledged(case: &mut TestCase<'_>, request: &Request, response: Option<&Response>) -> PurposeOutcome {
     match response {
-        Some(response) if response.status.is_final() => {
-            case.final_response(TestAgent::First, request, response)
-        }
+        Some(response) if response.status.is_final() => case.final_response(FIRST, request, response),
         _ => Ok(()),
     }
 }
 
 fn own_via(request: &Request) -> PurposeOutcome<Via> {
     let via = request.headers.top_via().ok().flatten();
-    via.ok_or_else(|| PurposeEnd::Inconclusive("the request has no Via".to_owned()))
+    via.ok_or_else(|| inconclusive!("the request has no Via"))
 }
 
 fn without_rport(via: &Via) -> netrig_sip::header::Parameters {
@@ -442,7 +430,6 @@ fn without_rport(via: &Via) -> netrig_sip::header::Parameters {
 /// The topmost Via of a response.
 pub fn top_via(response: &Response) -> PurposeOutcome<Via> {
     let via = response.headers.top_via();
-    let via = via
-        .map_err(|error| PurposeEnd::Fail(format!("the Via of the response breaks the grammar: {error}")))?;
-    via.ok_or_else(|| PurposeEnd::Fail("the response has no Via".to_owned()))
+    let via = via.map_err(|error| failure!("the Via of the response breaks the grammar: {error}"))?;
+    via.ok_or_else(|| failure!("the response has no Via"))
 }

@@ -6,8 +6,8 @@ use netrig_sip::Response;
 
 use super::super::case::TestCase;
 use super::super::messages::line_of;
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
-use super::super::target::TestAgent;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, failure};
+use super::super::target::FIRST;
 use super::general::{SubjectRequest, ask_changed};
 
 /// How long a server may take to discard a message.
@@ -53,25 +53,23 @@ pub fn refuses_with(
 
 /// Bytes that are not a message do no harm.
 pub fn survives(case: &mut TestCase<'_>, subject: SubjectRequest, bytes: &Bytes) -> PurposeOutcome {
-    case.send_bytes(TestAgent::First, bytes)?;
+    case.send_bytes(FIRST, bytes)?;
     case.pause(SOON)?;
     // The server may close a stream that it cannot parse.
-    case.disconnect_if_over_connections(TestAgent::First);
-    case.forget(TestAgent::First);
+    case.disconnect_if_over_connections(FIRST);
+    case.forget(FIRST);
     lives_on(case, subject, true)
 }
 
 /// Afterwards the server answers a correct request. An unanswered message may have ended its connection.
 pub fn lives_on(case: &mut TestCase<'_>, subject: SubjectRequest, was_answered: bool) -> PurposeOutcome {
     if !was_answered {
-        case.disconnect_if_over_connections(TestAgent::First);
+        case.disconnect_if_over_connections(FIRST);
     }
     let request = (subject.make)(case)?;
     match case.ask(&request) {
         Ok(_) => Ok(()),
-        Err(PurposeEnd::Fail(text)) => {
-            Err(PurposeEnd::Fail(format!("afterwards, a correct request is not answered: {text}")))
-        }
+        Err(PurposeEnd::Fail(text)) => Err(failure!("afterwards, a correct request is not answered: {text}")),
         Err(end) => Err(end),
     }
 }
@@ -114,7 +112,7 @@ pub fn refuses_another_version(case: &mut TestCase<'_>, subject: SubjectRequest)
 }
 
 pub fn refuses_an_open_quotation(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
-    let to = format!("\"Alice <{}>", case.address_of_record(TestAgent::First));
+    let to = format!("\"Alice <{}>", case.address_of_record(FIRST));
     does_not_take(case, subject, |text| with_field(&text, "To", Some(&to)))
 }
 

@@ -1,121 +1,77 @@
 //! The rules for each server, as purposes of each role.
 
-use super::{general, malformed};
-
-/// The purposes for each server as purposes of a role, with a prefix of ids and the request to use.
+/// The purposes for each server, in a module for each role, with the server whose request is used and the prefix of ids.
 macro_rules! rules_of_each_server {
-    ($role:ident $prefix:literal, $subject:expr) => {
-        use $crate::conformance::purpose::purposes;
-        use $crate::conformance::{PurposeOutcome, TestCase};
+    ($($module:ident of $server:ident: $role:ident $prefix:literal;)+) => {$(pub mod $module {
+        use super::super::{general, malformed, $server};
+        use crate::conformance::purpose::purposes;
 
         purposes! {
-            $role $prefix;
+            $role $prefix of $server::SUBJECT;
             "messages" {
-                "MSG-01" Must "RFC 3261 section 8.2.6.2" "A response has the Via values of the request in their order." => copies_vias, in basic;
-                "MSG-02" Must "RFC 3261 section 8.2.6.2" "A response has the From, Call-ID and CSeq of the request." => copies_from_call_id_and_cseq, in basic;
-                "MSG-03" Must "RFC 3261 section 8.2.6.2" "A response has the To of the request, with a tag." => adds_a_tag, in basic;
-                "MSG-04" Must "RFC 3261 section 7" "A response follows the grammar and the rules of its header fields." => writes_right_messages, in basic;
-                "MSG-05" Must "RFC 3261 section 7.3.1" "Names of header fields are accepted in any case." => takes_names_in_any_case;
-                "MSG-06" Must "RFC 3261 section 7.3.3" "Compact names of header fields are accepted." => takes_compact_names;
-                "MSG-07" Must "RFC 3261 section 7.3.1" "Header fields over several lines are accepted." => takes_folded_lines;
-                "MSG-08" Must "RFC 3261 section 25.1" "White space around separators is accepted." => takes_white_space;
-                "MSG-09" Must "RFC 3261 section 8.2.2" "Unknown header fields are ignored." => ignores_unknown_fields;
-                "MSG-10" Must "RFC 3261 section 7.3.1" "Unknown parameters are ignored." => ignores_unknown_parameters;
-                "MSG-11" Must "RFC 3261 section 7.5" "Empty lines before a request are skipped." => skips_empty_lines, over Connections;
+                "MSG-01" Must "RFC 3261 section 8.2.6.2" "A response has the Via values of the request in their order." => general::copies_vias, in basic;
+                "MSG-02" Must "RFC 3261 section 8.2.6.2" "A response has the From, Call-ID and CSeq of the request." => general::copies_from_call_id_and_cseq, in basic;
+                "MSG-03" Must "RFC 3261 section 8.2.6.2" "A response has the To of the request, with a tag." => general::adds_a_tag, in basic;
+                "MSG-04" Must "RFC 3261 section 7" "A response follows the grammar and the rules of its header fields." => general::writes_right_messages, in basic;
+                "MSG-05" Must "RFC 3261 section 7.3.1" "Names of header fields are accepted in any case." => general::takes_names_in_any_case;
+                "MSG-06" Must "RFC 3261 section 7.3.3" "Compact names of header fields are accepted." => general::takes_compact_names;
+                "MSG-07" Must "RFC 3261 section 7.3.1" "Header fields over several lines are accepted." => general::takes_folded_lines;
+                "MSG-08" Must "RFC 3261 section 25.1" "White space around separators is accepted." => general::takes_white_space;
+                "MSG-09" Must "RFC 3261 section 8.2.2" "Unknown header fields are ignored." => general::ignores_unknown_fields;
+                "MSG-10" Must "RFC 3261 section 7.3.1" "Unknown parameters are ignored." => general::ignores_unknown_parameters;
+                "MSG-11" Must "RFC 3261 section 7.5" "Empty lines before a request are skipped." => general::skips_empty_lines, over Connections;
             }
             "transport" {
-                "WAY-01" Must "RFC 3261 section 18.2.2" "Without rport, a response goes to the port of Via's sent-by." => answers_to_sent_by, over Datagrams, in basic;
-                "WAY-02" Must "RFC 3581 section 4" "With rport, a response goes to the source port of the request." => answers_to_rport, over Datagrams;
-                "WAY-03" Must "RFC 3581 section 4" "With rport, the response contains the source port and address of the request." => fills_in_rport, over Datagrams;
-                "WAY-04" Must "RFC 3261 section 18.2.1" "If the Via of a request has a host name, received contains the source address." => adds_received, over Datagrams;
-                "WAY-05" Must "RFC 3261 section 17.2.2" "A retransmitted request gets the same response." => answers_again_alike, over Datagrams;
-                "WAY-06" Must "RFC 3261 section 18.3" "Bytes after the body in a datagram are ignored." => ignores_what_follows_the_body, over Datagrams;
-                "WAY-07" Must "RFC 3261 section 18.3" "Two requests in one segment are both answered." => reads_two_messages_at_once, over Connections;
-                "WAY-08" Must "RFC 3261 section 18.3" "A request in several segments is answered." => reads_a_message_in_pieces, over Connections;
-                "WAY-09" Must "RFC 3261 section 18.2.2" "A response is sent on the connection of the request." => answers_on_the_connection, over Connections;
-                "WAY-10" Must "RFC 3261 section 7.5" "Empty lines between requests do not end a connection." => keeps_a_connection_with_empty_lines, over Connections;
-                "WAY-11" Should "RFC 3261 section 18.3" "A datagram that ends before the end of its body is not accepted." => refuses_too_short_a_body, over Datagrams;
-                "WAY-12" Must "RFC 3261 section 7" "Bytes that are not a message do no harm." => survives_garbage;
+                "WAY-01" Must "RFC 3261 section 18.2.2" "Without rport, a response goes to the port of Via's sent-by." => general::answers_to_sent_by, over Datagrams, in basic;
+                "WAY-02" Must "RFC 3581 section 4" "With rport, a response goes to the source port of the request." => general::answers_to_rport, over Datagrams;
+                "WAY-03" Must "RFC 3581 section 4" "With rport, the response contains the source port and address of the request." => general::fills_in_rport, over Datagrams;
+                "WAY-04" Must "RFC 3261 section 18.2.1" "If the Via of a request has a host name, received contains the source address." => general::adds_received, over Datagrams;
+                "WAY-05" Must "RFC 3261 section 17.2.2" "A retransmitted request gets the same response." => general::answers_again_alike, over Datagrams;
+                "WAY-06" Must "RFC 3261 section 18.3" "Bytes after the body in a datagram are ignored." => general::ignores_what_follows_the_body, over Datagrams;
+                "WAY-07" Must "RFC 3261 section 18.3" "Two requests in one segment are both answered." => general::reads_two_messages_at_once, over Connections;
+                "WAY-08" Must "RFC 3261 section 18.3" "A request in several segments is answered." => general::reads_a_message_in_pieces, over Connections;
+                "WAY-09" Must "RFC 3261 section 18.2.2" "A response is sent on the connection of the request." => general::answers_on_the_connection, over Connections;
+                "WAY-10" Must "RFC 3261 section 7.5" "Empty lines between requests do not end a connection." => general::keeps_a_connection_with_empty_lines, over Connections;
+                "WAY-11" Should "RFC 3261 section 18.3" "A datagram that ends before the end of its body is not accepted." => malformed::refuses_too_short_a_body, over Datagrams;
+                "WAY-12" Must "RFC 3261 section 7" "Bytes that are not a message do no harm." => malformed::survives_garbage;
             }
         }
-
-        bound! { $subject; general:
-            copies_vias copies_from_call_id_and_cseq adds_a_tag writes_right_messages takes_names_in_any_case takes_compact_names
-            takes_folded_lines takes_white_space ignores_unknown_fields ignores_unknown_parameters skips_empty_lines answers_to_sent_by
-            answers_to_rport fills_in_rport adds_received answers_again_alike ignores_what_follows_the_body reads_two_messages_at_once
-            reads_a_message_in_pieces answers_on_the_connection keeps_a_connection_with_empty_lines
-        }
-        bound! { $subject; malformed: refuses_too_short_a_body survives_garbage }
-    };
+    })+};
 }
 
 /// The purposes for each server that answers requests itself. A proxy does not: it checks only the fields that it needs (RFC
 /// 3261 section 16.3).
 macro_rules! rules_of_each_recipient {
-    ($role:ident $prefix:literal, $subject:expr) => {
-        use $crate::conformance::purpose::purposes;
-        use $crate::conformance::{PurposeOutcome, TestCase};
+    ($($module:ident of $server:ident: $role:ident $prefix:literal;)+) => {$(pub mod $module {
+        use super::super::{general, malformed, $server};
+        use crate::conformance::purpose::purposes;
 
         purposes! {
-            $role $prefix;
+            $role $prefix of $server::SUBJECT;
             "malformed" {
-                "BAD-01" Should "RFC 3261 section 8.1.1" "A request without Call-ID is not accepted." => refuses_without_call_id;
-                "BAD-02" Should "RFC 3261 section 8.1.1" "A request without CSeq is not accepted." => refuses_without_cseq;
-                "BAD-03" Should "RFC 3261 section 8.1.1" "A request without To is not accepted." => refuses_without_to;
-                "BAD-04" Should "RFC 3261 section 8.1.1" "A request without From is not accepted." => refuses_without_from;
-                "BAD-05" Should "RFC 4475 section 3.1.2.17" "A request whose CSeq has another method is not accepted." => refuses_another_method;
-                "BAD-06" Should "RFC 3261 section 20.16" "A request whose CSeq is not a number is not accepted." => refuses_a_garbled_cseq;
-                "BAD-07" Should "RFC 4475 section 3.1.2.6" "A To with an open quotation is not accepted." => refuses_an_open_quotation;
-                "BAD-08" Should "RFC 3261 section 21.5.6" "A request with SIP/7.0 is refused with 505." => refuses_another_version;
-                "BAD-09" Must "RFC 3261 section 8.2.1" "An unknown method is refused with 405 or 501." => refuses_an_unknown_method;
-                "BAD-10" Must "RFC 3261 section 8.2.2.3" "A request that requires an unknown extension is refused with 420, which names it in Unsupported." => refuses_unknown_extensions;
+                "BAD-01" Should "RFC 3261 section 8.1.1" "A request without Call-ID is not accepted." => malformed::refuses_without_call_id;
+                "BAD-02" Should "RFC 3261 section 8.1.1" "A request without CSeq is not accepted." => malformed::refuses_without_cseq;
+                "BAD-03" Should "RFC 3261 section 8.1.1" "A request without To is not accepted." => malformed::refuses_without_to;
+                "BAD-04" Should "RFC 3261 section 8.1.1" "A request without From is not accepted." => malformed::refuses_without_from;
+                "BAD-05" Should "RFC 4475 section 3.1.2.17" "A request whose CSeq has another method is not accepted." => malformed::refuses_another_method;
+                "BAD-06" Should "RFC 3261 section 20.16" "A request whose CSeq is not a number is not accepted." => malformed::refuses_a_garbled_cseq;
+                "BAD-07" Should "RFC 4475 section 3.1.2.6" "A To with an open quotation is not accepted." => malformed::refuses_an_open_quotation;
+                "BAD-08" Should "RFC 3261 section 21.5.6" "A request with SIP/7.0 is refused with 505." => malformed::refuses_another_version;
+                "BAD-09" Must "RFC 3261 section 8.2.1" "An unknown method is refused with 405 or 501." => malformed::refuses_an_unknown_method;
+                "BAD-10" Must "RFC 3261 section 8.2.2.3" "A request that requires an unknown extension is refused with 420, which names it in Unsupported." => general::refuses_unknown_extensions;
             }
         }
-
-        bound! { $subject; malformed:
-            refuses_without_call_id refuses_without_cseq refuses_without_to refuses_without_from refuses_another_method
-            refuses_a_garbled_cseq refuses_an_open_quotation refuses_another_version refuses_an_unknown_method
-        }
-        bound! { $subject; general: refuses_unknown_extensions }
-    };
+    })+};
 }
 
-/// Procedures bound to the request of a role.
-macro_rules! bound {
-    ($subject:expr; $module:ident: $($name:ident)+) => {
-        $(fn $name(case: &mut TestCase<'_>) -> PurposeOutcome {
-            super::general::requires_an_answer(case, $subject)?;
-            super::$module::$name(case, $subject)
-        })+
-    };
+rules_of_each_server! {
+    registrar of registrar: Registrar "REG";
+    proxy of proxy: Proxy "PRX";
+    redirect of redirect: Redirect "RED";
+    uas of uas: Uas "UAS";
 }
 
-pub mod registrar {
-    use crate::conformance::purposes::registrar::SUBJECT;
-    rules_of_each_server! { Registrar "REG", SUBJECT }
-}
-
-pub mod registrar_itself {
-    use crate::conformance::purposes::registrar::SUBJECT;
-    rules_of_each_recipient! { Registrar "REG", SUBJECT }
-}
-
-pub mod proxy {
-    use crate::conformance::purposes::proxy::SUBJECT;
-    rules_of_each_server! { Proxy "PRX", SUBJECT }
-}
-
-pub mod redirect {
-    use crate::conformance::purposes::redirect::SUBJECT;
-    rules_of_each_server! { Redirect "RED", SUBJECT }
-}
-
-pub mod uas {
-    use crate::conformance::purposes::uas::SUBJECT;
-    rules_of_each_server! { Uas "UAS", SUBJECT }
-}
-
-pub mod uas_itself {
-    use crate::conformance::purposes::uas::SUBJECT;
-    rules_of_each_recipient! { Uas "UAS", SUBJECT }
+rules_of_each_recipient! {
+    registrar_itself of registrar: Registrar "REG";
+    uas_itself of uas: Uas "UAS";
 }

@@ -2,18 +2,15 @@
 
 use netrig_core::Duration;
 use netrig_sip::header::{MAGIC_COOKIE, NameAddr};
-use netrig_sip::{Method, Name, Request, Response, Uri};
+use netrig_sip::{Headers, Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
+use super::super::dialog::TestDialog;
 use super::super::messages::{Forwarded, ensure_code, ensure_status, line_of, status};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, failure, require};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND, THIRD};
 use super::general::SubjectRequest;
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
-const THIRD: TestAgent = TestAgent::Third;
 
 /// Long enough for a server on the same network.
 pub(super) const SOON: Duration = Duration::from_millis(400);
@@ -69,22 +66,30 @@ fn for_unknown_user(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.request(Method::Options, Uri::Sip(case.uri_of_user(&name)))
 }
 
-/// Registers the second user, and sends an INVITE of the first to the second. Returns it as it arrives.
-pub(super) fn invited(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
+/// Registers the second user, and sends a request of the first to the second after `change`. Returns it as it arrives.
+pub(super) fn changed(
+    case: &mut TestCase<'_>,
+    method: Method,
+    change: impl FnOnce(&mut Request),
+) -> PurposeOutcome<Forwarded> {
     case.register(SECOND)?;
-    let request = invite(case)?;
+    let mut request = case.request_to(SECOND, method)?;
+    change(&mut request);
     case.forward(&request, SECOND)
+}
+
+/// The same without a change.
+pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Forwarded> {
+    changed(case, method, |_| {})
+}
+
+/// The same for an INVITE.
+pub(in crate::conformance) fn invited(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
+    asked(case, Method::Invite)
 }
 
 pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
-    case.invite_request(Uri::Sip(case.address_of_record(SECOND)))
-}
-
-/// The same for a request of this method.
-pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Forwarded> {
-    case.register(SECOND)?;
-    let request = case.request(method, Uri::Sip(case.address_of_record(SECOND)))?;
-    case.forward(&request, SECOND)
+    case.request_to(SECOND, Method::Invite)
 }
 
 /// The INVITE of [`invited`] with a change, as it arrives. It is ended, since it is only inspected.
@@ -92,20 +97,9 @@ pub(super) fn inspected(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut Request),
 ) -> PurposeOutcome<Forwarded> {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    change(&mut request);
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
+    let forwarded = changed(case, Method::Invite, change)?;
+    case.finish(&forwarded, 486)?;
     Ok(forwarded)
-}
-
-/// Ends an INVITE that was only inspected.
-pub(super) fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
-    case.answer(forwarded, 486)?;
-    // Another purpose tests how the failure is forwarded.
-    let _ = case.final_of(forwarded);
-    Ok(())
 }
 
 fn forwards_to_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -116,19 +110,17 @@ fn sets_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     let contact = Uri::Sip(case.contact(SECOND)?);
     let uri = &forwarded.arrived.uri;
-    ensure!(uri.is_equivalent(&contact), "the Request-URI is {uri}, but the contact is {contact}");
-    Ok(())
+    ensured!(uri.is_equivalent(&contact), "the Request-URI is {uri}, but the contact is {contact}")
 }
 
 fn lowers_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |request| request.headers.set(Name::MaxForwards, 33))?;
     let left = forwarded.arrived.headers.number(&Name::MaxForwards).ok().flatten();
-    ensure!(
+    ensured!(
         left == Some(32),
         "Max-Forwards: 33 became {:?}",
         forwarded.arrived.headers.get(&Name::MaxForwards)
-    );
-    Ok(())
+    )
 }
 
 fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -136,13 +128,17 @@ fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     let vias = vias(&forwarded.arrived)?;
     ensure!(vias.len() >= 2, "the request arrived with {} Via values", vias.len());
     let branch = vias[0].branch().unwrap_or_default();
-    ensure!(branch.starts_with(MAGIC_COOKIE), "the branch of the proxy's Via is \"{branch}\"");
-    Ok(())
+    ensured!(branch.starts_with(MAGIC_COOKIE), "the branch of the proxy's Via is \"{branch}\"")
 }
 
 pub(super) fn vias(request: &Request) -> PurposeOutcome<Vec<netrig_sip::header::Via>> {
     let vias = request.headers.vias();
-    vias.map_err(|error| PurposeEnd::Fail(format!("a forwarded Via breaks the grammar: {error}")))
+    vias.map_err(|error| failure!("a forwarded Via breaks the grammar: {error}"))
+}
+
+/// The branch of the topmost Via.
+pub(super) fn top_branch(request: &Request) -> PurposeOutcome<Option<String>> {
+    Ok(vias(request)?.first().and_then(|via| via.branch().map(str::to_owned)))
 }
 
 fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -164,31 +160,28 @@ fn keeps_vias(case: &mut TestCase<'_>) -> PurposeOutcome {
             "the Via {sent} arrived as {came}"
         );
     }
-    ensure!(
+    ensured!(
         own[own.len() - 1].parameters.value("netrig") == Some("kept"),
         "a parameter of a Via was removed"
-    );
-    Ok(())
+    )
 }
 
 fn fills_in_the_via_of_the_sender(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     let local = case.local(FIRST)?;
     let vias = vias(&forwarded.arrived)?;
-    let Some(own) = vias.last() else { return Err(PurposeEnd::Fail("the request has no Via".to_owned())) };
-    ensure!(
+    let Some(own) = vias.last() else { return Err(failure!("the request has no Via")) };
+    ensured!(
         own.rport() == Some(Some(local.port())) && own.received() == Some(local.ip()),
         "the Via of the sender arrived as {own}, but the request came from {local}"
-    );
-    Ok(())
+    )
 }
 
 fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     for name in [Name::From, Name::To] {
-        let [sent, came] = [&forwarded.sent, &forwarded.arrived]
-            .map(|request| request.headers.addresses(&name).ok().and_then(|mut found| found.pop()));
-        let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
+        let (same, _) = compared([&forwarded.sent.headers, &forwarded.arrived.headers], &name);
+
         ensure!(same, "{name} arrived as {:?}", forwarded.arrived.headers.get(&name));
     }
     for name in [Name::CallId, Name::CSeq] {
@@ -196,6 +189,13 @@ fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
         ensure!(sent == came, "{name} arrived as {came:?}");
     }
     Ok(())
+}
+
+/// Whether an address has the URI and the tag that were sent, and the address that came.
+fn compared(headers: [&Headers; 2], name: &Name) -> (bool, Option<NameAddr>) {
+    let [sent, came] = headers.map(|headers| headers.addresses(name).ok().and_then(|mut found| found.pop()));
+    let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
+    (same, came)
 }
 
 fn keeps_unknown_fields(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -206,8 +206,7 @@ fn keeps_unknown_fields(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
     })?;
     let came: Vec<&str> = forwarded.arrived.headers.all(&name).collect();
-    ensure!(came == ["one", "two;x=\"y, z\""], "two unknown header fields arrived as {came:?}");
-    Ok(())
+    ensured!(came == ["one", "two;x=\"y, z\""], "two unknown header fields arrived as {came:?}")
 }
 
 fn keeps_the_body(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -215,15 +214,13 @@ fn keeps_the_body(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure!(forwarded.sent.body == forwarded.arrived.body, "the body arrived changed");
     let [sent, came] =
         [&forwarded.sent, &forwarded.arrived].map(|request| request.headers.get(&Name::ContentType));
-    ensure!(sent == came, "Content-Type arrived as {came:?}");
-    Ok(())
+    ensured!(sent == came, "Content-Type arrived as {came:?}")
 }
 
 fn adds_max_forwards(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |request| request.headers.remove(&Name::MaxForwards))?;
     let left = forwarded.arrived.headers.number(&Name::MaxForwards).ok().flatten();
-    ensure!(left.is_some(), "a request without Max-Forwards arrived without one");
-    Ok(())
+    ensured!(left.is_some(), "a request without Max-Forwards arrived without one")
 }
 
 fn refuses_too_many_hops(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -237,20 +234,12 @@ fn refuses_too_many_hops(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 pub(super) fn has_not_arrived(case: &mut TestCase<'_>, method: &Method) -> PurposeOutcome {
     let arrived = case.arriving(SECOND, method, SOON)?;
-    ensure!(arrived.is_none(), "the {method} was forwarded nevertheless");
-    Ok(())
+    ensured!(arrived.is_none(), "the {method} was forwarded nevertheless")
 }
 
 fn forwards_unknown_methods(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Other("NETRIG".into()))?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
-    ensure!(
-        response.status.is_success(),
-        "a 200 to an unknown method was received as {}",
-        line_of(&response)
-    );
-    Ok(())
+    case.succeed(&forwarded, "a 200 to an unknown method").map(drop)
 }
 
 fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -264,8 +253,8 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
         // The recipient answers a forwarded request, so that the purpose ends.
         if let Some((arrived, path)) = case.arriving(SECOND, &Method::Invite, Duration::from_millis(20))? {
             let forwarded = Forwarded { sent: request.clone(), arrived, path, at: SECOND };
-            finish(case, &forwarded)?;
-            return Err(PurposeEnd::Fail("a request with an unknown Proxy-Require was forwarded".to_owned()));
+            case.finish(&forwarded, 486)?;
+            return Err(failure!("a request with an unknown Proxy-Require was forwarded"));
         }
         match case.response(FIRST, &request, SOON)? {
             Some(response) if response.status.is_final() => {
@@ -287,15 +276,13 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
     let Some(response) = final_response else { return Ok(()) };
     ensure_code(&response, 420, "an unknown Proxy-Require")?;
     let named = response.headers.has_token(&Name::Unsupported, "netrig-unknown");
-    ensure!(named, "the 420 does not name the extension in Unsupported");
-    Ok(())
+    ensured!(named, "the 420 does not name the extension in Unsupported")
 }
 
 fn ignores_require(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |request| request.headers.set(Name::Require, "netrig-unknown"))?;
     let kept = forwarded.arrived.headers.has_token(&Name::Require, "netrig-unknown");
-    ensure!(kept, "Require arrived as {:?}", forwarded.arrived.headers.get(&Name::Require));
-    Ok(())
+    ensured!(kept, "Require arrived as {:?}", forwarded.arrived.headers.get(&Name::Require))
 }
 
 pub(super) fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -319,22 +306,20 @@ fn draws_branches(case: &mut TestCase<'_>) -> PurposeOutcome {
     for _ in 0..3 {
         let request = invite(case)?;
         let forwarded = case.forward(&request, SECOND)?;
-        finish(case, &forwarded)?;
-        branches.push(vias(&forwarded.arrived)?.remove(0).branch().unwrap_or_default().to_owned());
+        case.finish(&forwarded, 486)?;
+        branches.push(top_branch(&forwarded.arrived)?);
     }
     let count = branches.len();
     branches.sort();
     branches.dedup();
-    ensure!(branches.len() == count, "two of three INVITEs were forwarded with the same branch");
-    Ok(())
+    ensured!(branches.len() == count, "two of three INVITEs were forwarded with the same branch")
 }
 
 fn writes_right_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     let violations = netrig_sip::Message::Request(forwarded.arrived).violations();
     let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    ensure!(violations.is_empty(), "the forwarded request breaks rules: {}", violations.join("; "));
-    Ok(())
+    ensured!(violations.is_empty(), "the forwarded request breaks rules: {}", violations.join("; "))
 }
 
 fn keeps_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -342,8 +327,7 @@ fn keeps_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     let own = Uri::Sip(case.contact(FIRST)?);
     let came = forwarded.arrived.headers.addresses(&Name::Contact).unwrap_or_default();
     let same = came.len() == 1 && came[0].uri.is_equivalent(&own);
-    ensure!(same, "Contact arrived as {:?}", forwarded.arrived.headers.get(&Name::Contact));
-    Ok(())
+    ensured!(same, "Contact arrived as {:?}", forwarded.arrived.headers.get(&Name::Contact))
 }
 
 /// The next response with this status at the caller.
@@ -359,14 +343,11 @@ pub(super) fn comes_back(
             Some(response) if response.status.code() == code => return Ok(response),
             Some(response) if response.status.is_final() => {
                 case.final_response(FIRST, &forwarded.sent, &response)?;
-                return Err(PurposeEnd::Fail(format!("a {code} was received as {}", line_of(&response))));
+                return Err(failure!("a {code} was received as {}", line_of(&response)));
             }
             Some(_) => {}
             None => {
-                return Err(PurposeEnd::Fail(format!(
-                    "a {code} was not received within {}",
-                    case.target().patience
-                )));
+                return Err(failure!("a {code} was not received within {}", case.target().patience));
             }
         }
     }
@@ -376,7 +357,7 @@ fn forwards_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 fn keeps_trying_to_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -386,12 +367,11 @@ fn keeps_trying_to_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer_with(&forwarded, &trying)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     let ours = case.evidence().iter().filter(|message| !message.is_sent);
     let came =
         ours.filter(|message| message.bytes.windows(16).any(|part| part == b"Netrig Is Trying")).count();
-    ensure!(came == 0, "a 100 of the recipient was forwarded");
-    Ok(())
+    ensured!(came == 0, "a 100 of the recipient was forwarded")
 }
 
 fn forwards_success(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -421,8 +401,7 @@ fn status_comes_back(case: &mut TestCase<'_>, code: u16) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, code)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status == status(code), "a {code} was received as {}", line_of(&response));
-    Ok(())
+    ensured!(response.status == status(code), "a {code} was received as {}", line_of(&response))
 }
 
 fn removes_its_via(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -431,8 +410,7 @@ fn removes_its_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.final_of(&forwarded)?;
     let (sent, came) =
         (vias(&forwarded.sent)?.len(), response.headers.vias().map(|vias| vias.len()).unwrap_or(0));
-    ensure!(came == sent, "a request with {sent} Via values got a response with {came}");
-    Ok(())
+    ensured!(came == sent, "a request with {sent} Via values got a response with {came}")
 }
 
 fn keeps_fields_of_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -443,12 +421,11 @@ fn keeps_fields_of_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     response.reason = "Ringing And Ringing".to_owned();
     case.answer_with(&forwarded, &response)?;
     let came = comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     ensure!(came.headers.get(&name) == Some("one"), "an unknown header field of a response was removed");
     for name in [Name::To, Name::Contact] {
-        let [sent, came] = [&response, &came]
-            .map(|response| response.headers.addresses(&name).ok().and_then(|mut found| found.pop()));
-        let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
+        let (same, came) = compared([&response.headers, &came.headers], &name);
+
         ensure!(same, "{name} of a response was received as {came:?}");
     }
     Ok(())
@@ -459,8 +436,7 @@ fn keeps_the_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.answer(&forwarded, 200)?;
     let came = case.final_of(&forwarded)?;
     acknowledge(case, &forwarded, &came)?;
-    ensure!(came.body == response.body, "the body of a 200 was received changed");
-    Ok(())
+    ensured!(came.body == response.body, "the body of a 200 was received changed")
 }
 
 /// Acknowledges a 200, and ends the call.
@@ -469,7 +445,7 @@ pub(super) fn acknowledge(
     forwarded: &Forwarded,
     response: &Response,
 ) -> PurposeOutcome {
-    let mut dialog = super::super::dialog::TestDialog::of_caller(FIRST, &forwarded.sent, response)?;
+    let mut dialog = TestDialog::of_caller(FIRST, &forwarded.sent, response)?;
     case.acknowledge(&mut dialog)?;
     case.open_dialog(&dialog);
     Ok(())
@@ -487,8 +463,7 @@ fn replaces_service_unavailable(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 503)?;
     let response = case.final_of(&forwarded)?;
-    ensure!(response.status.code() != 503, "a 503 was forwarded unchanged");
-    Ok(())
+    ensured!(response.status.code() != 503, "a 503 was forwarded unchanged")
 }
 
 fn forwards_success_again(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -498,8 +473,7 @@ fn forwards_success_again(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer_with(&forwarded, &response)?;
     let again = case.response(FIRST, &forwarded.sent, case.patience())?;
     acknowledge(case, &forwarded, &came)?;
-    ensure!(again.is_some(), "a retransmitted 200 of the callee was not received");
-    Ok(())
+    ensured!(again.is_some(), "a retransmitted 200 of the callee was not received")
 }
 
 fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -512,13 +486,12 @@ fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.reply_to_server(&forwarded, &foreign)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     let is_foreign = |message: &&super::super::messages::EvidenceMessage| {
         !message.is_sent && message.bytes.starts_with(b"SIP/2.0 183")
     };
     let came = case.evidence().iter().filter(is_foreign).count();
-    ensure!(came == 0, "a response whose topmost Via names another host was forwarded");
-    Ok(())
+    ensured!(came == 0, "a response whose topmost Via names another host was forwarded")
 }
 
 fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -540,8 +513,8 @@ fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
         if let Some((arrived, path)) = case.arriving(THIRD, &Method::Invite, Duration::from_millis(20))? {
             let followed = Forwarded { sent: forwarded.sent.clone(), arrived, path, at: THIRD };
-            return finish(case, &followed);
+            return case.finish(&followed, 486);
         }
     }
-    Err(PurposeEnd::Fail("a 302 was neither forwarded nor followed".to_owned()))
+    Err(failure!("a 302 was neither forwarded nor followed"))
 }

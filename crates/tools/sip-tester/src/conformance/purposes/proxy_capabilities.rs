@@ -1,15 +1,13 @@
 //! Handling of OPTIONS by a proxy: for the proxy itself, and for a user behind it (RFC 3261 section 11).
 
-use netrig_sip::{Method, Name, Uri};
+use netrig_sip::{Method, Name, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_success, line_of};
-use super::super::outcome::{PurposeOutcome, ensure};
+use super::super::outcome::{PurposeOutcome, ensure, ensured};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
-use super::proxy::{asked, has_not_arrived};
-
-const SECOND: TestAgent = TestAgent::Second;
+use super::super::target::SECOND;
+use super::proxy::{asked, changed, has_not_arrived};
 
 purposes! {
     Proxy "PRX";
@@ -34,10 +32,7 @@ const FIELDS: [(&str, &str); 5] = [
 
 fn forwards_options(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Options)?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response));
-    Ok(())
+    case.succeed(&forwarded, "a 200 to OPTIONS").map(drop)
 }
 
 fn keeps_what_is_told(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -56,25 +51,28 @@ fn keeps_what_is_told(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-fn answers_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
+/// The response to an OPTIONS without a user.
+fn of_the_domain(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let request = case.request(Method::Options, Uri::Sip(case.domain_uri()))?;
-    let response = case.ask(&request)?.response;
+    Ok(case.ask(&request)?.response)
+}
+
+fn answers_itself(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = of_the_domain(case)?;
     ensure_success(&response, "an OPTIONS for the domain")
 }
 
 fn tells_its_own(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = case.request(Method::Options, Uri::Sip(case.domain_uri()))?;
-    let response = case.ask(&request)?.response;
+    let response = of_the_domain(case)?;
     let is_absent = |(name, _): &&(&'static str, &str)| response.headers.get(&Name::new(name)).is_none();
     // A proxy forwards all methods, so its Allow is meaningless.
     let absent: Vec<&str> = FIELDS.iter().skip(1).filter(is_absent).map(|(name, _)| *name).collect();
-    ensure!(absent.is_empty(), "the response to OPTIONS has no {}", absent.join(", no "));
-    Ok(())
+    ensured!(absent.is_empty(), "the response to OPTIONS has no {}", absent.join(", no "))
 }
 
 fn answers_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(SECOND)?;
-    let mut request = case.request(Method::Options, Uri::Sip(case.address_of_record(SECOND)))?;
+    let mut request = case.request_to(SECOND, Method::Options)?;
     request.headers.set(Name::MaxForwards, 0);
     let response = case.ask(&request)?.response;
     ensure!(
@@ -86,12 +84,6 @@ fn answers_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn forwards_without_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = case.request(Method::Options, Uri::Sip(case.address_of_record(SECOND)))?;
-    request.headers.remove(&Name::Contact);
-    let forwarded = case.forward(&request, SECOND)?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "a 200 to OPTIONS was received as {}", line_of(&response));
-    Ok(())
+    let forwarded = changed(case, Method::Options, |request| request.headers.remove(&Name::Contact))?;
+    case.succeed(&forwarded, "a 200 to OPTIONS").map(drop)
 }

@@ -1,18 +1,16 @@
 //! Challenges of a proxy, and forwarding of other servers' credentials (RFC 3261 section 22).
 
+use netrig_sip::digest::DigestChallenge;
 use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_status, line_of};
-use super::super::outcome::{PurposeOutcome, ensure};
+use super::super::outcome::{PurposeOutcome, ensure, ensured};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND};
 use super::proxy::{SOON, has_not_arrived, inspected, invite, invited};
 use super::proxy_transactions::{cancel_arrives, cancelled};
 use super::registrar_credentials::with_wrong_response;
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
 
 purposes! {
     Proxy "PRX";
@@ -35,14 +33,15 @@ fn unauthorized(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> 
     Ok((request, response))
 }
 
+fn challenge_of(response: &Response) -> Option<DigestChallenge> {
+    response.headers.all(&Name::ProxyAuthenticate).find_map(DigestChallenge::of_value)
+}
+
 fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = unauthorized(case)?;
-    let challenge = response
-        .headers
-        .all(&Name::ProxyAuthenticate)
-        .find_map(netrig_sip::digest::DigestChallenge::of_value);
-    ensure!(challenge.is_some(), "the 407 has no digest challenge in Proxy-Authenticate");
-    Ok(())
+    let challenge = challenge_of(&response);
+
+    ensured!(challenge.is_some(), "the 407 has no digest challenge in Proxy-Authenticate")
 }
 
 fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -57,15 +56,12 @@ fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn offers_qop(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = unauthorized(case)?;
-    let challenge = response
-        .headers
-        .all(&Name::ProxyAuthenticate)
-        .find_map(netrig_sip::digest::DigestChallenge::of_value);
-    ensure!(
+    let challenge = challenge_of(&response);
+
+    ensured!(
         challenge.is_some_and(|challenge| !challenge.qualities.is_empty()),
         "the challenge offers no qop"
-    );
-    Ok(())
+    )
 }
 
 fn takes_cancel_without_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -74,8 +70,7 @@ fn takes_cancel_without_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
     cancel_arrives(case, &forwarded)?;
     let _ = case.final_of(&forwarded);
     let code = response.as_ref().map(|response| response.status.code());
-    ensure!(!matches!(code, Some(401 | 407)), "a CANCEL was answered {code:?}");
-    Ok(())
+    ensured!(!matches!(code, Some(401 | 407)), "a CANCEL was answered {code:?}")
 }
 
 fn keeps_credentials_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -106,11 +101,10 @@ fn keeps_challenges_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
         .headers
         .all(&Name::WwwAuthenticate)
         .any(|value| value.contains("callee.example.invalid") && value.contains("kept"));
-    ensure!(
+    ensured!(
         kept,
         "a 401 was received as {} with WWW-Authenticate {:?}",
         line_of(&came),
         came.headers.get(&Name::WwwAuthenticate)
-    );
-    Ok(())
+    )
 }

@@ -4,15 +4,10 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, SipUri, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::line_of;
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, failure, require};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND, THIRD};
 use super::proxy::{end_call, inspected};
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
-const THIRD: TestAgent = TestAgent::Third;
 
 purposes! {
     Proxy "PRX";
@@ -38,16 +33,14 @@ fn passes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn records_a_loose_route(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = inspected(case, |_| {})?;
     let routes = forwarded.arrived.headers.addresses(&Name::RecordRoute);
-    let routes =
-        routes.map_err(|error| PurposeEnd::Fail(format!("Record-Route breaks the grammar: {error}")))?;
+    let routes = routes.map_err(|error| failure!("Record-Route breaks the grammar: {error}"))?;
     require!(!routes.is_empty(), "the INVITE arrived without Record-Route");
     let is_loose = |route: &NameAddr| route.uri.as_sip().is_some_and(SipUri::is_loose);
-    ensure!(
+    ensured!(
         routes.iter().all(is_loose),
         "Record-Route is {:?}",
         forwarded.arrived.headers.get(&Name::RecordRoute)
-    );
-    Ok(())
+    )
 }
 
 /// A call, and the BYE of the caller as it arrives.
@@ -57,9 +50,8 @@ fn hung_up(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Request)> {
     case.is_over(&call.caller);
     let bye = case.within(&mut call.caller, Method::Bye)?;
     let forwarded = case.forward(&bye, SECOND)?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "the 200 of a BYE was received as {}", line_of(&response));
+    case.succeed(&forwarded, "the 200 of a BYE")?;
+
     Ok((bye, forwarded.arrived))
 }
 
@@ -75,8 +67,7 @@ fn removes_its_route(case: &mut TestCase<'_>) -> PurposeOutcome {
         "a BYE whose only routes were the proxy's arrived with Route: {:?}",
         arrived.headers.get(&Name::Route)
     );
-    ensure!(sent.uri.is_equivalent(&arrived.uri), "the Request-URI {} arrived as {}", sent.uri, arrived.uri);
-    Ok(())
+    ensured!(sent.uri.is_equivalent(&arrived.uri), "the Request-URI {} arrived as {}", sent.uri, arrived.uri)
 }
 
 fn passes_a_bye_back(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -87,11 +78,10 @@ fn passes_a_bye_back(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = case.forward_of(SECOND, &bye, FIRST)?;
     case.answer(&forwarded, 200)?;
     let response = case.response(SECOND, &forwarded.sent, case.patience())?;
-    ensure!(
+    ensured!(
         response.is_some_and(|response| response.status.is_success()),
         "the 200 of a BYE was not received"
-    );
-    Ok(())
+    )
 }
 
 fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -100,15 +90,11 @@ fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut again = case.within(&mut call.caller, Method::Invite)?;
     case.describe(FIRST, &mut again)?;
     let forwarded = case.forward(&again, SECOND)?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
+    let response = case.succeed(&forwarded, "the 200 of an INVITE within a call");
     case.acknowledge(&mut call.caller)?;
     let ack = case.arriving(SECOND, &Method::Ack, case.patience())?;
-    ensure!(
-        response.status.is_success(),
-        "the 200 of an INVITE within a call was received as {}",
-        line_of(&response)
-    );
+    response?;
+
     ensure!(ack.is_some(), "the ACK of an INVITE within a call did not arrive");
     end_call(case, &mut call)
 }
@@ -125,8 +111,7 @@ fn routed(case: &mut TestCase<'_>, is_loose: bool) -> PurposeOutcome<(Request, R
     let request = case.within(&mut dialog, Method::Options)?;
     call.caller.number = dialog.number;
     let forwarded = case.forward(&request, THIRD)?;
-    case.answer(&forwarded, 200)?;
-    let _ = case.final_of(&forwarded);
+    case.finish(&forwarded, 200)?;
     end_call(case, &mut call)?;
     Ok((request, forwarded.arrived, third))
 }
@@ -141,8 +126,7 @@ fn follows_the_route(case: &mut TestCase<'_>) -> PurposeOutcome {
             .as_sip()
             .is_some_and(|uri| (&uri.host, uri.port, &uri.user) == (&third.host, third.port, &third.user))
     };
-    ensure!(routes.first().is_some_and(is_third), "Route arrived as {:?}", arrived.headers.get(&Name::Route));
-    Ok(())
+    ensured!(routes.first().is_some_and(is_third), "Route arrived as {:?}", arrived.headers.get(&Name::Route))
 }
 
 fn serves_strict_routers(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -154,13 +138,12 @@ fn serves_strict_routers(case: &mut TestCase<'_>) -> PurposeOutcome {
     );
     let routes = arrived.headers.addresses(&Name::Route).unwrap_or_default();
     let is_last = routes.last().is_some_and(|route| route.uri.is_equivalent(&sent.uri));
-    ensure!(
+    ensured!(
         is_last,
         "the Request-URI {} is not the last Route: {:?}",
         sent.uri,
         arrived.headers.get(&Name::Route)
-    );
-    Ok(())
+    )
 }
 
 fn keeps_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -171,10 +154,9 @@ fn keeps_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
     let kept = |route: &NameAddr| {
         route.uri.as_sip().is_some_and(|uri| uri.parameters.value("netrig") == Some("kept"))
     };
-    ensure!(
+    ensured!(
         routes.len() >= 2 && routes.last().is_some_and(kept) && !kept(&routes[0]),
         "after a first Record-Route, the INVITE arrived with {:?}",
         forwarded.arrived.headers.all(&Name::RecordRoute).collect::<Vec<_>>()
-    );
-    Ok(())
+    )
 }

@@ -4,16 +4,12 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Response, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::{Forwarded, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::messages::{Forwarded, cancel_of, line_of, tag_of};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, failure};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
-use super::proxy::{SOON, acknowledge, comes_back, finish, invite, vias};
+use super::super::target::{FIRST, SECOND, THIRD};
+use super::proxy::{SOON, acknowledge, comes_back, invite, top_branch};
 use super::proxy_transactions::cancel_arrives;
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
-const THIRD: TestAgent = TestAgent::Third;
 
 purposes! {
     Proxy "PRX";
@@ -38,10 +34,8 @@ fn forked(case: &mut TestCase<'_>) -> PurposeOutcome<[Forwarded; 2]> {
     let first = case.forward(&request, SECOND)?;
     let patience = case.target().patience;
     let Some((arrived, path)) = case.arriving(THIRD, &Method::Invite, patience)? else {
-        finish(case, &first)?;
-        return Err(PurposeEnd::Fail(
-            "an INVITE for a user with two contacts arrived at only one of them".to_owned(),
-        ));
+        case.finish(&first, 486)?;
+        return Err(failure!("an INVITE for a user with two contacts arrived at only one of them"));
     };
     let second = Forwarded { sent: first.sent.clone(), arrived, path, at: THIRD };
     case.note_unanswered(&second);
@@ -50,13 +44,10 @@ fn forked(case: &mut TestCase<'_>) -> PurposeOutcome<[Forwarded; 2]> {
 
 fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
     let [first, second] = forked(case)?;
-    case.answer(&first, 486)?;
     case.answer(&second, 486)?;
-    let _ = case.final_of(&first);
-    let branch = |forwarded: &Forwarded| vias(&forwarded.arrived).map(|mut vias| vias.remove(0));
-    let (one, two) = (branch(&first)?, branch(&second)?);
-    ensure!(one.branch() != two.branch(), "both branches have the branch {:?}", one.branch());
-    Ok(())
+    case.finish(&first, 486)?;
+    let (one, two) = (top_branch(&first.arrived)?, top_branch(&second.arrived)?);
+    ensured!(one != two, "both branches have the branch {one:?}")
 }
 
 fn cancels_the_others(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -78,7 +69,7 @@ fn waits_for_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&second, 486)?;
     if let Some(early) = early.filter(|early| early.status.is_final()) {
         case.final_response(FIRST, &first.sent, &early)?;
-        return Err(PurposeEnd::Fail(format!("{} was received while another branch rang", line_of(&early))));
+        return Err(failure!("{} was received while another branch rang", line_of(&early)));
     }
     case.final_of(&first).map(drop)
 }
@@ -94,14 +85,12 @@ fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> PurposeOutcome<Response>
 
 fn prefers_global_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = best_of(case, [404, 603])?;
-    ensure!(response.status.code() == 603, "of 404 and 603, the caller received {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.code() == 603, "of 404 and 603, the caller received {}", line_of(&response))
 }
 
 fn prefers_the_lowest_class(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = best_of(case, [500, 486])?;
-    ensure!(response.status.code() == 486, "of 500 and 486, the caller received {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.code() == 486, "of 500 and 486, the caller received {}", line_of(&response))
 }
 
 fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -113,16 +102,13 @@ fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&second, 200)?;
     let two = case.response(FIRST, &first.sent, case.target().patience)?;
     let Some(two) = two else {
-        return Err(PurposeEnd::Fail("the 200 of a second branch was not received".to_owned()));
+        return Err(failure!("the 200 of a second branch was not received"));
     };
     acknowledge(case, &first, &two)?;
-    let tag =
-        |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
-    ensure!(
-        tag(&one) != tag(&two),
+    ensured!(
+        tag_of(&one) != tag_of(&two),
         "the 200 of the first branch was received twice, and that of the second was not received"
-    );
-    Ok(())
+    )
 }
 
 fn cancels_all(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -130,7 +116,7 @@ fn cancels_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&first, 180)?;
     case.answer(&second, 180)?;
     comes_back(case, &first, 180)?;
-    let cancel = case.cancel_of(&first.sent);
+    let cancel = cancel_of(&first.sent);
     case.send(&cancel)?;
     cancel_arrives(case, &first)?;
     cancel_arrives(case, &second)?;
@@ -143,15 +129,10 @@ fn forwards_all_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut tags = Vec::new();
     for forwarded in [&first, &second] {
         case.answer(forwarded, 180)?;
-        let came = comes_back(case, &first, 180);
-        tags.push(
-            came.map(|came| came.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned))),
-        );
+        tags.push(comes_back(case, &first, 180).map(|came| tag_of(&came)));
     }
-    case.answer(&first, 486)?;
     case.answer(&second, 486)?;
-    let _ = case.final_of(&first);
+    case.finish(&first, 486)?;
     let tags: Vec<_> = tags.into_iter().collect::<Result<_, _>>()?;
-    ensure!(tags[0] != tags[1], "the 180s of two branches were received with one tag");
-    Ok(())
+    ensured!(tags[0] != tags[1], "the 180s of two branches were received with one tag")
 }

@@ -6,17 +6,15 @@ use std::net::SocketAddr;
 use netrig_core::Duration;
 use netrig_sip::header::Transport;
 use netrig_sip::location::Kind;
-use netrig_sip::{Host, Method, Request, SipUri, Uri};
+use netrig_sip::{Host, Method, Request, SipUri};
 
 use super::super::case::{T1, TestCase};
-use super::super::messages::{ForwardOutcome, Forwarded, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
+use super::super::messages::{ForwardOutcome, Forwarded, branch_of, cancel_of, line_of};
+use super::super::outcome::{
+    PurposeOutcome, as_inconclusive, ensure, ensured, failure, inconclusive, require, required,
+};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
-const THIRD: TestAgent = TestAgent::Third;
+use super::super::target::{FIRST, SECOND, THIRD, TestAgent};
 
 /// Both user agents that names lead to.
 const BOTH: [TestAgent; 2] = [SECOND, THIRD];
@@ -73,11 +71,11 @@ pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> Purpos
         names.address()
     );
     match outcome {
-        ForwardOutcome::Arrived(forwarded) => finish(case, &forwarded),
-        other => Err(PurposeEnd::Inconclusive(format!(
+        ForwardOutcome::Arrived(forwarded) => case.finish(&forwarded, 486),
+        other => Err(inconclusive!(
             "an INVITE for a user at a host of the tester {}, although the proxy asked for the address",
             other.words()
-        ))),
+        )),
     }
 }
 
@@ -95,8 +93,8 @@ impl ForwardOutcome {
     fn at(self, wanted: TestAgent, elsewhere: &str) -> PurposeOutcome<Forwarded> {
         match self {
             Self::Arrived(forwarded) if forwarded.at == wanted => Ok(*forwarded),
-            Self::Arrived(_) => Err(PurposeEnd::Fail(format!("the INVITE went {elsewhere}"))),
-            other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.words()))),
+            Self::Arrived(_) => Err(failure!("the INVITE went {elsewhere}")),
+            other => Err(failure!("the INVITE {}", other.words())),
         }
     }
 }
@@ -155,7 +153,7 @@ fn invite_again(
     at: &[TestAgent],
     within: Duration,
 ) -> PurposeOutcome<ForwardOutcome> {
-    let request = case.invite_request(Uri::Sip(case.address_of_record(SECOND)))?;
+    let request = case.request_to(SECOND, Method::Invite)?;
     case.forward_to(FIRST, &request, at, within)
 }
 
@@ -175,32 +173,18 @@ fn invite_by_name(
 /// Without a question for a name of the case, its records decide nothing.
 fn is_asked(case: &TestCase<'_>) -> PurposeOutcome {
     let names = case.names()?;
-    require!(
+    required!(
         !case.questions().is_empty(),
         "no question for the host of the contact came to {}: let the server ask that address, or its resolver forward questions for {} \
          there",
         names.address(),
         names.domain()
-    );
-    Ok(())
+    )
 }
 
 /// Whether the proxy asked for records of this type.
 fn has_asked_for(case: &TestCase<'_>, kind: Kind) -> bool {
     case.questions().iter().any(|asked| asked.question.kind == kind)
-}
-
-/// Refuses an INVITE that was only inspected.
-fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
-    case.answer(forwarded, 486)?;
-    // Another purpose tests how the failure is forwarded.
-    let _ = case.final_of(forwarded);
-    Ok(())
-}
-
-fn branch(request: &Request) -> Option<String> {
-    let via = request.headers.top_via().ok().flatten()?;
-    via.branch().map(str::to_owned)
 }
 
 fn transport_of(forwarded: &Forwarded) -> &'static str {
@@ -214,7 +198,7 @@ fn uses_the_srv_record(case: &mut TestCase<'_>) -> PurposeOutcome {
     let contact = named(&name).with_parameter("transport", Some("udp"));
     let outcome = invite_by_name(case, &name, contact, &srv_records("_sip._udp", &[(0, place)]))?;
     let forwarded = outcome.at(SECOND, "elsewhere")?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 fn uses_srv_without_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -222,7 +206,7 @@ fn uses_srv_without_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
     let name = case.draw_name()?;
     let outcome = invite_by_name(case, &name, named(&name), &srv_records("_sip._udp", &[(0, place)]))?;
     let forwarded = outcome.at(SECOND, "elsewhere")?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 fn uses_the_port(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -231,7 +215,7 @@ fn uses_the_port(case: &mut TestCase<'_>) -> PurposeOutcome {
     let records = address_record("@", place) + &srv_records("_sip._udp", &[(0, decoy)]);
     let outcome = invite_by_name(case, &name, named(&name).with_port(place.port()), &records)?;
     let forwarded = outcome.at(SECOND, "to the port of the SRV record")?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 fn asks_nothing_for_an_address(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -243,11 +227,10 @@ fn asks_nothing_for_an_address(case: &mut TestCase<'_>) -> PurposeOutcome {
     let contact = SipUri::new(Host::Address(place.ip())).with_port(place.port());
     let outcome = invite(case, contact, &[SECOND], case.patience())?;
     let forwarded = outcome.at(SECOND, "elsewhere")?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     let address = place.ip().to_string();
     let has_asked = case.questions().iter().any(|asked| asked.question.name.trim_end_matches('.') == address);
-    ensure!(!has_asked, "the DNS was asked for {address}");
-    Ok(())
+    ensured!(!has_asked, "the DNS was asked for {address}")
 }
 
 fn uses_the_default_port(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -257,12 +240,12 @@ fn uses_the_default_port(case: &mut TestCase<'_>) -> PurposeOutcome {
     let contact = named(&name).with_parameter("transport", Some("udp"));
     let outcome = invite_by_name(case, &name, contact, &address_record("@", place))?;
     let forwarded = outcome.at(SECOND, "elsewhere")?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 fn uses_the_transport(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = over_tcp(case)?.at(SECOND, "over UDP")?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 /// Sends an INVITE for a user at a host name with `transport=tcp`. It arrives at the second user agent over TCP, or at the
@@ -279,14 +262,10 @@ fn over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome<ForwardOutcome> {
 fn sends_over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome {
     match over_tcp(case)? {
         ForwardOutcome::Arrived(forwarded) => {
-            finish(case, &forwarded)?;
-            require!(forwarded.at == SECOND, "an INVITE for a contact with transport=tcp went over UDP");
-            Ok(())
+            case.finish(&forwarded, 486)?;
+            required!(forwarded.at == SECOND, "an INVITE for a contact with transport=tcp went over UDP")
         }
-        other => Err(PurposeEnd::Inconclusive(format!(
-            "an INVITE for a contact with transport=tcp {}",
-            other.words()
-        ))),
+        other => Err(inconclusive!("an INVITE for a contact with transport=tcp {}", other.words())),
     }
 }
 
@@ -295,10 +274,9 @@ fn asks_for_naptr(case: &mut TestCase<'_>) -> PurposeOutcome {
     let name = case.draw_name()?;
     let records = naptr_record(10, "SIP+D2U", "_sip._udp") + &srv_records("_sip._udp", &[(0, place)]);
     if let ForwardOutcome::Arrived(forwarded) = invite_by_name(case, &name, named(&name), &records)? {
-        finish(case, &forwarded)?;
+        case.finish(&forwarded, 486)?;
     }
-    ensure!(has_asked_for(case, Kind::Naptr), "no NAPTR record was asked for");
-    Ok(())
+    ensured!(has_asked_for(case, Kind::Naptr), "no NAPTR record was asked for")
 }
 
 /// The zone file line with a NAPTR record of the name itself.
@@ -311,7 +289,7 @@ fn naptr_record(order: u16, service: &str, replacement: &str) -> String {
 fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere: &str) -> PurposeOutcome {
     let outcome = invite_by_name(case, name, named(name), records)?;
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
-        finish(case, forwarded)?;
+        case.finish(forwarded, 486)?;
     }
     require!(
         has_asked_for(case, Kind::Naptr),
@@ -370,7 +348,7 @@ fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
         let records = srv_records("_sip._udp", &[(20, second), (10, first)]);
         let outcome = invite_by_name(case, &name, contact, &records)?;
         if let ForwardOutcome::Arrived(forwarded) = &outcome {
-            finish(case, forwarded)?;
+            case.finish(forwarded, 486)?;
         }
         outcome.at(SECOND, "to the target of priority 20, although one has priority 10")?;
     }
@@ -386,12 +364,10 @@ fn at_the_first_of_two(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     match invite_by_name(case, &name, contact, &records)? {
         ForwardOutcome::Arrived(forwarded) if forwarded.at == THIRD => Ok(*forwarded),
         ForwardOutcome::Arrived(forwarded) => {
-            finish(case, &forwarded)?;
-            Err(PurposeEnd::Inconclusive(
-                "the INVITE did not go to the target with the lowest priority value".to_owned(),
-            ))
+            case.finish(&forwarded, 486)?;
+            Err(inconclusive!("the INVITE did not go to the target with the lowest priority value"))
         }
-        other => Err(PurposeEnd::Inconclusive(format!("the INVITE {}", other.words()))),
+        other => Err(inconclusive!("the INVITE {}", other.words())),
     }
 }
 
@@ -405,7 +381,7 @@ fn at_the_next(
     let forwarded =
         arrived.map(|(arrived, path)| Forwarded { sent: first.sent.clone(), arrived, path, at: SECOND });
     if let Some(forwarded) = &forwarded {
-        finish(case, forwarded)?;
+        case.finish(forwarded, 486)?;
     }
     Ok(forwarded)
 }
@@ -416,9 +392,7 @@ fn after_a_timeout(case: &mut TestCase<'_>) -> PurposeOutcome<[Forwarded; 2]> {
     let within = TRANSACTION + case.patience();
     let next = at_the_next(case, &first, within)?;
     let next = next.ok_or_else(|| {
-        PurposeEnd::Fail(format!(
-            "the first target did not answer, but the next got no INVITE within {within}"
-        ))
+        failure!("the first target did not answer, but the next got no INVITE within {within}")
     })?;
     Ok([first, next])
 }
@@ -431,9 +405,8 @@ fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let both = after_a_timeout(case);
     // Another purpose tests that the proxy tries the next target.
     let [first, next] = both.map_err(as_inconclusive)?;
-    let [first, next] = [&first, &next].map(|forwarded| branch(&forwarded.arrived));
-    ensure!(first != next, "the INVITE went to both targets with the branch {}", first.unwrap_or_default());
-    Ok(())
+    let [first, next] = [&first, &next].map(|forwarded| branch_of(&forwarded.arrived.headers));
+    ensured!(first != next, "the INVITE went to both targets with the branch {}", first.unwrap_or_default())
 }
 
 fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -448,7 +421,7 @@ fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
     let outcome = invite(case, contact, &[SECOND], TRANSACTION + case.patience())?;
     is_asked(case)?;
     let forwarded = outcome.at(SECOND, "elsewhere")?;
-    finish(case, &forwarded)
+    case.finish(&forwarded, 486)
 }
 
 fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -458,8 +431,7 @@ fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
     if next.is_none() {
         let _ = case.final_of(&first);
     }
-    ensure!(next.is_some(), "the first target answered 503, but the next got no INVITE");
-    Ok(())
+    ensured!(next.is_some(), "the first target answered 503, but the next got no INVITE")
 }
 
 /// Registers the second user at a host name with two targets of equal priority and weight. A proxy that selects its target
@@ -479,7 +451,7 @@ fn for_equal_targets(
     let mut outcome = register_at_equal_targets(case)?;
     for draw in 1.. {
         let ForwardOutcome::Arrived(forwarded) = outcome else {
-            return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.words())));
+            return Err(inconclusive!("the INVITE {}", outcome.words()));
         };
         let other = if forwarded.at == SECOND { THIRD } else { SECOND };
         step(case, &forwarded, other)?;
@@ -494,15 +466,15 @@ fn for_equal_targets(
 
 /// Whether a request of this method in the transaction of an INVITE has arrived at a user agent.
 fn has_arrived(case: &TestCase<'_>, agent: TestAgent, method: &Method, of: &Forwarded) -> bool {
-    let transaction = branch(&of.arrived);
-    let is_it = |request: &Request| request.method == *method && branch(request) == transaction;
+    let transaction = branch_of(&of.arrived.headers);
+    let is_it = |request: &Request| request.method == *method && branch_of(&request.headers) == transaction;
     case.count(agent, |arrival| arrival.request().is_some_and(is_it)) > 0
 }
 
 fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let outcome = register_at_equal_targets(case)?;
     let ForwardOutcome::Arrived(forwarded) = outcome else {
-        return Err(PurposeEnd::Inconclusive(format!("the INVITE {}", outcome.words())));
+        return Err(inconclusive!("the INVITE {}", outcome.words()));
     };
     let other = if forwarded.at == SECOND { THIRD } else { SECOND };
     for _ in 0..REPETITIONS {
@@ -513,15 +485,14 @@ fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.pause(Duration::from_millis(50))?;
     let [at_same, at_other] =
         [forwarded.at, other].map(|agent| has_arrived(case, agent, &Method::Invite, &forwarded));
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     ensure!(!at_other, "an unanswered INVITE was retransmitted to another target");
-    require!(at_same, "an unanswered INVITE was not retransmitted");
-    Ok(())
+    required!(at_same, "an unanswered INVITE was not retransmitted")
 }
 
 fn acknowledges_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     for_equal_targets(case, |case, forwarded, other| {
-        finish(case, forwarded)?;
+        case.finish(forwarded, 486)?;
         let end = case.now() + case.patience();
         while case.now() < end && !has_arrived(case, forwarded.at, &Method::Ack, forwarded) {
             ensure!(
@@ -530,12 +501,11 @@ fn acknowledges_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
             );
             case.pause(Duration::from_millis(20))?;
         }
-        require!(
+        required!(
             has_arrived(case, forwarded.at, &Method::Ack, forwarded),
             "a 486 got no ACK within {}",
             case.patience()
-        );
-        Ok(())
+        )
     })
 }
 
@@ -544,7 +514,7 @@ fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
         case.answer(forwarded, 180)?;
         let rings = case.response(FIRST, &forwarded.sent, case.patience())?;
         require!(rings.is_some(), "a 180 was not received");
-        let cancel = case.cancel_of(&forwarded.sent);
+        let cancel = cancel_of(&forwarded.sent);
         case.send(&cancel)?;
         let end = case.now() + case.patience();
         let mut at = None;
@@ -562,8 +532,7 @@ fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
         case.answer(forwarded, 487)?;
         let _ = case.final_of(forwarded);
         require!(at.is_some(), "the CANCEL did not arrive within {}", case.patience());
-        ensure!(at == Some(forwarded.at), "the CANCEL went to another target than its INVITE");
-        Ok(())
+        ensured!(at == Some(forwarded.at), "the CANCEL went to another target than its INVITE")
     })
 }
 
@@ -589,10 +558,10 @@ fn refuses_unknown_names(case: &mut TestCase<'_>) -> PurposeOutcome {
 /// An INVITE without a destination gets a failure.
 fn is_refused(case: &mut TestCase<'_>, outcome: ForwardOutcome) -> PurposeOutcome {
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
-        finish(case, forwarded)?;
+        case.finish(forwarded, 486)?;
     }
     match outcome {
         ForwardOutcome::Answered(response) if response.status.code() >= 400 => Ok(()),
-        other => Err(PurposeEnd::Fail(format!("the INVITE {}", other.words()))),
+        other => Err(failure!("the INVITE {}", other.words())),
     }
 }

@@ -5,14 +5,11 @@ use netrig_sip::header::CSeq;
 use netrig_sip::{Method, Name, Request};
 
 use super::super::case::TestCase;
-use super::super::messages::{Forwarded, ensure_code, line_of, line_or_silence};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::messages::{Forwarded, branch_of, cancel_of, ensure_code, line_of, line_or_silence};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, failure};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
-use super::proxy::{SOON, asked, comes_back, finish, has_not_arrived, invited, vias};
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
+use super::super::target::{FIRST, SECOND};
+use super::proxy::{SOON, asked, comes_back, has_not_arrived, invited, top_branch};
 
 purposes! {
     Proxy "PRX";
@@ -37,14 +34,13 @@ purposes! {
 fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     let trying = case.response(FIRST, &forwarded.sent, Duration::from_millis(300))?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     let code = trying.as_ref().map(|response| response.status.code());
-    ensure!(
+    ensured!(
         code == Some(100),
         "300 ms after an INVITE that its recipient has not answered, the caller got {}",
         line_or_silence(trying.as_ref())
-    );
-    Ok(())
+    )
 }
 
 fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -53,12 +49,11 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     comes_back(case, &forwarded, 180)?;
     case.send(&forwarded.sent)?;
     let again = case.arriving(SECOND, &Method::Invite, SOON)?;
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     let Some((again, _)) = again else { return Ok(()) };
-    let [first, second] =
-        [&forwarded.arrived, &again].map(|request| vias(request).map(|mut vias| vias.remove(0)));
-    ensure!(first?.branch() == second?.branch(), "a retransmitted INVITE was forwarded as a new one");
-    Err(PurposeEnd::Fail("a retransmitted INVITE was forwarded again".to_owned()))
+    let [first, second] = [&forwarded.arrived, &again].map(top_branch);
+    ensure!(first? == second?, "a retransmitted INVITE was forwarded as a new one");
+    Err(failure!("a retransmitted INVITE was forwarded again"))
 }
 
 fn repeats_provisional_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -67,21 +62,18 @@ fn repeats_provisional_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     comes_back(case, &forwarded, 180)?;
     case.send(&forwarded.sent)?;
     let again = comes_back(case, &forwarded, 180);
-    finish(case, &forwarded)?;
+    case.finish(&forwarded, 486)?;
     match again {
         Ok(_) => Ok(()),
-        Err(_) => Err(PurposeEnd::Fail(
-            "a retransmitted INVITE did not get the last provisional response again".to_owned(),
-        )),
+        Err(_) => Err(failure!("a retransmitted INVITE did not get the last provisional response again")),
     }
 }
 
 fn repeats_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     let again = case.arriving(SECOND, &Method::Invite, Duration::from_millis(1200))?;
-    finish(case, &forwarded)?;
-    ensure!(again.is_some(), "an unanswered INVITE was not retransmitted within 1.2 s");
-    Ok(())
+    case.finish(&forwarded, 486)?;
+    ensured!(again.is_some(), "an unanswered INVITE was not retransmitted within 1.2 s")
 }
 
 fn acknowledges_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -89,17 +81,9 @@ fn acknowledges_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&forwarded, 486)?;
     let ack = case.arriving(SECOND, &Method::Ack, Duration::from_secs(1))?;
     let _ = case.final_of(&forwarded);
-    let Some((ack, _)) = ack else { return Err(PurposeEnd::Fail("a 486 got no ACK within 1 s".to_owned())) };
-    let [invite, own] =
-        [&forwarded.arrived, &ack].map(|request| vias(request).map(|mut vias| vias.remove(0)));
-    let (invite, own) = (invite?, own?);
-    ensure!(
-        invite.branch() == own.branch(),
-        "the ACK of a 486 has the branch {:?}, but the INVITE has {:?}",
-        own.branch(),
-        invite.branch()
-    );
-    Ok(())
+    let Some((ack, _)) = ack else { return Err(failure!("a 486 got no ACK within 1 s")) };
+    let (invite, own) = (top_branch(&forwarded.arrived)?, top_branch(&ack)?);
+    ensured!(invite == own, "the ACK of a 486 has the branch {own:?}, but the INVITE has {invite:?}")
 }
 
 fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -108,8 +92,7 @@ fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
     let first = comes_back(case, &forwarded, 486)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
     case.final_response(FIRST, &forwarded.sent, &first)?;
-    ensure!(again.is_some(), "a 486 without an ACK was not retransmitted within 1.2 s");
-    Ok(())
+    ensured!(again.is_some(), "a 486 without an ACK was not retransmitted within 1.2 s")
 }
 
 fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -120,11 +103,9 @@ fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.arriving(SECOND, &Method::Ack, SOON)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
     ensure!(again.is_none(), "a 486 was retransmitted after its ACK");
-    let branch =
-        forwarded.arrived.headers.top_via().ok().flatten().and_then(|via| via.branch().map(str::to_owned));
     if let Some((ack, _)) = case.arriving(SECOND, &Method::Ack, Duration::ZERO)? {
-        let own = ack.headers.top_via().ok().flatten().and_then(|via| via.branch().map(str::to_owned));
-        ensure!(own == branch, "the ACK of a failure was forwarded");
+        let own = branch_of(&ack.headers);
+        ensure!(own == branch_of(&forwarded.arrived.headers), "the ACK of a failure was forwarded");
     }
     Ok(())
 }
@@ -149,7 +130,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<(Forwarded, R
     let forwarded = invited(case)?;
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
-    let cancel = case.cancel_of(&forwarded.sent);
+    let cancel = cancel_of(&forwarded.sent);
     case.send(&cancel)?;
     Ok((forwarded, cancel))
 }
@@ -158,7 +139,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<(Forwarded, R
 pub(super) fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome<Request> {
     let patience = case.target().patience;
     let Some((arrived, path)) = case.arriving(forwarded.at, &Method::Cancel, patience)? else {
-        return Err(PurposeEnd::Fail(format!("the CANCEL did not arrive within {patience}")));
+        return Err(failure!("the CANCEL did not arrive within {patience}"));
     };
     let own = Forwarded { sent: forwarded.sent.clone(), arrived: arrived.clone(), path, at: forwarded.at };
     case.answer(&own, 200)?;
@@ -171,12 +152,11 @@ fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.response(FIRST, &cancel, case.patience())?;
     cancel_arrives(case, &forwarded)?;
     let _ = case.final_of(&forwarded);
-    ensure!(
+    ensured!(
         response.as_ref().is_some_and(|response| response.status.code() == 200),
         "a CANCEL whose recipient is silent got {}",
         line_or_silence(response.as_ref())
-    );
-    Ok(())
+    )
 }
 
 fn cancels(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -203,10 +183,10 @@ fn cancels_as_it_invited(case: &mut TestCase<'_>) -> PurposeOutcome {
     }
     let number = |request: &Request| request.headers.cseq().ok().flatten().map(|CSeq { number, .. }| number);
     ensure!(number(&cancel) == number(invite), "the CSeq number of the CANCEL is not that of the INVITE");
-    let [own, of_invite] = [&cancel, invite].map(|request| vias(request).map(|mut vias| vias.remove(0)));
-    let (own, of_invite) = (own?, of_invite?);
-    ensure!(own.branch() == of_invite.branch(), "the branch of the CANCEL is not that of the INVITE");
-    Ok(())
+    ensured!(
+        top_branch(&cancel)? == top_branch(invite)?,
+        "the branch of the CANCEL is not that of the INVITE"
+    )
 }
 
 fn forwards_request_terminated(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -227,17 +207,13 @@ fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {
             break;
         }
     }
-    case.answer(&forwarded, 200)?;
-    let _ = case.final_of(&forwarded);
-    ensure!(early.is_none(), "an OPTIONS got {} within 1 s", line_or_silence(early.as_ref()));
-    Ok(())
+    case.finish(&forwarded, 200)?;
+    ensured!(early.is_none(), "an OPTIONS got {} within 1 s", line_or_silence(early.as_ref()))
 }
 
 fn repeats_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = asked(case, Method::Options)?;
     let again = case.arriving(SECOND, &Method::Options, Duration::from_millis(1200))?;
-    case.answer(&forwarded, 200)?;
-    let _ = case.final_of(&forwarded);
-    ensure!(again.is_some(), "an unanswered OPTIONS was not retransmitted within 1.2 s");
-    Ok(())
+    case.finish(&forwarded, 200)?;
+    ensured!(again.is_some(), "an unanswered OPTIONS was not retransmitted within 1.2 s")
 }

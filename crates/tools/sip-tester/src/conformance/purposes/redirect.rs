@@ -5,19 +5,12 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
-use super::super::messages::{ensure_status, line_of, line_or_silence};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::messages::{cancel_of, ensure_status, line_of, line_or_silence};
+use super::super::outcome::{PurposeOutcome, as_inconclusive, ensure, ensured, failure};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND, THIRD};
 use super::general::SubjectRequest;
-use super::proxy::{invite, refuses_unknown_users};
-
-const FIRST: TestAgent = TestAgent::First;
-const SECOND: TestAgent = TestAgent::Second;
-const THIRD: TestAgent = TestAgent::Third;
-
-/// Long enough for a server on the same network.
-const SOON: Duration = Duration::from_millis(400);
+use super::proxy::{SOON, invite, refuses_unknown_users};
 
 purposes! {
     Redirect "RED";
@@ -48,17 +41,22 @@ fn invite_callee(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
 }
 
 /// The redirection of an INVITE for the second user, whose contact is the second user agent.
-fn redirected(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
-    let request = invite_callee(case)?;
-    let response = case.ask(&request)?.response;
+pub(in crate::conformance) fn redirected(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
+    case.register(SECOND)?;
+    let response = answered(case)?;
     ensure_status(&response, 300..400, "an INVITE for a registered user")?;
     Ok(response)
 }
 
+/// The response to an INVITE for the second user as it is registered.
+fn answered(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
+    let request = invite(case)?;
+    Ok(case.ask(&request)?.response)
+}
+
 fn contacts(response: &Response) -> PurposeOutcome<Vec<NameAddr>> {
     let contacts = response.headers.addresses(&Name::Contact);
-    contacts
-        .map_err(|error| PurposeEnd::Fail(format!("Contact of the redirection breaks the grammar: {error}")))
+    contacts.map_err(|error| failure!("Contact of the redirection breaks the grammar: {error}"))
 }
 
 fn shown(response: &Response) -> String {
@@ -77,15 +75,14 @@ fn redirects(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn names_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = redirected(case)?;
     let own = Uri::Sip(case.contact(SECOND)?);
-    ensure!(names(&response, &own)?, "a user at {own} is redirected with {}", shown(&response));
-    Ok(())
+    ensured!(names(&response, &own)?, "a user at {own} is redirected with {}", shown(&response))
 }
 
 fn names_all_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
     let both = [Uri::Sip(case.contact(SECOND)?), Uri::Sip(case.contact(THIRD)?)];
     case.register_contacts(SECOND, &both.clone().map(|uri| NameAddr::new(uri).to_string()))?;
-    let request = invite(case)?;
-    let response = case.ask(&request)?.response;
+    let response = answered(case)?;
+
     for uri in &both {
         ensure!(names(&response, uri)?, "a user with two contacts is redirected with {}", shown(&response));
     }
@@ -95,26 +92,23 @@ fn names_all_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn does_not_name_the_request_uri(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = redirected(case)?;
     let own = Uri::Sip(case.address_of_record(SECOND));
-    ensure!(!names(&response, &own)?, "{own} is redirected to itself: {}", shown(&response));
-    Ok(())
+    ensured!(!names(&response, &own)?, "{own} is redirected to itself: {}", shown(&response))
 }
 
 fn does_not_forward(case: &mut TestCase<'_>) -> PurposeOutcome {
     redirected(case)?;
     let arrived = case.arriving(SECOND, &Method::Invite, SOON)?;
-    ensure!(arrived.is_none(), "the INVITE was also forwarded");
-    Ok(())
+    ensured!(arrived.is_none(), "the INVITE was also forwarded")
 }
 
 fn says_moved(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = redirected(case)?;
-    ensure!(response.status.code() != 305, "a user is redirected with {}", line_of(&response));
-    Ok(())
+    ensured!(response.status.code() != 305, "a user is redirected with {}", line_of(&response))
 }
 
 fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.register(SECOND)?;
-    let request = case.request(Method::Options, Uri::Sip(case.address_of_record(SECOND)))?;
+    let request = case.request_to(SECOND, Method::Options)?;
     let response = case.ask(&request)?.response;
     ensure_status(&response, 300..700, "an OPTIONS for a registered user")
 }
@@ -122,68 +116,59 @@ fn redirects_other_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn forgets_removed_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
     redirected(case)?;
     case.clear_bindings(SECOND)?;
-    let request = invite(case)?;
-    let response = case.ask(&request)?.response;
+    let response = answered(case)?;
+
     let code = response.status.code();
-    ensure!(
+    ensured!(
         (400..700).contains(&code),
         "a user without a contact was answered {} with {}",
         line_of(&response),
         shown(&response)
-    );
-    Ok(())
+    )
 }
 
 fn names_the_last_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     redirected(case)?;
     let third = Uri::Sip(case.contact(THIRD)?);
     case.register_contacts(SECOND, &[NameAddr::new(third.clone()).to_string()])?;
-    let request = invite(case)?;
-    let response = case.ask(&request)?.response;
-    ensure!(names(&response, &third)?, "a user who moved to {third} is redirected with {}", shown(&response));
-    Ok(())
+    let response = answered(case)?;
+
+    ensured!(names(&response, &third)?, "a user who moved to {third} is redirected with {}", shown(&response))
 }
 
 fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite_callee(case)?;
     let answered = case.ask(&request)?;
-    require!(
-        answered.response.status.code() >= 300,
-        "the INVITE was answered {}",
-        line_of(&answered.response)
-    );
+    ensure_status(&answered.response, 300..700, "the INVITE").map_err(as_inconclusive)?;
     // The ACK was sent: neither a response to it nor the redirection may follow.
     let again = case.response(FIRST, &answered.request, Duration::from_millis(1200))?;
-    ensure!(
+    ensured!(
         again.is_none(),
         "after its ACK, the redirection {} was received",
         line_or_silence(again.as_ref())
-    );
-    Ok(())
+    )
 }
 
 fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite_callee(case)?;
     let answered = case.ask(&request)?;
-    let cancel = case.cancel_of(&answered.request);
+    let cancel = cancel_of(&answered.request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
     let code = response.status.code();
-    ensure!((200..300).contains(&code) || code == 481, "a CANCEL was answered {}", line_of(&response));
-    Ok(())
+    ensured!((200..300).contains(&code) || code == 481, "a CANCEL was answered {}", line_of(&response))
 }
 
 fn keeps_parameters_of_uris(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = case.contact(SECOND)?.with_parameter("netrig", Some("kept"));
     case.register_contacts(SECOND, &[NameAddr::new(Uri::Sip(uri)).to_string()])?;
-    let request = invite(case)?;
-    let response = case.ask(&request)?.response;
+    let response = answered(case)?;
+
     let kept = |contact: &NameAddr| {
         contact.uri.as_sip().is_some_and(|uri| uri.parameters.value("netrig") == Some("kept"))
     };
-    ensure!(
+    ensured!(
         contacts(&response)?.iter().any(kept),
         "a parameter of the contact's URI was removed: {}",
         shown(&response)
-    );
-    Ok(())
+    )
 }

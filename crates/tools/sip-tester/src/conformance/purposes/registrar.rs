@@ -6,13 +6,13 @@ use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_success, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
+use super::super::outcome::{
+    PurposeOutcome, as_inconclusive, ensure, ensured, failure, inconclusive, require, required,
+};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND};
 use super::general::SubjectRequest;
 use super::malformed::{does_not_take, with_field};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Registrar "REG";
@@ -119,7 +119,7 @@ pub(super) fn bindings(case: &mut TestCase<'_>) -> PurposeOutcome<Vec<NameAddr>>
 
 fn listed(response: &Response) -> PurposeOutcome<Vec<NameAddr>> {
     let contacts = response.headers.addresses(&Name::Contact);
-    contacts.map_err(|error| PurposeEnd::Fail(format!("Contact of the 200 breaks the grammar: {error}")))
+    contacts.map_err(|error| failure!("Contact of the 200 breaks the grammar: {error}"))
 }
 
 pub(super) fn has(bindings: &[NameAddr], uri: &SipUri) -> bool {
@@ -147,8 +147,7 @@ fn lists_the_binding(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = contact(case, 1)?;
     let response = first_registration(case, &[text(uri.clone())])?;
     let bindings = listed(&response)?;
-    ensure!(has(&bindings, &uri), "the 200 to a REGISTER of {uri} has Contact: {}", shown(&bindings));
-    Ok(())
+    ensured!(has(&bindings, &uri), "the 200 to a REGISTER of {uri} has Contact: {}", shown(&bindings))
 }
 
 fn tells_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -171,12 +170,11 @@ fn adds_a_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = registered(case, &[text(second.clone())], Some("600"))?;
     let bindings = listed(&response)?;
     ensure!(has(&bindings, &second), "the 200 does not list the second contact, but {}", shown(&bindings));
-    ensure!(
+    ensured!(
         has(&bindings, &first),
         "the 200 to a second contact no longer lists the first, but {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn binds_several(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -184,12 +182,11 @@ fn binds_several(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     registered(case, &uris.clone().map(text), Some("600"))?;
     let bindings = bindings(case)?;
-    ensure!(
+    ensured!(
         uris.iter().all(|uri| has(&bindings, uri)) && bindings.len() == 3,
         "after a REGISTER with three contacts, the bindings are {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn refreshes(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -197,12 +194,11 @@ fn refreshes(case: &mut TestCase<'_>) -> PurposeOutcome {
     first_registration(case, &[text(uri.clone())])?;
     let response = registered(case, &[text(uri)], Some("600"))?;
     let bindings = listed(&response)?;
-    ensure!(
+    ensured!(
         bindings.len() == 1,
         "after a contact was registered twice, the bindings are {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn compares_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -212,12 +208,11 @@ fn compares_contacts(case: &mut TestCase<'_>) -> PurposeOutcome {
     first_registration(case, &[first])?;
     registered(case, &[again], Some("600"))?;
     let bindings = bindings(case)?;
-    ensure!(
+    ensured!(
         bindings.len() == 1,
         "after one contact was registered in two spellings, the bindings are {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn tells_users_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -232,12 +227,11 @@ fn two_bindings(case: &mut TestCase<'_>, first: &str, second: &str) -> PurposeOu
     first_registration(case, &[first.to_owned()])?;
     registered(case, &[second.to_owned()], Some("600"))?;
     let bindings = bindings(case)?;
-    ensure!(
+    ensured!(
         bindings.len() == 2,
         "after {first} and {second} were registered, the bindings are {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn answers_a_query(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -256,37 +250,34 @@ fn answers_a_query(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn keeps_users_apart(case: &mut TestCase<'_>) -> PurposeOutcome {
     let uri = contact(case, 1)?;
-    case.clear_bindings(TestAgent::Second)?;
+    case.clear_bindings(SECOND)?;
     first_registration(case, &[text(uri.clone())])?;
-    let request = case.register_request(TestAgent::Second, &[])?;
-    let response = case.ask_of(TestAgent::Second, &request)?.response;
+    let request = case.register_request(SECOND, &[])?;
+    let response = case.ask_of(SECOND, &request)?.response;
     let bindings = listed(&response)?;
-    ensure!(!has(&bindings, &uri), "a contact of one user is listed for another: {}", shown(&bindings));
-    Ok(())
+    ensured!(!has(&bindings, &uri), "a contact of one user is listed for another: {}", shown(&bindings))
 }
 
 fn refuses_foreign_domains(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = plain(case)?;
     let user = case.address_of_record(FIRST).user.unwrap_or_default();
-    let foreign: Uri = format!("sip:{user}@foreign.example.invalid").parse().map_err(|error| {
-        PurposeEnd::Inconclusive(format!("no address of record of another domain: {error}"))
-    })?;
+    let foreign: Uri = format!("sip:{user}@foreign.example.invalid")
+        .parse()
+        .map_err(|error| inconclusive!("no address of record of another domain: {error}"))?;
     request.headers.set(Name::To, NameAddr::new(foreign));
     let response = case.ask(&request)?.response;
     // 403 if the server checks first whether the user is authorized.
-    ensure!(
+    ensured!(
         [403, 404].contains(&response.status.code()),
         "a REGISTER whose To has another domain was answered {}",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 fn tells_the_date(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = plain(case)?;
     let response = case.ask(&request)?.response;
-    ensure!(response.headers.get(&Name::Date).is_some(), "the 200 has no Date");
-    Ok(())
+    ensured!(response.headers.get(&Name::Date).is_some(), "the 200 has no Date")
 }
 
 fn removes_by_parameter(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -305,8 +296,7 @@ fn removes_by_field(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn is_gone(case: &mut TestCase<'_>, uri: &SipUri) -> PurposeOutcome {
     let bindings = bindings(case)?;
-    ensure!(!has(&bindings, uri), "a removed contact is still bound: {}", shown(&bindings));
-    Ok(())
+    ensured!(!has(&bindings, uri), "a removed contact is still bound: {}", shown(&bindings))
 }
 
 fn removes_one(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -315,12 +305,11 @@ fn removes_one(case: &mut TestCase<'_>) -> PurposeOutcome {
     registered(case, &[format!("{};expires=0", text(first.clone()))], None)?;
     is_gone(case, &first)?;
     let bindings = bindings(case)?;
-    ensure!(
+    ensured!(
         has(&bindings, &second),
         "when one contact was removed, the other was removed too: {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn removes_all(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -328,8 +317,7 @@ fn removes_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     first_registration(case, &[text(uri)])?;
     registered(case, &["*".to_owned()], Some("0"))?;
     let bindings = bindings(case)?;
-    ensure!(bindings.is_empty(), "after Contact: * with Expires: 0, the bindings are {}", shown(&bindings));
-    Ok(())
+    ensured!(bindings.is_empty(), "after Contact: * with Expires: 0, the bindings are {}", shown(&bindings))
 }
 
 fn refuses_star_with_time(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -349,8 +337,7 @@ fn keeps_after_star(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = answered(case, &["*".to_owned()], Some("60"))?;
     require!(!response.status.is_success(), "Contact: * with Expires: 60 was not refused");
     let bindings = bindings(case)?;
-    ensure!(has(&bindings, &uri), "a refused Contact: * removed the binding");
-    Ok(())
+    ensured!(has(&bindings, &uri), "a refused Contact: * removed the binding")
 }
 
 fn removes_nothing(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -358,8 +345,7 @@ fn removes_nothing(case: &mut TestCase<'_>) -> PurposeOutcome {
     first_registration(case, &[text(first.clone())])?;
     registered(case, &[format!("{};expires=0", text(other))], None)?;
     let bindings = bindings(case)?;
-    ensure!(has(&bindings, &first), "removing another contact removed this one");
-    Ok(())
+    ensured!(has(&bindings, &first), "removing another contact removed this one")
 }
 
 fn parameter_before_field(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -394,8 +380,7 @@ fn follows_the_request(
     ensure!(second != Some(first) || first <= less, "{what}{LONGEST_ASKED} got {first} s, as did {less}");
     ensure!(first <= LONGEST_ASKED, "{what}{LONGEST_ASKED} got {first} s");
     require!(!is_too_brief, "{what}{less} was answered 423");
-    require!(second <= Some(less), "{what}{less} got {} s, the registrar's least", second.unwrap_or(0));
-    Ok(())
+    required!(second <= Some(less), "{what}{less} got {} s, the registrar's least", second.unwrap_or(0))
 }
 
 /// The expiration of a contact in a 200.
@@ -404,8 +389,7 @@ fn granted(response: &Response, uri: &SipUri) -> PurposeOutcome<u32> {
     let uri = Uri::Sip(uri.clone());
     let binding = bindings.iter().find(|binding| binding.uri.is_equivalent(&uri));
     let granted = binding.and_then(expiration);
-    granted
-        .ok_or_else(|| PurposeEnd::Fail(format!("the 200 has no expiration for {uri}: {}", shown(&bindings))))
+    granted.ok_or_else(|| failure!("the 200 has no expiration for {uri}: {}", shown(&bindings)))
 }
 
 fn takes_expires(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -422,8 +406,7 @@ fn chooses_an_expiration(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     let response = registered(case, &[text(uri.clone())], None)?;
     let granted = granted(&response, &uri)?;
-    ensure!(granted > 0, "without an expiration, the contact got {granted} s");
-    Ok(())
+    ensured!(granted > 0, "without an expiration, the contact got {granted} s")
 }
 
 fn takes_garbled_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -432,8 +415,7 @@ fn takes_garbled_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = answered(case, &[format!("{};expires=soon", text(uri.clone()))], None)?;
     ensure_success(&response, "expires=soon")?;
     let granted = granted(&response, &uri)?;
-    ensure!(granted <= 3600, "expires=soon got {granted} s");
-    Ok(())
+    ensured!(granted <= 3600, "expires=soon got {granted} s")
 }
 
 fn tells_the_least(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -441,12 +423,11 @@ fn tells_the_least(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = answered(case, &[format!("{};expires=1", text(uri))], None)?;
     require!(response.status.code() == 423, "expires=1 was answered {}", line_of(&response));
     let least = response.headers.number(&Name::MinExpires).ok().flatten();
-    ensure!(
+    ensured!(
         least.is_some_and(|least| least > 1),
         "the 423 has Min-Expires: {:?}",
         response.headers.get(&Name::MinExpires)
-    );
-    Ok(())
+    )
 }
 
 fn takes_an_hour(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -468,8 +449,7 @@ fn ends_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
     // Times are whole seconds, so one more for the last.
     case.pause(Duration::from_secs(u64::from(granted) + 2))?;
     let bindings = bindings(case)?;
-    ensure!(!has(&bindings, &uri), "2 s after its end, a binding is still listed: {}", shown(&bindings));
-    Ok(())
+    ensured!(!has(&bindings, &uri), "2 s after its end, a binding is still listed: {}", shown(&bindings))
 }
 
 fn counts_down(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -479,11 +459,10 @@ fn counts_down(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.pause(Duration::from_millis(2100))?;
     let response = registered(case, &[], None)?;
     let after = granted(&response, &uri)?;
-    ensure!(
+    ensured!(
         after < before && after + 4 >= before,
         "2.1 s after {before} s were granted, {after} s are reported as left"
-    );
-    Ok(())
+    )
 }
 
 fn takes_the_largest(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -491,8 +470,14 @@ fn takes_the_largest(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     let response = registered(case, &[text(uri.clone())], Some("4294967295"))?;
     let granted = granted(&response, &uri)?;
-    ensure!(granted > 0, "an expiration of 4294967295 s got {granted} s");
-    Ok(())
+    ensured!(granted > 0, "an expiration of 4294967295 s got {granted} s")
+}
+
+/// Registers a contact alone, with this Call-ID and the CSeq number 100.
+fn previously_registered(case: &mut TestCase<'_>, call_id: &str, uri: &SipUri) -> PurposeOutcome {
+    case.clear_bindings(FIRST)?;
+    let response = numbered(case, call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
+    ensure_success(&response, "the previous REGISTER").map_err(as_inconclusive)
 }
 
 /// A REGISTER of one Call-ID with this CSeq number.
@@ -511,20 +496,18 @@ fn numbered(
 
 fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = old_request(case)?;
-    ensure!(
+    ensured!(
         !response.status.is_success(),
         "a REGISTER with a lower CSeq than the last one of its Call-ID was answered {}",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 /// The response to a REGISTER with the same Call-ID and a lower CSeq, which would remove the binding.
 fn old_request(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let (uri, call_id) = (contact(case, 1)?, case.token());
-    case.clear_bindings(FIRST)?;
-    let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
+    previously_registered(case, &call_id, &uri)?;
+
     numbered(case, &call_id, 50, &[format!("{};expires=0", text(uri))])
 }
 
@@ -532,15 +515,13 @@ fn keeps_after_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     old_request(case)?;
     let uri = contact(case, 1)?;
     let bindings = bindings(case)?;
-    ensure!(has(&bindings, &uri), "a REGISTER with a lower CSeq removed the binding");
-    Ok(())
+    ensured!(has(&bindings, &uri), "a REGISTER with a lower CSeq removed the binding")
 }
 
 fn takes_other_call_ids(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (uri, first, second) = (contact(case, 1)?, case.token(), case.token());
-    case.clear_bindings(FIRST)?;
-    let response = numbered(case, &first, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
+    previously_registered(case, &first, &uri)?;
+
     let response = numbered(case, &second, 1, &[format!("{};expires=0", text(uri.clone()))])?;
     ensure_success(&response, "a REGISTER with another Call-ID")?;
     is_gone(case, &uri)
@@ -548,17 +529,15 @@ fn takes_other_call_ids(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn binds_all_or_none(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (uri, other, call_id) = (contact(case, 1)?, contact(case, 2)?, case.token());
-    case.clear_bindings(FIRST)?;
-    let response = numbered(case, &call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
-    require!(response.status.is_success(), "the previous REGISTER was answered {}", line_of(&response));
+    previously_registered(case, &call_id, &uri)?;
+
     // An old request cannot update the first contact, so the second must not be added.
     numbered(case, &call_id, 50, &[text(uri), text(other.clone())])?;
     let bindings = bindings(case)?;
-    ensure!(
+    ensured!(
         !has(&bindings, &other),
         "a REGISTER with one contact that could not be updated bound the other one"
-    );
-    Ok(())
+    )
 }
 
 fn reads_lists(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -566,12 +545,11 @@ fn reads_lists(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     registered(case, &[format!("{}, {}", text(first.clone()), text(second.clone()))], Some("600"))?;
     let bindings = bindings(case)?;
-    ensure!(
+    ensured!(
         has(&bindings, &first) && has(&bindings, &second),
         "with two contacts in one header field, the bindings are {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn reads_display_names(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -579,12 +557,11 @@ fn reads_display_names(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     registered(case, &[format!("\"A, \\\"B\\\" <sip:x@y>\" {}", text(uri.clone()))], Some("600"))?;
     let bindings = bindings(case)?;
-    ensure!(
+    ensured!(
         has(&bindings, &uri) && bindings.len() == 1,
         "with one contact with a display name, the bindings are {}",
         shown(&bindings)
-    );
-    Ok(())
+    )
 }
 
 fn with_a_garbled_contact(case: &mut TestCase<'_>) -> PurposeOutcome {

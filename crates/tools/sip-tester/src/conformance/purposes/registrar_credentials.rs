@@ -6,12 +6,10 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::TestCase;
 use super::super::messages::{ensure_code, ensure_status, line_of};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensured, failure, require};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND};
 use super::registrar::{bindings, contact, has, plain};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Registrar "REG";
@@ -43,7 +41,7 @@ fn challenge_of(response: &Response) -> PurposeOutcome<DigestChallenge> {
     let challenge = response.headers.all(&Name::WwwAuthenticate).find_map(DigestChallenge::of_value);
     challenge.ok_or_else(|| {
         let fields: Vec<&str> = response.headers.all(&Name::WwwAuthenticate).collect();
-        PurposeEnd::Fail(format!("the 401 has no digest challenge that can be answered: {fields:?}"))
+        failure!("the 401 has no digest challenge that can be answered: {fields:?}")
     })
 }
 
@@ -54,22 +52,19 @@ fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn challenge_is_right(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = challenged(case)?;
     let challenge = challenge_of(&response)?;
-    ensure!(!challenge.nonce.is_empty(), "the nonce of the challenge is empty");
-    Ok(())
+    ensured!(!challenge.nonce.is_empty(), "the nonce of the challenge is empty")
 }
 
 fn offers_qop(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = challenged(case)?;
     let challenge = challenge_of(&response)?;
-    ensure!(!challenge.qualities.is_empty(), "the challenge offers no qop");
-    Ok(())
+    ensured!(!challenge.qualities.is_empty(), "the challenge offers no qop")
 }
 
 fn names_a_realm(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = challenged(case)?;
     let challenge = challenge_of(&response)?;
-    ensure!(!challenge.realm.is_empty(), "the realm of the challenge is empty");
-    Ok(())
+    ensured!(!challenge.realm.is_empty(), "the realm of the challenge is empty")
 }
 
 /// The request with credentials that `change` has spoilt, and its response.
@@ -143,7 +138,7 @@ fn refuses_basic(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn refuses_other_users(case: &mut TestCase<'_>) -> PurposeOutcome {
     // The first user, with its own credentials, for the second user's address of record.
     let mut request = plain(case)?;
-    let other = NameAddr::new(Uri::Sip(case.address_of_record(TestAgent::Second)));
+    let other = NameAddr::new(Uri::Sip(case.address_of_record(SECOND)));
     request.headers.set(Name::To, other);
     let response = case.ask(&request);
     match response {
@@ -165,8 +160,7 @@ fn keeps_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
     require!(!response.status.is_success(), "wrong credentials were answered {}", line_of(&response));
     case.renew_credentials(FIRST);
     let bindings = bindings(case)?;
-    ensure!(!has(&bindings, &uri), "a refused request created a binding");
-    Ok(())
+    ensured!(!has(&bindings, &uri), "a refused request created a binding")
 }
 
 fn refuses_unknown_users(case: &mut TestCase<'_>) -> PurposeOutcome {

@@ -7,14 +7,12 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
 use super::super::messages::line_of;
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeOutcome, ensure, failure, inconclusive, require, required};
 use super::super::purpose::{PurposeCarrier, RequirementLevel, TestPurpose, TestedRole};
-use super::super::target::TestAgent;
+use super::super::target::FIRST;
 use super::general::{SubjectRequest, final_response, requires_an_answer};
 use super::malformed::{lives_on, survives};
 use super::{proxy, redirect, registrar, uas};
-
-const FIRST: TestAgent = TestAgent::First;
 
 /// Messages that test their own Via.
 const WITH_OWN_VIA: [&str; 2] = ["badbranch", "inv2543"];
@@ -108,7 +106,7 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
                 lives_on(case, subject_of(role), false)?;
                 // A proxy may have forwarded it to the domain in the message. A user agent answers.
                 require!(role == TestedRole::Uas, "the message got no response; it may have been forwarded");
-                return Err(PurposeEnd::Fail("the message got no response".to_owned()));
+                return Err(failure!("the message got no response"));
             };
             ensure!(response.status.code() != 400, "the message was answered {}", line_of(&response));
             return Ok(());
@@ -117,17 +115,16 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
     let response = answer_to(case, message)?;
     lives_on(case, subject_of(role), response.is_some())?;
     let Some(response) = response else {
-        return Err(PurposeEnd::Fail("the message got no response".to_owned()));
+        return Err(failure!("the message got no response"));
     };
     let code = response.status.code();
     ensure!(code >= 400, "the message was answered {}", line_of(&response));
     // A server may check the user or the domain first.
-    require!(
+    required!(
         codes.contains(&code),
         "the message was refused with {}, possibly for another reason",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 /// The final response to a message, with credentials if the server asks for them; `None` if there is none.
@@ -147,7 +144,7 @@ fn answer_to(case: &mut TestCase<'_>, message: &TortureMessage) -> PurposeOutcom
         let fields = request.headers.iter().filter(|(name, _)| known.contains(name));
         credentials = fields.map(|(name, value)| format!("{name}: {value}").into_bytes()).collect();
     }
-    Err(PurposeEnd::Inconclusive("the server challenged the message repeatedly".to_owned()))
+    Err(inconclusive!("the server challenged the message repeatedly"))
 }
 
 /// A message as it is sent. It has a Via of the tester on top, so that the response is received, and its own Call-ID, so that

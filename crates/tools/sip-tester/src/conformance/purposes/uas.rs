@@ -8,13 +8,15 @@ use netrig_sip::{Method, Name, Request, Response};
 
 use super::super::case::{T1, TestCase};
 use super::super::dialog::TestDialog;
-use super::super::messages::{AnsweredRequest, ensure_code, ensure_success, line_of, line_or_silence};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::messages::{
+    AnsweredRequest, cancel_of, ensure_code, ensure_status, ensure_success, line_of, line_or_silence, tag_of,
+};
+use super::super::outcome::{
+    PurposeOutcome, as_inconclusive, ensure, ensured, failure, inconclusive, require, required,
+};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
-use super::general::SubjectRequest;
-
-const FIRST: TestAgent = TestAgent::First;
+use super::super::target::FIRST;
+use super::general::{SubjectRequest, final_response, final_within};
 
 /// How long a 2xx is retransmitted without an ACK (RFC 3261 section 13.3.1.4: 64 times T1), plus some time for the BYE.
 pub(super) const GIVEN_UP: Duration = Duration::from_millis(64 * 500 + 3000);
@@ -71,6 +73,14 @@ pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.invite_request(case.callee_uri())
 }
 
+/// An INVITE and its 2xx, without an ACK.
+fn accepted(case: &mut TestCase<'_>) -> PurposeOutcome<AnsweredRequest> {
+    let request = invite(case)?;
+    let answered = case.ask(&request)?;
+    ensure_success(&answered.response, "an INVITE")?;
+    Ok(answered)
+}
+
 /// Ends the call that a response opens, if it is a 2xx.
 pub(super) fn end_opened(case: &mut TestCase<'_>, request: &Request, response: &Response) -> PurposeOutcome {
     if response.status.is_success() {
@@ -111,9 +121,8 @@ pub(super) fn end(case: &mut TestCase<'_>, dialog: &mut TestDialog) -> PurposeOu
 pub(super) fn description(body: &Bytes, what: &str) -> PurposeOutcome<SessionDescription> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     ensure!(!text.is_empty(), "{what} has no session description");
-    SessionDescription::parse(text).map_err(|error| {
-        PurposeEnd::Fail(format!("the session description of {what} breaks the grammar: {error}"))
-    })
+    SessionDescription::parse(text)
+        .map_err(|error| failure!("the session description of {what} breaks the grammar: {error}"))
 }
 
 fn answers(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -123,12 +132,11 @@ fn answers(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn has_a_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |_, answered, _| {
         let contacts = answered.response.headers.addresses(&Name::Contact).unwrap_or_default();
-        ensure!(
+        ensured!(
             contacts.len() == 1,
             "the 2xx has Contact {:?}",
             answered.response.headers.all(&Name::Contact).collect::<Vec<_>>()
-        );
-        Ok(())
+        )
     })
 }
 
@@ -147,8 +155,7 @@ fn copies_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
     end(case, &mut dialog)?;
     let came = answered.response.headers.addresses(&Name::RecordRoute).unwrap_or_default();
     let came: Vec<String> = came.iter().map(ToString::to_string).collect();
-    ensure!(came == routes, "the Record-Route values {routes:?} are {came:?} in the 2xx");
-    Ok(())
+    ensured!(came == routes, "the Record-Route values {routes:?} are {came:?} in the 2xx")
 }
 
 fn has_an_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -172,18 +179,15 @@ fn offers(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.send_bytes(FIRST, &netrig_sip::Message::Request(ack).to_bytes())?;
     end(case, &mut dialog)?;
     let offer = offer?;
-    ensure!(!offer.media.is_empty(), "the offer of the 2xx has no medium");
-    Ok(())
+    ensured!(!offer.media.is_empty(), "the offer of the 2xx has no medium")
 }
 
 fn repeats_success(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
     end_opened(case, &answered.request, &answered.response)?;
-    ensure!(again.is_some(), "a 2xx without an ACK was not retransmitted within {TWO_REPETITIONS}");
-    Ok(())
+    ensured!(again.is_some(), "a 2xx without an ACK was not retransmitted within {TWO_REPETITIONS}")
 }
 
 fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -194,8 +198,7 @@ fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
             let cseq = arrival.response().and_then(|response| response.headers.cseq().ok().flatten());
             cseq.is_some_and(|cseq| cseq.method == Method::Ack)
         });
-        ensure!(acks == 0, "an ACK was answered");
-        Ok(())
+        ensured!(acks == 0, "an ACK was answered")
     })
 }
 
@@ -241,18 +244,16 @@ fn refuses_an_unknown_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 /// RFC 3261 section 12.2.2: a server may recreate an unknown dialog. If it does not, it answers 481.
 pub(super) fn takes_or_refuses_with_481(response: &Response, what: &str) -> PurposeOutcome {
-    ensure!(
+    ensured!(
         response.status.is_success() || response.status.code() == 481,
         "{what} of a dialog that never existed was refused with {}",
         line_of(response)
-    );
-    Ok(())
+    )
 }
 
 fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     let bytes = netrig_sip::Message::Request(answered.request.clone()).to_bytes();
     case.send_bytes(FIRST, &bytes)?;
     let mut again = Vec::new();
@@ -263,16 +264,14 @@ fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
     end_opened(case, &answered.request, &answered.response)?;
     require!(!again.is_empty(), "the retransmitted INVITE was not answered, and the 2xx was not repeated");
     let is_of_another =
-        |response: &&Response| response.status.code() > 100 && tag(response) != tag(&answered.response);
+        |response: &&Response| response.status.code() > 100 && tag_of(response) != tag_of(&answered.response);
     let other = again.iter().find(is_of_another);
-    ensure!(other.is_none(), "a retransmitted INVITE got {} with another tag", line_or_silence(other));
-    Ok(())
+    ensured!(other.is_none(), "a retransmitted INVITE got {} with another tag", line_or_silence(other))
 }
 
 fn refuses_merged_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     let mut merged = answered.request.clone();
     case.renew_branch(FIRST, &mut merged)?;
     let second = case.ask_plainly(FIRST, &merged);
@@ -296,22 +295,16 @@ fn refuses_unknown_bodies(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = case.ask(&request)?.response;
     end_opened(case, &request, &response)?;
     ensure_code(&response, 415, "a body of an unknown type")?;
-    ensure!(response.headers.get(&Name::Accept).is_some(), "the 415 has no Accept");
-    Ok(())
+    ensured!(response.headers.get(&Name::Accept).is_some(), "the 415 has no Accept")
 }
 
 fn takes_the_ack_of_a_failure(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = invite(case)?;
     request.headers.set(Name::Require, "netrig-unknown");
     let answered = case.ask(&request)?;
-    require!(
-        !answered.response.status.is_success(),
-        "the INVITE was answered {}",
-        line_of(&answered.response)
-    );
+    ensure_status(&answered.response, 300..700, "the INVITE").map_err(as_inconclusive)?;
     let again = case.response(FIRST, &answered.request, TWO_REPETITIONS)?;
-    ensure!(again.is_none(), "after the ACK of a failure, {} was received", line_or_silence(again.as_ref()));
-    Ok(())
+    ensured!(again.is_none(), "after the ACK of a failure, {} was received", line_or_silence(again.as_ref()))
 }
 
 fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -351,16 +344,13 @@ pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> PurposeOutco
         loop {
             let left = end.since(case.now());
             let Some(response) = case.response(FIRST, &request, left)? else {
-                return Err(PurposeEnd::Inconclusive("the call did not ring".to_owned()));
+                return Err(inconclusive!("the call did not ring"));
             };
             if response.status.is_final() {
                 case.final_response(FIRST, &request, &response)?;
                 let Some(next) = case.with_credentials(FIRST, &request, &response)? else {
                     leave_open(case, &request, &response)?;
-                    return Err(PurposeEnd::Inconclusive(format!(
-                        "the call did not ring: {}",
-                        line_of(&response)
-                    )));
+                    return Err(inconclusive!("the call did not ring: {}", line_of(&response)));
                 };
                 request = next;
                 break;
@@ -370,19 +360,16 @@ pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> PurposeOutco
             }
         }
     }
-    Err(PurposeEnd::Inconclusive("the server challenged the request repeatedly".to_owned()))
+    Err(inconclusive!("the server challenged the request repeatedly"))
 }
 
 /// Ends a ringing INVITE: by a CANCEL, or by a BYE if it was answered.
 pub(super) fn give_up(case: &mut TestCase<'_>, request: &Request) -> PurposeOutcome {
-    let cancel = case.cancel_of(request);
+    let cancel = cancel_of(request);
     let _ = case.ask_plainly(FIRST, &cancel);
-    while let Some(response) = case.response(FIRST, request, Duration::from_secs(1))? {
-        if response.status.is_final() {
-            case.final_response(FIRST, request, &response)?;
-            end_opened(case, request, &response)?;
-            break;
-        }
+    if let Some(response) = final_within(case, request, Duration::from_secs(1))? {
+        case.final_response(FIRST, request, &response)?;
+        end_opened(case, request, &response)?;
     }
     Ok(())
 }
@@ -398,17 +385,12 @@ pub(super) struct Cancelled {
 pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<Cancelled> {
     let request = invite(case)?;
     let (request, ringing) = ringing(case, request)?;
-    let cancel = case.cancel_of(&request);
+    let cancel = cancel_of(&request);
     let of_cancel = case.ask_plainly(FIRST, &cancel)?.response;
-    let patience = case.target().patience;
-    let mut last = None;
-    while let Some(response) = case.response(FIRST, &request, patience)? {
-        if response.status.is_final() {
-            case.final_response(FIRST, &request, &response)?;
-            leave_open(case, &request, &response)?;
-            last = Some(response);
-            break;
-        }
+    let last = final_response(case, &request)?;
+    if let Some(response) = &last {
+        case.final_response(FIRST, &request, response)?;
+        leave_open(case, &request, response)?;
     }
     Ok(Cancelled { ringing, of_cancel, last })
 }
@@ -421,39 +403,29 @@ fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn terminates_the_invite(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
     let code = cancelled.last.as_ref().map(|response| response.status.code());
-    ensure!(code == Some(487), "a cancelled INVITE got {}", line_or_silence(cancelled.last.as_ref()));
-    Ok(())
-}
-
-pub(super) fn tag(response: &Response) -> Option<String> {
-    response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned))
+    ensured!(code == Some(487), "a cancelled INVITE got {}", line_or_silence(cancelled.last.as_ref()))
 }
 
 fn cancels_with_one_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
-    require!(
-        cancelled.of_cancel.status.code() == 200,
-        "a CANCEL was answered {}",
-        line_of(&cancelled.of_cancel)
-    );
-    let (own, of_invite) = (tag(&cancelled.of_cancel), tag(&cancelled.ringing));
-    ensure!(
+    ensure_code(&cancelled.of_cancel, 200, "a CANCEL").map_err(as_inconclusive)?;
+    let (own, of_invite) = (tag_of(&cancelled.of_cancel), tag_of(&cancelled.ringing));
+    ensured!(
         own == of_invite,
         "the tag of the response to CANCEL is {own:?}, that of the INVITE's response is {of_invite:?}"
-    );
-    Ok(())
+    )
 }
 
 fn refuses_an_unknown_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite(case)?;
-    let cancel = case.cancel_of(&request);
+    let cancel = cancel_of(&request);
     let response = case.ask_plainly(FIRST, &cancel)?.response;
     ensure_code(&response, 481, "a CANCEL without a transaction")
 }
 
 fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (answered, mut dialog) = case.call_server()?;
-    let cancel = case.cancel_of(&answered.request);
+    let cancel = cancel_of(&answered.request);
     let _ = case.ask_plainly(FIRST, &cancel)?;
     while let Some(response) = case.response(FIRST, &answered.request, T1)? {
         ensure_success(&response, "after a late CANCEL, the INVITE")?;
@@ -465,16 +437,14 @@ fn keeps_answered_calls(case: &mut TestCase<'_>) -> PurposeOutcome {
         "after a late CANCEL, the call has ended: the BYE was answered {}",
         line_of(&response)
     );
-    require!(response.status.is_success(), "the BYE was answered {}", line_of(&response));
-    Ok(())
+    required!(response.status.is_success(), "the BYE was answered {}", line_of(&response))
 }
 
 fn rings_with_a_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
-    ensure!(tag(&cancelled.ringing).is_some(), "a {} has no tag in To", line_of(&cancelled.ringing));
+    ensure!(tag_of(&cancelled.ringing).is_some(), "a {} has no tag in To", line_of(&cancelled.ringing));
     let has_contact = cancelled.ringing.headers.get(&Name::Contact).is_some();
-    ensure!(has_contact, "a {} has a tag in To but no Contact", line_of(&cancelled.ringing));
-    Ok(())
+    ensured!(has_contact, "a {} has a tag in To but no Contact", line_of(&cancelled.ringing))
 }
 
 fn repeats_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -502,27 +472,23 @@ fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response
         if again.status.is_final() {
             case.final_response(FIRST, request, &again)?;
             leave_open(case, request, &again)?;
-            return Err(PurposeEnd::Inconclusive(format!(
+            return Err(inconclusive!(
                 "the call was answered {} within {T1} after the retransmission",
                 line_of(&again)
-            )));
+            ));
         }
     }
-    Err(PurposeEnd::Fail(format!(
-        "a retransmitted INVITE did not get the {} again within {T1}",
-        line_of(last)
-    )))
+    Err(failure!("a retransmitted INVITE did not get the {} again within {T1}", line_of(last)))
 }
 
 fn answers_with_the_same_tag(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let request = invite(case)?;
-    let answered = case.ask(&request)?;
-    ensure_success(&answered.response, "an INVITE")?;
+    let answered = accepted(case)?;
+
     end_opened(case, &answered.request, &answered.response)?;
     let ringing = answered.provisional.iter().filter(|response| response.status.code() > 100);
     for ringing in ringing {
         ensure!(
-            tag(ringing) == tag(&answered.response),
+            tag_of(ringing) == tag_of(&answered.response),
             "the tag of the {} is not that of the 2xx",
             line_of(ringing)
         );

@@ -9,15 +9,13 @@ use netrig_sip::{Method, Name, Request, Response, Uri};
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
 use super::super::messages::{ensure_code, ensure_success};
-use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, failure, inconclusive};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::{FIRST, SECOND};
 use super::uas::{
     GIVEN_UP, description, end, of_no_dialog, options, takes_or_refuses_with_481, within_a_call,
 };
 use super::uas_descriptions::may_refuse_the_offer;
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Uas "UAS";
@@ -86,21 +84,20 @@ fn counts_versions(case: &mut TestCase<'_>) -> PurposeOutcome {
         let is_same = before.media == after.media && before.connection == after.connection;
         let (old, new) = (before.origin.version, after.origin.version);
         ensure!(new >= old, "the version of the description was {old} and is {new}");
-        ensure!(is_same || new > old, "the description has changed, but its version is still {new}");
-        Ok(())
+        ensured!(is_same || new > old, "the description has changed, but its version is still {new}")
     })
 }
 
 fn follows_the_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, mut dialog) = case.call_server()?;
-    let other = case.contact(TestAgent::Second)?;
+    let other = case.contact(SECOND)?;
     let contact = NameAddr::new(Uri::Sip(other)).to_string();
     reinvited_without_ack(case, &mut dialog, |request| request.headers.set(Name::Contact, &contact))?;
     // Without an ACK, the server ends the call by a BYE (RFC 3261 section 14.2), unless it sends another request before.
     let until = case.now() + GIVEN_UP;
     let mut before = None;
     while case.now() < until && before.is_none() {
-        if let Some(request) = case.request_within(&dialog, TestAgent::Second, Duration::from_millis(50))? {
+        if let Some(request) = case.request_within(&dialog, SECOND, Duration::from_millis(50))? {
             if request.method == Method::Bye {
                 case.is_over(&dialog);
             } else {
@@ -113,14 +110,12 @@ fn follows_the_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.acknowledge(&mut dialog)?;
     end(case, &mut dialog)?;
     if let Some(before) = before {
-        return Err(PurposeEnd::Fail(format!(
+        return Err(failure!(
             "after an INVITE with another Contact, a {} went to the old Contact",
             before.method
-        )));
+        ));
     }
-    Err(PurposeEnd::Inconclusive(format!(
-        "the server sent no request within {GIVEN_UP} after its unacknowledged 2xx"
-    )))
+    Err(inconclusive!("the server sent no request within {GIVEN_UP} after its unacknowledged 2xx"))
 }
 
 fn holds_and_resumes(case: &mut TestCase<'_>) -> PurposeOutcome {

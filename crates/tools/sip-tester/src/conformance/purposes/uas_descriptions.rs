@@ -1,17 +1,15 @@
 //! Session descriptions of a user agent: its answers to offers (RFC 3264).
 
 use bytes::Bytes;
-use netrig_sip::sdp::SessionDescription;
+use netrig_sip::sdp::{Media, SessionDescription};
 use netrig_sip::{Name, Response};
 
 use super::super::case::TestCase;
-use super::super::messages::{ensure_success, line_of};
-use super::super::outcome::{PurposeOutcome, ensure, require};
+use super::super::messages::{AnsweredRequest, ensure_success, line_of};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, require, required};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::FIRST;
 use super::uas::{description, end_opened, invite, within_a_call};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Uas "UAS";
@@ -30,12 +28,24 @@ purposes! {
 
 /// RFC 3261 sections 13.3.1.3 and 14.2: if an offer is refused as a whole, there is no answer to check.
 pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
-    require!(
+    required!(
         ![488, 606].contains(&response.status.code()),
         "the offer was refused with {}",
         line_of(response)
-    );
-    Ok(())
+    )
+}
+
+/// An INVITE with an offer after `change`, and its final response.
+fn offered(
+    case: &mut TestCase<'_>,
+    change: impl FnOnce(&mut SessionDescription),
+) -> PurposeOutcome<(SessionDescription, AnsweredRequest)> {
+    let local = case.local(FIRST)?;
+    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
+    change(&mut offer);
+    let mut request = invite(case)?;
+    request.body = Bytes::from(offer.to_string());
+    Ok((offer, case.ask(&request)?))
 }
 
 /// The answer to an offer after `change`.
@@ -43,12 +53,7 @@ fn answer_to(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut SessionDescription),
 ) -> PurposeOutcome<(SessionDescription, SessionDescription)> {
-    let local = case.local(FIRST)?;
-    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
-    change(&mut offer);
-    let mut request = invite(case)?;
-    request.body = Bytes::from(offer.to_string());
-    let answered = case.ask(&request)?;
+    let (offer, answered) = offered(case, change)?;
     may_refuse_the_offer(&answered.response)?;
     ensure_success(&answered.response, "the INVITE")?;
     end_opened(case, &answered.request, &answered.response)?;
@@ -62,12 +67,15 @@ fn answer_to(
     Ok((offer, answer))
 }
 
+/// Adds a second medium to an offer: the first one after `change`.
+fn with_second(offer: &mut SessionDescription, change: impl FnOnce(&mut Media)) {
+    let mut second = offer.media[0].clone();
+    change(&mut second);
+    offer.media.push(second);
+}
+
 fn answers_each_medium(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (offer, answer) = answer_to(case, |offer| {
-        let mut second = offer.media[0].clone();
-        second.port = 40_002;
-        offer.media.push(second);
-    })?;
+    let (offer, answer) = answer_to(case, |offer| with_second(offer, |second| second.port = 40_002))?;
     for (offered, answered) in offer.media.iter().zip(&answer.media) {
         ensure!(offered.kind == answered.kind, "a medium {} was answered as {}", offered.kind, answered.kind);
     }
@@ -85,28 +93,21 @@ fn direction_of(case: &mut TestCase<'_>, offered: &str) -> PurposeOutcome<&'stat
 
 fn answers_sendonly(case: &mut TestCase<'_>) -> PurposeOutcome {
     let answered = direction_of(case, "sendonly")?;
-    ensure!(["recvonly", "inactive"].contains(&answered), "sendonly was answered {answered}");
-    Ok(())
+    ensured!(["recvonly", "inactive"].contains(&answered), "sendonly was answered {answered}")
 }
 
 fn answers_inactive(case: &mut TestCase<'_>) -> PurposeOutcome {
     let answered = direction_of(case, "inactive")?;
-    ensure!(answered == "inactive", "inactive was answered {answered}");
-    Ok(())
+    ensured!(answered == "inactive", "inactive was answered {answered}")
 }
 
 fn answers_port_zero(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (_, answer) = answer_to(case, |offer| {
-        let mut second = offer.media[0].clone();
-        second.port = 0;
-        offer.media.push(second);
-    })?;
-    ensure!(
+    let (_, answer) = answer_to(case, |offer| with_second(offer, |second| second.port = 0))?;
+    ensured!(
         answer.media[1].port == 0,
         "a medium with port 0 was answered with port {}",
         answer.media[1].port
-    );
-    Ok(())
+    )
 }
 
 fn answers_with_offered_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -122,32 +123,28 @@ fn answers_with_offered_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, answer) = answer_to(case, |offer| {
-        let mut second = offer.media[0].clone();
-        "netrig".clone_into(&mut second.kind);
-        second.port = 40_002;
-        second.formats = vec!["99".to_owned()];
-        second.attributes.clear();
-        offer.media.push(second);
+        with_second(offer, |second| {
+            "netrig".clone_into(&mut second.kind);
+            second.port = 40_002;
+            second.formats = vec!["99".to_owned()];
+            second.attributes.clear();
+        });
     })?;
     require!(answer.media[0].port != 0, "the audio was refused");
-    ensure!(
+    ensured!(
         answer.media[1].port == 0,
         "a medium of an unknown kind was answered with port {}",
         answer.media[1].port
-    );
-    Ok(())
+    )
 }
 
 /// The final response to an offer with unknown formats only. An established call is ended.
 fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
-    let local = case.local(FIRST)?;
-    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
-    offer.media[0].formats = vec!["99".to_owned()];
-    offer.media[0].attributes =
-        vec![netrig_sip::sdp::Attribute::new("rtpmap", Some("99 netrig-unknown/8000"))];
-    let mut request = invite(case)?;
-    request.body = Bytes::from(offer.to_string());
-    let answered = case.ask(&request)?;
+    let (_, answered) = offered(case, |offer| {
+        offer.media[0].formats = vec!["99".to_owned()];
+        offer.media[0].attributes =
+            vec![netrig_sip::sdp::Attribute::new("rtpmap", Some("99 netrig-unknown/8000"))];
+    })?;
     end_opened(case, &answered.request, &answered.response)?;
     Ok(answered.response)
 }
@@ -159,26 +156,23 @@ fn refuses_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
     }
     let answer = description(&response.body, "the 2xx")?;
     let port = answer.media.first().map(|media| media.port);
-    ensure!(port == Some(0), "an offer of an unknown format was accepted: port {port:?}");
-    Ok(())
+    ensured!(port == Some(0), "an offer of an unknown format was accepted: port {port:?}")
 }
 
 fn refuses_offers_with_488(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = answer_to_unknown_formats(case)?;
     require!(!response.status.is_success(), "the INVITE was answered {}", line_of(&response));
-    ensure!(
+    ensured!(
         response.status.code() == 488,
         "an offer of an unknown format was refused with {}",
         line_of(&response)
-    );
-    Ok(())
+    )
 }
 
 fn describes_rightly(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |_, answered, _| {
         description(&answered.response.body, "the 2xx")?;
         let kind = answered.response.headers.get(&Name::ContentType).unwrap_or_default();
-        ensure!(kind.starts_with("application/sdp"), "the 2xx has Content-Type: {kind}");
-        Ok(())
+        ensured!(kind.starts_with("application/sdp"), "the 2xx has Content-Type: {kind}")
     })
 }

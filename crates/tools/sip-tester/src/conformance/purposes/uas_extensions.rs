@@ -7,12 +7,10 @@ use netrig_sip::{Method, Name, Request, Response};
 use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
 use super::super::messages::{ensure_code, ensure_success, line_of};
-use super::super::outcome::{PurposeOutcome, ensure, require};
+use super::super::outcome::{PurposeOutcome, ensure, ensured, require};
 use super::super::purpose::purposes;
-use super::super::target::TestAgent;
+use super::super::target::FIRST;
 use super::uas::{cancelled, end_opened, give_up, invite, ringing};
-
-const FIRST: TestAgent = TestAgent::First;
 
 purposes! {
     Uas "UAS";
@@ -80,12 +78,11 @@ fn repeats_reliably(case: &mut TestCase<'_>) -> PurposeOutcome {
         again.as_ref().is_none_or(|again| !again.status.is_final()),
         "the call was answered before a retransmission was due"
     );
-    ensure!(
+    ensured!(
         again.is_some_and(|again| number(&again) == number(&ringing)),
         "a reliable {} without a PRACK was not retransmitted within 1.2 s",
         line_of(&ringing)
-    );
-    Ok(())
+    )
 }
 
 fn answers_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -107,8 +104,7 @@ fn refuses_an_unknown_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn rings_plainly(case: &mut TestCase<'_>) -> PurposeOutcome {
     let cancelled = cancelled(case)?;
     let is_reliable = cancelled.ringing.headers.get(&Name::RSeq).is_some();
-    ensure!(!is_reliable, "a caller without 100rel got a {} with RSeq", line_of(&cancelled.ringing));
-    Ok(())
+    ensured!(!is_reliable, "a caller without 100rel got a {} with RSeq", line_of(&cancelled.ringing))
 }
 
 /// The response to an INVITE with this Session-Expires.
@@ -131,8 +127,7 @@ fn tells_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800", true)?;
     ensure_success(&response, "an INVITE with Session-Expires: 1800")?;
     let field = response.headers.get(&Name::SessionExpires).unwrap_or_default();
-    ensure!(field.contains("refresher="), "the 2xx has Session-Expires: {field}");
-    Ok(())
+    ensured!(field.contains("refresher="), "the 2xx has Session-Expires: {field}")
 }
 
 fn refuses_short_intervals(case: &mut TestCase<'_>) -> PurposeOutcome {
@@ -140,38 +135,34 @@ fn refuses_short_intervals(case: &mut TestCase<'_>) -> PurposeOutcome {
     // RFC 4028 section 9: a server may refuse such an interval.
     require!(response.status.code() == 422, "Session-Expires: 30 was answered {}", line_of(&response));
     let least = response.headers.number(&Name::MinSe).ok().flatten();
-    ensure!(
+    ensured!(
         least.is_some_and(|least| least >= 90),
         "the 422 has Min-SE: {:?}",
         response.headers.get(&Name::MinSe)
-    );
-    Ok(())
+    )
 }
 
 fn keeps_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800", true)?;
     ensure_success(&response, "an INVITE with Session-Expires: 1800")?;
     let own = interval(&response);
-    ensure!(own.is_none_or(|own| own <= 1800), "Session-Expires: 1800 was answered {own:?}");
-    Ok(())
+    ensured!(own.is_none_or(|own| own <= 1800), "Session-Expires: 1800 was answered {own:?}")
 }
 
 fn requires_timer(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800;refresher=uac", true)?;
     ensure_success(&response, "an INVITE with Session-Expires: 1800;refresher=uac")?;
     let requires = response.headers.has_token(&Name::Require, "timer");
-    ensure!(
+    ensured!(
         requires,
         "the 2xx to a refreshing caller has Require: {:?}",
         response.headers.get(&Name::Require)
-    );
-    Ok(())
+    )
 }
 
 fn spares_old_callers(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "1800", false)?;
     require!(response.status.is_success(), "the INVITE was answered {}", line_of(&response));
     let requires = response.headers.has_token(&Name::Require, "timer");
-    ensure!(!requires, "a caller without support for timers got Require: timer");
-    Ok(())
+    ensured!(!requires, "a caller without support for timers got Require: timer")
 }

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use super::super::results::finite;
 use super::readings::{
     DirectionStreams, StreamInterval, StreamReadings, StreamTotals, TcpReadings, TestDocument, UdpReadings,
 };
@@ -89,10 +90,6 @@ impl JsonRow {
 /// A quotient. 0 if the divisor is 0.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(if value.is_finite() { *value } else { 0.0 })
 }
 
 /// One interval of all streams.

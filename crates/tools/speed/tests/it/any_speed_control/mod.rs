@@ -41,7 +41,7 @@ fn of_client(words: Vec<FromClient>) {
     let mut session = SpeedSession::new();
     let (mut promised, mut last) = (None, None);
     for word in words {
-        match session.hear(word) {
+        match session.receive(word) {
             Ok(Some(SessionAction::Admit(rate))) => {
                 promised = rate;
                 session.admitted();

@@ -4,7 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use netrig_host::socket::TcpOptions;
+use netrig_host::tls::{self, Trust};
+use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
+use netrig_speed::measure::CallOrder;
 use netrig_speed::protocol::Keyring;
 use netrig_speed::serve::{Server, ServerOrder};
 
@@ -20,6 +24,18 @@ pub fn order(at_once: usize) -> ServerOrder {
         limits: AdmissionLimits { sessions: at_once, per_household: at_once, ..AdmissionLimits::default() },
         connections_per_address: None,
         connections_per_group: None,
+    }
+}
+
+/// A client's order for a server of an unknown certificate.
+pub fn call_order(server: SocketAddr, key: Option<HmacKey>) -> CallOrder {
+    CallOrder {
+        server,
+        name: server.ip().into(),
+        tls: tls::client(&Trust::Anyone, None).unwrap(),
+        key,
+        rate: None,
+        options: TcpOptions::default(),
     }
 }
 

@@ -1,11 +1,5 @@
 //! Our server with iperf3's client, and our client with its server: the program itself, which nobody here wrote, in every mode.
 //! Where it is not installed each test says that it was skipped.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "programs of others are processes, sockets and threads"
-)]
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,20 +8,19 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration as StdDuration;
 
 use netrig_core::{Duration, Rate};
-use netrig_host::socket::TcpOptions;
-use netrig_host::tls::{self, Trust};
+
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::flows::{self, TestError, TestOrder, TestOutcome};
 use netrig_speed::iperf3::datagram::CounterWidth;
 use netrig_speed::iperf3::{
     ServerOutput, SessionError, TestDirection, TestParameters, TestResults, TestTransport,
 };
-use netrig_speed::measure::{CallOrder, Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
+use netrig_speed::measure::{Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad};
 use netrig_speed::serve::{ClientProtocol, ServerOrder};
 use serde_json::Value;
 
-use crate::common::{order, serving, until};
+use crate::common::{call_order, order, serving, until};
 
 /// Whether the program is there; a line that says so, if not.
 fn there() -> bool {
@@ -385,14 +378,15 @@ fn its_server_is_busy_for_one_at_a_time() {
 fn nothing_is_sent_to_who_did_not_ask() {
     use std::io::{Read as _, Write as _};
     serving(order(4), |address, server| {
-        let knock = |from: &UdpSocket| drop(from.send_to(&netrig_speed::iperf3::datagram::CONNECT, address));
+        let connect =
+            |from: &UdpSocket| drop(from.send_to(&netrig_speed::iperf3::datagram::CONNECT, address));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
         let hears = |socket: &UdpSocket| {
             socket.set_read_timeout(Some(StdDuration::from_millis(300))).unwrap();
             socket.recv(&mut [0; 2000]).is_ok()
         };
-        knock(&socket);
+        connect(&socket);
         assert!(!hears(&socket), "nobody has asked");
         // A test that sends is asked for from 127.0.0.1: another address cannot be named as where it goes.
         let mut control = TcpStream::connect(address).unwrap();
@@ -411,9 +405,9 @@ fn nothing_is_sent_to_who_did_not_ask() {
         control.write_all(&[&(json.len() as u32).to_be_bytes()[..], &json].concat()).unwrap();
         control.read_exact(&mut word).unwrap();
         assert_eq!(word[0], netrig_speed::iperf3::TestState::CreateStreams.byte());
-        knock(&stranger);
+        connect(&stranger);
         assert!(!hears(&stranger), "another address has not asked");
-        knock(&socket);
+        connect(&socket);
         assert!(hears(&socket), "it has asked");
         assert_eq!(server.tally().strays.load(std::sync::atomic::Ordering::Relaxed), 2);
     });
@@ -486,18 +480,10 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
     ] {
         serving(order(2), |address, _| {
             let theirs = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
-            let order = CallOrder {
-                server: address,
-                name: address.ip().into(),
-                tls: tls::client(&Trust::Anyone, None).unwrap(),
-                key: None,
-                rate: None,
-                options: TcpOptions::default(),
-            };
+
             let (never, mut nobody) = (AtomicBool::new(false), |_: PhaseEvent<'_>| {});
-            let mut call = SpeedCall::connect(order, &never, &mut |_, _| {}).unwrap();
-            let (lasts, every) = (Duration::from_secs(1), Duration::from_millis(100));
-            let carriage = call.carry(PhaseOrder { carrier, lasts, every }, &never, &mut nobody).unwrap();
+            let mut call = SpeedCall::connect(call_order(address, None), &never, &mut |_, _| {}).unwrap();
+            let carriage = call.carry(phase(carrier), &never, &mut nobody).unwrap();
             let ours = carriage.document("127.0.0.1", address, call.ends()[0]).unwrap().json();
             // An end that sends nothing does not tell what it would send by.
             let told = |document| {
@@ -517,6 +503,14 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
     }
 }
 
+const fn phase(carrier: Carrier) -> PhaseOrder {
+    PhaseOrder { carrier, lasts: Duration::from_secs(1), every: Duration::from_millis(100) }
+}
+
+fn iperf3_order(server: SocketAddr, carriers: &[Carrier]) -> Iperf3Order {
+    Iperf3Order { server, host: "h".into(), phases: carriers.iter().cloned().map(phase).collect() }
+}
+
 /// Our own summary of what was measured against its server.
 #[test]
 fn its_server_is_measured_as_ours_is() {
@@ -531,16 +525,8 @@ fn its_server_is_measured_as_ours_is() {
             Carrier::Udp { way: DataDirection::Up, size: 1000, load: udp },
             Carrier::Udp { way: DataDirection::Down, size: 1000, load: udp },
         ];
-        let phase = |carrier| PhaseOrder {
-            carrier,
-            lasts: Duration::from_secs(1),
-            every: Duration::from_millis(100),
-        };
-        let order = Iperf3Order {
-            server: address,
-            host: "127.0.0.1".into(),
-            phases: carriers.map(phase).into_iter().collect(),
-        };
+        let order = iperf3_order(address, &carriers);
+
         let (report, documents) = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap();
         assert_eq!(
             (report.partial, documents.len()),
@@ -582,15 +568,9 @@ fn its_server_is_measured_as_ours_is() {
         assert!(came.jitter_s > Some(0.0) && here.jitter_s > Some(0.0), "{came:?} {here:?}");
         assert_eq!(server.tally().failures(), Default::default());
     });
-    let order = Iperf3Order {
-        server: "127.0.0.1:1".parse().unwrap(),
-        host: "h".into(),
-        phases: vec![PhaseOrder {
-            carrier: Carrier::Udp { way: DataDirection::Up, size: 1000, load: DatagramLoad::Told },
-            lasts: Duration::from_secs(1),
-            every: Duration::from_millis(100),
-        }],
-    };
+    let search = Carrier::Udp { way: DataDirection::Up, size: 1000, load: DatagramLoad::Told };
+    let order = iperf3_order("127.0.0.1:1".parse().unwrap(), &[search]);
+
     let error = measure_iperf3(&order, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
     assert!(error.starts_with("iperf3 has no search"), "{error}");
 }

@@ -1,11 +1,5 @@
 //! The server as others reach it by HTTP: our client of ndt7, M-Lab's own (`@m-lab/ndt7` of npm, in Node), objects and
 //! counters. Where M-Lab's client is not installed its test says that it was skipped.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "programs of others are processes, sockets and threads"
-)]
 
 mod session;
 

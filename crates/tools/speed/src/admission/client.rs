@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 /// A client that requests admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visitor {
+pub struct AdmissionClient {
     /// The household of its address.
     pub household: Household,
     /// The name of the key that it has proved, if any.

@@ -35,7 +35,7 @@ pub struct ControlConnection {
     /// Deadline of the greeting. It holds for all reads together, because each may return a single byte.
     greeted_until: Instant,
     /// Deadline of the current write. It holds for the whole message, however slowly the peer reads.
-    said_until: Instant,
+    sent_until: Instant,
 }
 
 impl ControlConnection {
@@ -45,7 +45,7 @@ impl ControlConnection {
     /// If the peer does not speak TLS 1.3, is not trusted by `config`, or takes too long.
     pub fn call(socket: TcpStream, config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
         let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        Self::shake_hands(socket, tls.into(), MAX_FRAME)
+        Self::handshake(socket, tls.into(), MAX_FRAME)
     }
 
     /// The server's end, after the handshake. It accepts frames of at most `longest` bytes, so that many clients cost little memory.
@@ -54,10 +54,10 @@ impl ControlConnection {
     /// See [`call`](Self::call).
     pub fn answer(socket: TcpStream, config: Arc<ServerConfig>, longest: usize) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
-        Self::shake_hands(socket, tls.into(), longest)
+        Self::handshake(socket, tls.into(), longest)
     }
 
-    fn shake_hands(socket: TcpStream, mut tls: Connection, longest: usize) -> io::Result<Self> {
+    fn handshake(socket: TcpStream, mut tls: Connection, longest: usize) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         let until = Instant::now() + PATIENCE;
@@ -65,7 +65,7 @@ impl ControlConnection {
             transmit(&mut tls, &socket, until)?;
             if !tls.is_handshaking() {
                 let inbox = Vec::new();
-                return Ok(Self { socket, tls, longest, inbox, greeted_until: until, said_until: until });
+                return Ok(Self { socket, tls, longest, inbox, greeted_until: until, sent_until: until });
             }
             if tls.read_tls(&mut InterruptibleStream::until(&socket, until))? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -98,24 +98,24 @@ impl ControlConnection {
     ///
     /// # Errors
     /// If the connection fails, or the peer does not read within [`PATIENCE`].
-    pub fn say(&mut self, words: &impl Serialize) -> Result<(), FrameError> {
-        self.say_within(words, PATIENCE)
+    pub fn send(&mut self, message: &impl Serialize) -> Result<(), FrameError> {
+        self.send_within(message, PATIENCE)
     }
 
     /// Sends a message within a time limit, if other work waits.
     ///
     /// # Errors
-    /// See [`say`](Self::say).
-    pub fn say_within(&mut self, words: &impl Serialize, patience: Duration) -> Result<(), FrameError> {
-        self.said_until = Instant::now() + patience;
-        write_frame(self, words)
+    /// See [`send`](Self::send).
+    pub fn send_within(&mut self, message: &impl Serialize, patience: Duration) -> Result<(), FrameError> {
+        self.sent_until = Instant::now() + patience;
+        write_frame(self, message)
     }
 
     /// Waits for a message for at most `patience`. `None` if no whole message has arrived.
     ///
     /// # Errors
     /// If the connection fails or is closed, or a frame is malformed.
-    pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, FrameError> {
+    pub fn receive<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, FrameError> {
         let until = Instant::now() + patience.max(AT_LEAST);
         loop {
             if let Some(frame) = self.take_frame()? {
@@ -167,7 +167,7 @@ impl ControlConnection {
     }
 
     /// Ends the connection.
-    pub fn hang_up(&mut self) {
+    pub fn close(&mut self) {
         self.tls.send_close_notify();
         // The peer may already be gone or may not read.
         let _ = transmit(&mut self.tls, &self.socket, Instant::now() + AT_LEAST);
@@ -184,7 +184,7 @@ fn transmit(tls: &mut Connection, socket: &TcpStream, until: Instant) -> io::Res
 }
 
 /// Asks for datagrams: repeats a request every `again` until the answer comes, and at most for [`PATIENCE`].
-pub fn knock(
+pub fn request_datagrams(
     socket: &UdpSocket,
     request: &[u8],
     again: Duration,
@@ -226,7 +226,7 @@ impl Write for ControlConnection {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        transmit(&mut self.tls, &self.socket, self.said_until)
+        transmit(&mut self.tls, &self.socket, self.sent_until)
     }
 }
 
@@ -258,21 +258,21 @@ mod tests {
     fn both_ends_hear_what_is_said_and_share_a_secret() {
         let [mut near, mut far] = talks();
         assert_eq!(near.binding().unwrap(), far.binding().unwrap());
-        near.say(&FromClient::Begin).unwrap();
-        near.say(&FromClient::End { sent: None }).unwrap();
-        assert_eq!(far.hear(PATIENCE).unwrap(), Some(FromClient::Begin));
-        assert_eq!(far.hear(PATIENCE).unwrap(), Some(FromClient::End { sent: None }));
-        assert_eq!(far.hear::<FromClient>(Duration::from_millis(5)).unwrap(), None);
-        far.say(&FromServer::Ready).unwrap();
-        assert_eq!(near.hear(PATIENCE).unwrap(), Some(FromServer::Ready));
+        near.send(&FromClient::Begin).unwrap();
+        near.send(&FromClient::End { sent: None }).unwrap();
+        assert_eq!(far.receive(PATIENCE).unwrap(), Some(FromClient::Begin));
+        assert_eq!(far.receive(PATIENCE).unwrap(), Some(FromClient::End { sent: None }));
+        assert_eq!(far.receive::<FromClient>(Duration::from_millis(5)).unwrap(), None);
+        far.send(&FromServer::Ready).unwrap();
+        assert_eq!(near.receive(PATIENCE).unwrap(), Some(FromServer::Ready));
         // A message longer than a record.
         let long = FromServer::Failed { why: "x".repeat(100_000) };
         std::thread::scope(|scope| {
-            scope.spawn(|| far.say(&long).unwrap());
-            assert_eq!(near.hear(PATIENCE).unwrap(), Some(long.clone()));
+            scope.spawn(|| far.send(&long).unwrap());
+            assert_eq!(near.receive(PATIENCE).unwrap(), Some(long.clone()));
         });
-        near.hang_up();
-        let error = far.hear::<FromClient>(PATIENCE).unwrap_err();
+        near.close();
+        let error = far.receive::<FromClient>(PATIENCE).unwrap_err();
         assert!(matches!(error, FrameError::Stream(_)), "{error}");
     }
 
@@ -298,8 +298,8 @@ mod tests {
         let hello = ClientGreeting::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) };
         assert!(serde_json::to_vec(&hello).unwrap().len() < LONGEST_WORD / 8, "{hello:?}");
         let [mut near, mut far] = talks();
-        near.say(&FromServer::Failed { why: "x".repeat(LONGEST_WORD) }).unwrap();
-        let error = far.hear::<FromClient>(PATIENCE).unwrap_err();
+        near.send(&FromServer::Failed { why: "x".repeat(LONGEST_WORD) }).unwrap();
+        let error = far.receive::<FromClient>(PATIENCE).unwrap_err();
         assert!(matches!(error, FrameError::TooLong { most: LONGEST_WORD, .. }), "{error}");
     }
 

@@ -13,11 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::response;
 use super::tally::ServiceFailure;
 use crate::admission::HOUSEHOLDS_OF_A_SITE;
+use crate::control::PATIENCE;
 use crate::iperf3::TestState;
 use crate::protocol::{ConnectionOpening, MOST_STREAMS, PREAMBLE_LEN, TLS_ACCESS_DENIED};
-use crate::talk::PATIENCE;
 
-/// The limit of connections at the door.
+/// The limit of connections whose protocol is not known yet.
 pub(super) const MOST: usize = 1024;
 
 /// Data connections of one address: all streams of a phase arrive together.
@@ -102,26 +102,26 @@ impl TurnedAway {
             Err(error) => !is_transient(&error),
         };
         if is_known {
-            say_busy(&self.socket, self.why);
+            send_busy(&self.socket, self.why);
         }
         is_known || StdInstant::now() > self.until
     }
 }
 
 /// Sends a client the busy message of its protocol, if it can be sent without blocking.
-pub(super) fn say_busy(socket: &TcpStream, why: SlotRefusal) {
+pub(super) fn send_busy(socket: &TcpStream, why: SlotRefusal) {
     let mut said = [0; PREAMBLE_LEN];
     let Ok(len) = socket.peek(&mut said) else { return };
-    let words = match ConnectionOpening::of(&said[..len]) {
+    let message = match ConnectionOpening::of(&said[..len]) {
         ConnectionOpening::Http => response::busy(why),
         ConnectionOpening::Control => TLS_ACCESS_DENIED.to_vec(),
         ConnectionOpening::Iperf3(_) => vec![TestState::AccessDenied.byte()],
         ConnectionOpening::Data(_) | ConnectionOpening::More | ConnectionOpening::Unknown => return,
     };
-    dismiss(socket, &words);
+    dismiss(socket, &message);
 }
 
-/// The limits of a door for `most` connections, with limits per address and per group.
+/// The limits of pending connections for `most` of them, with limits per address and per group.
 pub(super) fn limits(most: usize, per_address: Option<usize>, per_group: Option<usize>) -> SlotLimits {
     let most = most.min(MOST);
     let of_address = |others: usize| others.saturating_add(STREAMS_OF_ONE);
@@ -137,8 +137,8 @@ pub(super) fn limits(most: usize, per_address: Option<usize>, per_group: Option<
     limits.set(per_address.map(of_address), per_group.map(of_group))
 }
 
-/// The connections at the door.
-pub(super) struct Door {
+/// The connections whose protocol is not known yet.
+pub(super) struct PendingConnections {
     newcomers: Vec<PendingConnection>,
     turned_away: VecDeque<TurnedAway>,
     slots: ConnectionSlots,
@@ -149,8 +149,8 @@ pub(super) struct Door {
 /// A connection with its protocol, or the reason to close it.
 pub(super) type Known = (TcpStream, SocketAddr, Result<ConnectionOpening, OpeningError>);
 
-impl Door {
-    /// A door with these [`limits`].
+impl PendingConnections {
+    /// None yet, with these [`limits`].
     pub fn new(limits: SlotLimits) -> Self {
         let (newcomers, turned_away) = (Vec::new(), VecDeque::new());
         Self { newcomers, turned_away, slots: ConnectionSlots::new(limits), gone: 0 }
@@ -262,36 +262,36 @@ mod tests {
     #[test]
     fn who_says_nothing_holds_nobody_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(limits(MOST, None, None));
+        let mut pending = PendingConnections::new(limits(MOST, None, None));
         let (silent, far, peer) = pair(&listener);
-        door.enter(far, peer).unwrap();
+        pending.enter(far, peer).unwrap();
         let (mut slow, far, peer) = pair(&listener);
-        door.enter(far, peer).unwrap();
+        pending.enter(far, peer).unwrap();
         slow.write_all(b"GE").unwrap();
         let until = StdInstant::now() + PATIENCE;
-        while door.silent().count() > 1 && StdInstant::now() < until {
-            assert!(door.known().is_empty());
+        while pending.silent().count() > 1 && StdInstant::now() < until {
+            assert!(pending.known().is_empty());
         }
-        assert_eq!((door.silent().count(), door.soon(PATIENCE)), (1, SOON));
+        assert_eq!((pending.silent().count(), pending.soon(PATIENCE)), (1, SOON));
         slow.write_all(b"T / HTTP/1.1\r\n").unwrap();
-        let known = std::iter::repeat_with(|| door.known()).find(|known| !known.is_empty()).unwrap();
+        let known = std::iter::repeat_with(|| pending.known()).find(|known| !known.is_empty()).unwrap();
         assert!(matches!(known[0].2, Ok(ConnectionOpening::Http)));
         drop(silent);
-        let known = std::iter::repeat_with(|| door.known()).find(|known| !known.is_empty()).unwrap();
+        let known = std::iter::repeat_with(|| pending.known()).find(|known| !known.is_empty()).unwrap();
         assert!(matches!(known[0].2, Err(OpeningError::Gone)));
     }
 
     #[test]
     fn one_household_cannot_fill_the_door() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(limits(MOST, None, None));
+        let mut pending = PendingConnections::new(limits(MOST, None, None));
         const MOST_OF_ONE: usize = STREAMS_OF_ONE + OTHERS_OF_ONE;
         let [crowd, honest] = ["192.0.2.1:9", "192.0.2.2:9"].map(|peer| peer.parse().unwrap());
         let mut ends = Vec::new();
         let turned_away = loop {
             let (near, far, _) = pair(&listener);
             ends.push(near);
-            if let Err(error) = door.enter(far, crowd) {
+            if let Err(error) = pending.enter(far, crowd) {
                 break error;
             }
         };
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(ends.len(), MOST_OF_ONE + 1);
         let (near, far, _) = pair(&listener);
         ends.push(near);
-        door.enter(far, honest).unwrap();
+        pending.enter(far, honest).unwrap();
     }
 
     #[test]
@@ -307,12 +307,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut ends = Vec::new();
         let mut most_of_loopback = |per_address| {
-            let mut door = Door::new(limits(MOST, per_address, None));
+            let mut pending = PendingConnections::new(limits(MOST, per_address, None));
             (0..STREAMS_OF_ONE + OTHERS_OF_ONE + 8)
                 .take_while(|_| {
                     let (near, far, peer) = pair(&listener);
                     ends.push(near);
-                    door.enter(far, peer).is_ok()
+                    pending.enter(far, peer).is_ok()
                 })
                 .count()
         };
@@ -324,19 +324,19 @@ mod tests {
     #[test]
     fn a_connection_without_a_slot_is_told_that_the_server_is_busy() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(limits(1, None, None));
+        let mut pending = PendingConnections::new(limits(1, None, None));
         let (_silent, far, peer) = pair(&listener);
-        door.enter(far, peer).unwrap();
+        pending.enter(far, peer).unwrap();
         let (mut asks, far, peer) = pair(&listener);
-        assert!(matches!(door.enter(far, peer), Err(OpeningError::Busy(SlotRefusal::Full))));
-        assert_eq!((door.known().len(), door.silent().count()), (0, 2));
+        assert!(matches!(pending.enter(far, peer), Err(OpeningError::Busy(SlotRefusal::Full))));
+        assert_eq!((pending.known().len(), pending.silent().count()), (0, 2));
         asks.write_all(b"GE").unwrap();
-        while door.silent().count() > 1 {
-            assert!(door.known().is_empty());
+        while pending.silent().count() > 1 {
+            assert!(pending.known().is_empty());
         }
         asks.write_all(b"T / HTTP/1.1\r\n\r\n").unwrap();
-        while !door.turned_away.is_empty() {
-            assert!(door.known().is_empty());
+        while !pending.turned_away.is_empty() {
+            assert!(pending.known().is_empty());
         }
         let mut said = String::new();
         asks.read_to_string(&mut said).unwrap();
@@ -345,49 +345,49 @@ mod tests {
         let ends: Vec<_> = (0..2 * MOST_TURNED_AWAY)
             .map(|_| {
                 let (near, far, peer) = pair(&listener);
-                assert!(door.enter(far, peer).is_err());
+                assert!(pending.enter(far, peer).is_err());
                 near
             })
             .collect();
-        assert_eq!(door.turned_away.len(), MOST_TURNED_AWAY);
+        assert_eq!(pending.turned_away.len(), MOST_TURNED_AWAY);
         drop(ends);
-        while !door.turned_away.is_empty() {
-            assert!(door.known().is_empty());
+        while !pending.turned_away.is_empty() {
+            assert!(pending.known().is_empty());
         }
     }
 
     #[test]
     fn who_has_gone_after_a_byte_leaves_its_place_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(limits(MOST, None, None));
+        let mut pending = PendingConnections::new(limits(MOST, None, None));
         for _ in 0..3 {
             let (mut near, far, peer) = pair(&listener);
-            door.enter(far, peer).unwrap();
+            pending.enter(far, peer).unwrap();
             near.write_all(b"G").unwrap();
         }
         let until = StdInstant::now() + PATIENCE / 2;
         let mut known = Vec::new();
         while known.len() < 3 {
             assert!(StdInstant::now() < until, "{} have been dropped", known.len());
-            known.extend(door.known());
+            known.extend(pending.known());
         }
         assert!(known.iter().all(|(.., told)| matches!(told, Err(OpeningError::Gone))));
-        assert!(door.slots.is_empty());
+        assert!(pending.slots.is_empty());
     }
 
     #[test]
     fn the_largest_group_at_a_full_door_gives_way() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut door = Door::new(limits(4, None, None));
+        let mut pending = PendingConnections::new(limits(4, None, None));
         let mut enter = |from: &str| {
             let (near, far, _) = pair(&listener);
-            door.enter(far, from.parse().unwrap()).map(|()| near)
+            pending.enter(far, from.parse().unwrap()).map(|()| near)
         };
         let _crowd = [1, 2, 3, 4].map(|host| enter(&format!("192.0.2.{host}:9")).unwrap());
         let mut honest = enter("198.51.100.1:9").unwrap();
         honest.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-        let known = std::iter::repeat_with(|| door.known()).find(|known| !known.is_empty()).unwrap();
+        let known = std::iter::repeat_with(|| pending.known()).find(|known| !known.is_empty()).unwrap();
         assert!(matches!(known[0].2, Ok(ConnectionOpening::Http)));
-        assert_eq!((door.take_gone(), door.slots.len()), (1, 3));
+        assert_eq!((pending.take_gone(), pending.slots.len()), (1, 3));
     }
 }
