@@ -1,7 +1,5 @@
 //! Received bytes of the control connection that are not read yet.
 
-use serde::de::{DeserializeOwned, Error as _};
-
 use super::error::SessionError;
 
 /// Received bytes that may be an incomplete message.
@@ -51,15 +49,6 @@ impl Inbox {
     /// Discards all bytes.
     pub fn clear(&mut self) {
         *self = Self::default();
-    }
-}
-
-/// Reads a JSON object. Serde would accept an array, too.
-pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
-    if json.trim_ascii_start().starts_with(b"{") {
-        serde_json::from_slice(json)
-    } else {
-        Err(serde_json::Error::custom("an object was expected"))
     }
 }
 

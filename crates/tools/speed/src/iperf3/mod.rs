@@ -27,6 +27,7 @@
 //! The messages are those of iperf3 3.12 and were compared with it. Additions of later versions are understood, and sent if older
 //! versions ignore them. The only specification is the program itself (BSD licence).
 
+mod cjson;
 mod client;
 mod code;
 mod cookie;
@@ -34,7 +35,6 @@ pub mod datagram;
 mod document;
 mod error;
 mod inbox;
-mod number;
 mod parameters;
 mod results;
 mod server;

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cjson::{flag, number, some_number};
 use super::code::{Iperf3Code, Iperf3Refusal};
 use super::datagram::{self, CounterWidth};
-use super::inbox::object;
-use super::number::{flag, number, some_number};
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
 
 /// Longest parameters that are read, bytes of JSON, as in iperf3.

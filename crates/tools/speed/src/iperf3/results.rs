@@ -6,7 +6,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::inbox::object;
+use super::cjson::object;
 use super::{MOST_STREAMS, stream_id};
 
 /// Longest results that a server reads, bytes of JSON: about four times those of the most streams.

@@ -1,9 +1,18 @@
-//! Numbers and flags as cJSON writes and reads them.
+//! Objects, numbers and flags as cJSON writes and reads them.
 
 use std::fmt;
 
 use serde::Deserialize as _;
-use serde::de::{Deserializer, Error as _, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
+
+/// Reads a JSON object. Serde would accept an array, too.
+pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    if json.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(json)
+    } else {
+        Err(serde_json::Error::custom("an object was expected"))
+    }
+}
 
 /// A number as cJSON writes it: large ones have an exponent, and a missing one is `null`. Fractions are truncated.
 struct Number;
