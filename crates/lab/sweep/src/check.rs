@@ -25,21 +25,18 @@ impl<'a> ShardCheck<'a> {
         Self { folder, experiment, substrate, plan: experiment.plan() }
     }
 
-    /// The shards of the folder that can be used, and the others, each with its fault.
+    /// The shards of the folder, each with its fault if it cannot be used.
     ///
     /// # Errors
     /// If the folder cannot be read.
-    pub fn sort(&self) -> Result<(Vec<Shard>, Vec<(Shard, String)>), SweepError> {
+    pub fn shards(&self) -> Result<Vec<(Shard, Option<String>)>, SweepError> {
         let chunks: BTreeMap<u32, SweepChunk> =
             self.folder.chunks()?.into_iter().map(|chunk| (chunk.chunk, chunk)).collect();
-        let (mut usable, mut others) = (Vec::new(), Vec::new());
-        for shard in self.folder.shards()? {
-            match self.fault(&shard, chunks.get(&shard.chunk)) {
-                None => usable.push(shard),
-                Some(fault) => others.push((shard, fault)),
-            }
-        }
-        Ok((usable, others))
+        let checked = |shard: Shard| {
+            let fault = self.fault(&shard, chunks.get(&shard.chunk));
+            (shard, fault)
+        };
+        Ok(self.folder.shards()?.into_iter().map(checked).collect())
     }
 
     /// Why a shard cannot be used, as a sentence; `None` if it can. `chunk` is the chunk that it names, if the sweep has it.

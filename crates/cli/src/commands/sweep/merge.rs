@@ -53,12 +53,12 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
         let folder = SweepFolder::open(path).map_err(failure)?;
         let request = ExperimentRequest::of_sweep(&folder)?;
         let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
-        let (usable, others) = check.sort().map_err(failure)?;
-        for (shard, fault) in others {
-            take(&shard.path, Err(fault))?;
-        }
-        for shard in usable {
-            take(&shard.path, shard.open().map_err(|error| error.fault()))?;
+        for (shard, fault) in check.shards().map_err(failure)? {
+            let opened = match fault {
+                Some(fault) => Err(fault),
+                None => shard.open().map_err(|error| error.fault()),
+            };
+            take(&shard.path, opened)?;
         }
     }
     print(format!(

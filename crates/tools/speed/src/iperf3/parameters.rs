@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cjson::{flag, number, some_number};
+use super::cjson::{flag, number, object, some_number};
 use super::code::{Iperf3Code, Iperf3Refusal};
 use super::datagram::{self, CounterWidth};
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
