@@ -17,10 +17,11 @@ use netrig_sip::header::{MAGIC_COOKIE, Transport};
 
 use self::repetition::{FIRST_PAUSE, KnownMessage, Repetition, hash_of};
 use self::session::ScriptSession;
+use super::action::{MediaKind, ScriptMedia};
 use super::distribution::drawn;
 use super::received::ReceivedText;
 use super::run::ScriptRun;
-use super::script::{LONGEST_TIME, MediaEnds, MediaKind, ScriptMedia, ScriptPause, ScriptStep, StepKind};
+use super::script::{LONGEST_TIME, MediaEnds, ScriptPause, ScriptStep, StepKind};
 use super::values::ScriptValues;
 
 /// The most steps of a call without a wait; more are a loop.

@@ -20,6 +20,7 @@ use netrig_sip_net::tap::{MessageTap, MessageTaps, PassedMessage};
 use netrig_sip_net::{ArrivalPath, UserAgentEnd, wait_for_ends};
 
 pub use self::order::{ScenarioOrder, ScriptConnections};
+use super::action::MediaKind;
 use super::beginnings::Beginnings;
 use super::call::ScriptOutput;
 use super::calls::{MeasuredTime, ScriptCalls, ScriptSide};
@@ -29,7 +30,6 @@ use super::link::ScriptLink;
 use super::media::ScriptPlayer;
 use super::programs::ScenarioPrograms;
 use super::run::ScriptRun;
-use super::script::MediaKind;
 use crate::media::MediaEngine;
 
 /// Most calls that start in a row before received messages are handled.

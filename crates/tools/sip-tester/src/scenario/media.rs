@@ -14,7 +14,8 @@ use netrig_host::user_file;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::script::{CallScript, MediaEnds, MediaKind, ScriptAction, ScriptMedia};
+use super::action::{MediaKind, ScriptMedia};
+use super::script::{CallScript, MediaEnds};
 use crate::trace::datagram_payload;
 
 /// Largest media file, bytes.
@@ -120,13 +121,13 @@ impl ScriptPlayer {
         let mut player = Self::default();
         for (line, media) in script.media() {
             match media {
-                ScriptMedia::Capture(_, file) if !player.files.contains_key(file) => {
-                    let bytes = read(file, folder).map_err(|why| format!("line {line}: {why}"))?;
+                ScriptMedia::Capture(_, file) if !player.files.contains_key(&file) => {
+                    let bytes = read(&file, folder).map_err(|why| format!("line {line}: {why}"))?;
                     let packets = payloads(&bytes).map_err(|why| format!("line {line}: {file}: {why}"))?;
-                    player.files.insert(file.clone(), MediaFile::Capture(packets));
+                    player.files.insert(file, MediaFile::Capture(packets));
                 }
                 ScriptMedia::Stream(words) => {
-                    let (file, ..) = stream_of(words).map_err(|why| format!("line {line}: {why}"))?;
+                    let (file, ..) = stream_of(&words).map_err(|why| format!("line {line}: {why}"))?;
                     let bytes = read(file, folder).map_err(|why| format!("line {line}: {why}"))?;
                     if bytes.is_empty() {
                         return Err(format!("line {line}: {file} is empty"));
@@ -463,13 +464,11 @@ fn payloads(bytes: &[u8]) -> Result<Arc<[(Duration, Bytes)]>, String> {
 
 impl CallScript {
     /// All media actions, with their lines.
-    pub fn media(&self) -> impl Iterator<Item = (usize, &ScriptMedia)> {
-        self.steps.iter().chain(&self.opening).flat_map(|step| {
-            step.actions.iter().filter_map(|action| match action {
-                ScriptAction::Media(media) => Some((step.line, media)),
-                _ => None,
-            })
-        })
+    pub fn media(&self) -> impl Iterator<Item = (usize, ScriptMedia)> {
+        self.steps
+            .iter()
+            .chain(&self.opening)
+            .flat_map(|step| step.actions.iter().filter_map(|action| Some((step.line, action.media()?))))
     }
 }
 
