@@ -18,6 +18,7 @@
 )]
 
 mod answers;
+mod byte_stream;
 mod call;
 mod datagrams;
 pub mod dns;
@@ -36,6 +37,7 @@ pub mod tap;
 mod user_file;
 
 pub use answers::answers;
+pub use byte_stream::{flush_bytes, read_bytes};
 pub use call::{Line, LineTls};
 pub use datagrams::{DatagramBatch, DatagramSocket};
 pub use end::{ArrivalPath, ArrivedBytes, EndAddress, EndedConnection, UserAgentEnd, wait_for_ends};
