@@ -77,7 +77,6 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     /// Compare two numbers.
     Test {
         /// The result.
-        #[serde(default = "none", skip_serializing_if = "Option::is_none")]
         into: Option<V>,
         /// The first.
         variable: V,
@@ -92,7 +91,6 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     /// Compare two texts: negative, positive or 0.
     CompareTexts {
         /// The result.
-        #[serde(default = "none", skip_serializing_if = "Option::is_none")]
         into: Option<V>,
         /// The first.
         variable: V,
@@ -176,10 +174,6 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     ControlStream(String),
     /// Turn the echo of media on or off.
     Echo(ScriptNumber<V>),
-}
-
-const fn none<V>() -> Option<V> {
-    None
 }
 
 /// Converts the variables and texts of an action.

@@ -162,83 +162,65 @@ impl FormReader<'_> {
 
     fn kind(&mut self, spanned: &Spanned<StepForm>) -> Result<StepKind, ScenarioFormError> {
         let form = spanned.get_ref();
-        let kinds = [
-            form.send.is_some(),
-            form.receive.is_some(),
-            form.pause.is_some(),
-            form.wait_for_repetitions.is_some(),
-            form.send_command.is_some(),
-            form.receive_command.is_some(),
-        ];
-        if kinds.iter().filter(|is_one| **is_one).count() > 1 {
-            return self.wrong(
-                spanned,
-                "a step has one of send, receive, pause, wait-for-repetitions, send-command and receive-command",
-            );
-        }
         let presence = match &form.optional {
             None | Some(OptionalForm::Here(false)) => MessagePresence::Mandatory,
             Some(OptionalForm::Here(true)) => MessagePresence::Optional,
             Some(OptionalForm::Where(OptionalPlace::Everywhere)) => MessagePresence::OptionalEverywhere,
         };
-        if let Some(message) = &form.send {
-            let message = self.template(spanned, &with_line_ends(message))?;
-            let mut place = |name: &Option<String>| {
-                name.as_ref().map(|name| place_of(&mut self.script.transactions, name))
-            };
-            let (begins, acknowledges) = (place(&form.begins), place(&form.acknowledges));
-            return Ok(StepKind::Send(SendStep {
-                message,
+        let mut place =
+            |name: &Option<String>| name.as_ref().map(|name| place_of(&mut self.script.transactions, name));
+        let StepForm { send, receive, pause, wait_for_repetitions, send_command, receive_command, .. } = form;
+        Ok(match (send, receive, pause, wait_for_repetitions, send_command, receive_command) {
+            (Some(message), None, None, None, None, None) => StepKind::Send(SendStep {
+                begins: place(&form.begins),
+                acknowledges: place(&form.acknowledges),
+                message: self.template(spanned, &with_line_ends(message))?,
                 again_after: form.repeat_after,
                 timeout: form.timeout,
-                begins,
-                acknowledges,
-            }));
-        }
-        if let Some(receive) = &form.receive {
-            let expected = match receive {
-                ReceiveForm::Status(status @ 100..=699) => {
-                    ExpectedMessage::Response(*status, form.of.clone())
+            }),
+            (None, Some(receive), None, None, None, None) => {
+                let transaction = place(&form.transaction);
+                let expected = match receive {
+                    ReceiveForm::Status(status @ 100..=699) => {
+                        ExpectedMessage::Response(*status, form.of.clone())
+                    }
+                    ReceiveForm::Status(status) => {
+                        let what = format!("receive: {status} is not a status, expected 100 to 699");
+                        return self.wrong(spanned, what);
+                    }
+                    ReceiveForm::Method(method) => ExpectedMessage::Request(method.clone()),
+                    ReceiveForm::Matching { matching } => ExpectedMessage::Matching(matching.clone()),
+                };
+                if form.stays && presence == MessagePresence::Mandatory {
+                    return self.wrong(spanned, "stays is for optional messages only");
                 }
-                ReceiveForm::Status(status) => {
-                    return self
-                        .wrong(spanned, format!("receive: {status} is not a status, expected 100 to 699"));
-                }
-                ReceiveForm::Method(method) => ExpectedMessage::Request(method.clone()),
-                ReceiveForm::Matching { matching } => ExpectedMessage::Matching(matching.clone()),
-            };
-            if form.stays && presence == MessagePresence::Mandatory {
-                return self.wrong(spanned, "stays is for optional messages only");
+                StepKind::Receive(ReceiveStep {
+                    expected,
+                    presence,
+                    moves_on: !form.stays,
+                    timeout: form.timeout,
+                    keeps_routes: form.keeps_routes,
+                    transaction,
+                })
             }
-            let transaction =
-                form.transaction.as_ref().map(|name| place_of(&mut self.script.transactions, name));
-            return Ok(StepKind::Receive(ReceiveStep {
-                expected,
-                presence,
-                moves_on: !form.stays,
-                timeout: form.timeout,
-                keeps_routes: form.keeps_routes,
-                transaction,
-            }));
-        }
-        if let Some(pause) = &form.pause {
-            return Ok(StepKind::Pause(self.pause(pause)));
-        }
-        if let Some(pause) = &form.wait_for_repetitions {
-            return Ok(StepKind::TimeWait(self.pause(pause)));
-        }
-        if let Some(message) = &form.send_command {
-            let message = self.template(spanned, &with_line_ends(message))?;
-            return Ok(StepKind::SendCommand { to: form.to.clone(), message });
-        }
-        if let Some(from) = &form.receive_command {
-            let from = (from != ANY_PROCESS).then(|| from.clone());
-            return Ok(StepKind::ReceiveCommand {
-                from,
+            (None, None, Some(pause), None, None, None) => StepKind::Pause(self.pause(pause)),
+            (None, None, None, Some(pause), None, None) => StepKind::TimeWait(self.pause(pause)),
+            (None, None, None, None, Some(message), None) => StepKind::SendCommand {
+                to: form.to.clone(),
+                message: self.template(spanned, &with_line_ends(message))?,
+            },
+            (None, None, None, None, None, Some(from)) => StepKind::ReceiveCommand {
+                from: (from != ANY_PROCESS).then(|| from.clone()),
                 is_optional: presence != MessagePresence::Mandatory,
-            });
-        }
-        Ok(StepKind::Nothing)
+            },
+            (None, None, None, None, None, None) => StepKind::Nothing,
+            _ => {
+                return self.wrong(
+                    spanned,
+                    "a step has one of send, receive, pause, wait-for-repetitions, send-command and receive-command",
+                );
+            }
+        })
     }
 
     fn pause(&mut self, form: &PauseForm) -> ScriptPause {
