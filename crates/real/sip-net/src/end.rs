@@ -12,9 +12,9 @@ use netrig_sip::header::Transport;
 use netrig_sip::{Framed, Message};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SendFlags;
-use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
 
-use super::call::LineTls;
 use super::datagrams::{DatagramBatch, DatagramSocket, is_without_room};
 use super::ledger::{AmplificationLedger, Purse};
 use super::point::source_towards;
@@ -55,6 +55,9 @@ pub struct ArrivedBytes {
     pub bytes: Bytes,
 }
 
+/// The TLS configuration of a connection, and the name that the server's certificate must have.
+pub type LineTls = (Arc<ClientConfig>, ServerName<'static>);
+
 /// The addresses of a server and of a user agent's end.
 #[derive(Clone, Debug)]
 pub struct EndAddress {
@@ -72,7 +75,8 @@ pub struct EndAddress {
     pub server_tls: Option<Arc<ServerConfig>>,
     /// Requested size of the receive buffer over UDP, bytes.
     pub room: u32,
-    /// Most simultaneous connections that peers have opened.
+    /// Most simultaneous connections that peers have opened. With 0 the end does not listen, and has the local address of its first
+    /// connection.
     pub most_accepted: usize,
     /// Whether it answers unknown addresses over UDP. An address without proof gets at most three times its bytes.
     pub answers_strangers: bool,
@@ -184,7 +188,7 @@ impl std::fmt::Debug for EndDatagrams {
 
 #[derive(Debug)]
 struct EndConnections {
-    listener: TcpListener,
+    listener: Option<TcpListener>,
     own: BTreeMap<u64, SipStream>,
     accepted: BTreeMap<u64, SipStream>,
     next: u64,
@@ -219,9 +223,13 @@ impl UserAgentEnd {
             return Ok(Self { address, local, offset, way });
         }
         let refused = |source| SocketError::Refused { what: "listen", address: at, source };
-        let listener = TcpListener::bind(at).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
-        let local = listener.local_addr().map_err(refused)?;
+        let (mut listener, mut local) = (None, at);
+        if address.most_accepted > 0 {
+            let opened = TcpListener::bind(at).map_err(refused)?;
+            opened.set_nonblocking(true).map_err(refused)?;
+            local = opened.local_addr().map_err(refused)?;
+            listener = Some(opened);
+        }
         let (own, accepted) = (BTreeMap::new(), BTreeMap::new());
         let way = EndWay::Connections(EndConnections { listener, own, accepted, next: 0, ended: Vec::new() });
         Ok(Self { address, local, offset, way })
@@ -245,19 +253,57 @@ impl UserAgentEnd {
     /// # Errors
     /// If there is no route to `to`.
     pub fn send_by(&mut self, key: u64, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
+        self.flush_by(key, to, Some(bytes))
+    }
+
+    /// Opens the connection to the server and waits until it is established. Does nothing over UDP.
+    ///
+    /// # Errors
+    /// If it is not established within this time.
+    pub fn connect(&mut self, within: Duration) -> Result<(), StreamError> {
+        let clock = Clock::starting_in(Duration::ZERO);
+        while !self.is_established() {
+            let left = clock.left_until(Instant::ZERO + within);
+            if left.is_zero() {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
+            self.flush_by(0, self.address.server, None)?;
+            wait_for_ends(&self.watched(), left);
+            self.receive(&clock);
+            if let Some(EndedConnection { why, .. }) = self.take_ended().pop() {
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_established(&self) -> bool {
+        match &self.way {
+            EndWay::Datagrams(_) => true,
+            EndWay::Connections(EndConnections { own, .. }) => {
+                own.get(&0).is_some_and(SipStream::is_established)
+            }
+        }
+    }
+
+    fn flush_by(&mut self, key: u64, to: SocketAddr, bytes: Option<&Bytes>) -> Result<(), StreamError> {
         let Self { address, local, way, .. } = self;
         match way {
-            EndWay::Datagrams(datagrams) => datagrams.send(bytes, to),
-            EndWay::Connections(EndConnections { own, .. }) => {
+            EndWay::Datagrams(datagrams) => bytes.map_or(Ok(()), |bytes| datagrams.send(bytes, to)),
+            EndWay::Connections(EndConnections { own, listener, .. }) => {
                 if own.get(&key).is_none_or(|stream| stream.peer() != to) {
                     let from = HostAddress::from(*local).at(0);
                     let tls = address.tls.as_ref().map(|(config, name)| (config, name.clone()));
-                    let stream = SipStream::connect(from, to, tls, Bounds::default())?;
-                    own.insert(key, stream.stamped()?);
+                    let stream = SipStream::connect(from, to, tls, Bounds::default())?.stamped()?;
+                    if listener.is_none() {
+                        *local = stream.local()?;
+                    }
+                    own.insert(key, stream);
                 }
                 // It was just made if it was not there.
                 let Some(stream) = own.get_mut(&key) else { return Ok(()) };
-                let sent = stream.queue(bytes.clone()).and_then(|()| stream.flush());
+                let sent = bytes.map_or(Ok(()), |bytes| stream.queue(bytes.clone()));
+                let sent = sent.and_then(|()| stream.flush());
                 if sent.is_err() {
                     own.remove(&key);
                 }
@@ -363,7 +409,7 @@ impl UserAgentEnd {
                 let streams = own.values().chain(accepted.values());
                 let streams =
                     streams.map(|stream| (stream.fd(), stream.has_unsent() || !stream.is_established()));
-                std::iter::once((listener.as_fd(), false)).chain(streams).collect()
+                listener.iter().map(|listener| (listener.as_fd(), false)).chain(streams).collect()
             }
         }
     }
@@ -464,7 +510,7 @@ impl EndConnections {
         at: impl Fn(Option<u64>) -> Instant,
         came: &mut Vec<ArrivedBytes>,
     ) {
-        while let Ok((socket, peer)) = self.listener.accept() {
+        while let Some(Ok((socket, peer))) = self.listener.as_ref().map(TcpListener::accept) {
             let _ = socket.set_nonblocking(true);
             let tls = address.server_tls.as_ref();
             let stream = SipStream::accepted(socket.into(), peer, tls, Bounds::default());

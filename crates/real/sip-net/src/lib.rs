@@ -18,6 +18,7 @@
 )]
 
 mod answers;
+mod byte_stream;
 mod call;
 mod datagrams;
 pub mod dns;
@@ -36,9 +37,10 @@ pub mod tap;
 mod user_file;
 
 pub use answers::answers;
-pub use call::{Line, LineTls};
+pub use byte_stream::{flush_bytes, read_bytes};
+pub use call::Line;
 pub use datagrams::{DatagramBatch, DatagramSocket};
-pub use end::{ArrivalPath, ArrivedBytes, EndAddress, EndedConnection, UserAgentEnd, wait_for_ends};
+pub use end::{ArrivalPath, ArrivedBytes, EndAddress, EndedConnection, LineTls, UserAgentEnd, wait_for_ends};
 pub use flow_tester::{FlowTester, MessageKeeper, RuleReport, ScenarioCalls, ScenarioRecord, TesterFault};
 pub use keep_order::{KeepOrder, KeepPolicy, ParseKeepPolicyError};
 pub use netrig_sip::header::Transport;

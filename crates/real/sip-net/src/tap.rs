@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use netrig_core::Duration;
 use netrig_core::number::counted;
+use netrig_core::{Duration, Instant};
+use netrig_host::{Clock, RealtimeOffset};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Record, Side};
 use schemars::JsonSchema;
@@ -43,6 +44,35 @@ pub trait MessageTap: Send {
 
     /// Passes on the collected messages. Called at least once a second.
     fn hand_on(&mut self);
+}
+
+/// A tap with the clock of its load or server.
+pub struct StampedTap {
+    /// The tap.
+    pub tap: Box<dyn MessageTap>,
+    clock: Clock,
+    offset: RealtimeOffset,
+    is_of_script: bool,
+}
+
+impl StampedTap {
+    /// A tap of messages with times of `clock`. `is_of_script`: see [`PassedMessage::is_of_script`].
+    pub fn new(tap: Box<dyn MessageTap>, clock: Clock, is_of_script: bool) -> Self {
+        Self { tap, clock, offset: RealtimeOffset::measure(), is_of_script }
+    }
+
+    /// Passes on a message that was sent or received at this time, with both addresses, the local first.
+    pub fn message(
+        &mut self,
+        (at, transport): (Instant, Transport),
+        is_sent: bool,
+        [local, peer]: [SocketAddr; 2],
+        bytes: &[u8],
+    ) {
+        let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
+        let is_of_script = self.is_of_script;
+        self.tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script, bytes });
+    }
 }
 
 /// Makes a tap for each thread of a load.

@@ -6,13 +6,12 @@
 //! query never has an answer here.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};
 
 use netrig_core::{Duration, Instant};
 
 use super::tcp_query::{PREFIX, first_framed, framed};
-use netrig_host::is_transient;
+use crate::byte_stream::{flush_bytes, read_bytes};
 use netrig_host::{ConnectionSlots, EnteredSlot, SlotId, SlotLimits};
 use netrig_host::{MemoryBudget, MemoryExhausted, MemoryReservation};
 
@@ -28,9 +27,6 @@ const MOST_ANSWERS: usize = 256 << 10;
 
 /// Most bytes of queries that are read from a connection before they are answered.
 const MOST_ASKED: usize = 128 << 10;
-
-/// Bytes per read.
-const PIECE: usize = 4096;
 
 /// All connections, by their slots.
 pub(super) struct NameConnections {
@@ -178,36 +174,17 @@ impl NameConnections {
 impl NameConnection {
     /// Passes waiting bytes to the kernel. Returns false if the connection has failed.
     fn flush(&mut self) -> bool {
-        let mut sent = 0;
-        let stands = loop {
-            if sent == self.unsent.len() {
-                break true;
-            }
-            match self.stream.write(&self.unsent[sent..]) {
-                Ok(0) => break false,
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_transient(&error) => break true,
-                Err(_) => break false,
-            }
-        };
-        self.unsent.drain(..sent);
-        stands
+        flush_bytes(&mut self.stream, &mut self.unsent).is_ok()
     }
 
     /// Reads received bytes, up to a limit. Returns false if the connection has failed.
     fn read(&mut self) -> bool {
-        let mut piece = [0; PIECE];
-        while !self.has_finished && self.got.len() < MOST_ASKED {
-            match self.stream.read(&mut piece) {
-                Ok(0) => self.has_finished = true,
-                Ok(count) => self.got.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_transient(&error) => break,
-                Err(_) => return false,
-            }
+        if self.has_finished {
+            return true;
         }
-        true
+        let goes_on = read_bytes(&mut self.stream, &mut self.got, MOST_ASKED);
+        self.has_finished = matches!(goes_on, Ok(false));
+        goes_on.is_ok()
     }
 
     /// Whether the connection is finished: its peer has closed it, or has been idle for too long.
@@ -236,6 +213,7 @@ impl NameConnection {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::net::{Shutdown, TcpListener};
     use std::time::Duration as StdDuration;
 

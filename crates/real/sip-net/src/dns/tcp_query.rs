@@ -1,21 +1,21 @@
 //! A query over a TCP connection: each message follows its length (RFC 1035 section 4.2.2).
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
+use crate::byte_stream::{flush_bytes, read_bytes};
 use netrig_host::HostAddress;
-use netrig_host::is_transient;
 use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::TcpOptions;
 
 /// Length of the prefix of each message, bytes.
 pub(super) const PREFIX: usize = 2;
 
-/// Bytes per read.
-const PIECE: usize = 4096;
+/// The longest message with its prefix, bytes.
+const LONGEST: usize = PREFIX + u16::MAX as usize;
 
 /// A connection for one query and its response.
 pub(super) struct TcpQuery {
@@ -45,27 +45,15 @@ impl TcpQuery {
 
     /// Sends and receives without blocking. Returns the response once it is complete.
     pub fn go_on(&mut self) -> io::Result<Option<Vec<u8>>> {
-        while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => drop(self.unsent.drain(..count)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_transient(&error) => return Ok(None),
-                Err(error) => return Err(error),
-            }
+        flush_bytes(&mut self.stream, &mut self.unsent)?;
+        if !self.unsent.is_empty() {
+            return Ok(None);
         }
-        let mut piece = [0; PIECE];
-        loop {
-            if let Some(message) = first_framed(&self.got) {
-                return Ok(Some(message.to_vec()));
-            }
-            match self.stream.read(&mut piece) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.got.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_transient(&error) => return Ok(None),
-                Err(error) => return Err(error),
-            }
+        let goes_on = read_bytes(&mut self.stream, &mut self.got, LONGEST);
+        match first_framed(&self.got) {
+            Some(message) => Ok(Some(message.to_vec())),
+            None if goes_on? => Ok(None),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 }

@@ -1,68 +1,35 @@
 //! Kinds of failures.
 
+use netrig_core::choices;
 use netrig_sip::load::{Broken, Failure, What};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The kind of a failure, as in tables, documents and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FailureKind {
-    /// A timer of RFC 3261 or of a session (RFC 4028) expired.
-    Timer,
-    /// The status of the response.
-    Status,
-    /// The call rang for longer than the limit.
-    Ringing,
-    /// The call was not ended within the limit.
-    Left,
-    /// The credentials were refused, or a challenge cannot be answered.
-    Authentication,
-    /// The peer ended the call.
-    Peer,
-    /// The peer broke a protocol rule.
-    Rule,
-    /// The expected message of the scenario did not arrive.
-    Missing,
-    /// A connection failed or could not be opened.
-    Connection,
-    /// ICMP reported that a message was undeliverable.
-    Unreachable,
-    /// The DNS named no server, so it is no failure of a server.
-    Dns,
-}
-
-impl FailureKind {
-    /// All kinds.
-    pub const ALL: [Self; 11] = [
-        Self::Timer,
-        Self::Status,
-        Self::Ringing,
-        Self::Left,
-        Self::Authentication,
-        Self::Peer,
-        Self::Rule,
-        Self::Missing,
-        Self::Connection,
-        Self::Unreachable,
-        Self::Dns,
-    ];
-
-    /// The name in documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Timer => "timer",
-            Self::Status => "status",
-            Self::Ringing => "ringing",
-            Self::Left => "left",
-            Self::Authentication => "authentication",
-            Self::Peer => "peer",
-            Self::Rule => "rule",
-            Self::Missing => "missing",
-            Self::Connection => "connection",
-            Self::Unreachable => "unreachable",
-            Self::Dns => "dns",
-        }
+choices! {
+    /// The kind of a failure, as in tables, documents and metrics.
+    pub enum FailureKind {
+        /// A timer of RFC 3261 or of a session (RFC 4028) expired.
+        Timer = "timer",
+        /// The status of the response.
+        Status = "status",
+        /// The call rang for longer than the limit.
+        Ringing = "ringing",
+        /// The call was not ended within the limit.
+        Left = "left",
+        /// The credentials were refused, or a challenge cannot be answered.
+        Authentication = "authentication",
+        /// The peer ended the call.
+        Peer = "peer",
+        /// The peer broke a protocol rule.
+        Rule = "rule",
+        /// The expected message of the scenario did not arrive.
+        Missing = "missing",
+        /// A connection failed or could not be opened.
+        Connection = "connection",
+        /// ICMP reported that a message was undeliverable.
+        Unreachable = "unreachable",
+        /// The DNS named no server, so it is no failure of a server.
+        Dns = "dns",
     }
 }
 

@@ -26,7 +26,6 @@ mod report;
 mod reporting;
 mod run;
 mod shard;
-mod shard_tap;
 mod socket;
 mod source_ports;
 mod spool;

@@ -16,13 +16,12 @@ use super::control::Control;
 use super::kind::TimeLimit;
 use super::locating::finder;
 use super::order::{Carrier, LoadError, LoadOrder, Span};
-use super::shard_tap::ShardTap;
 use super::streams::Lost;
 use super::tester::{TesterSecond, TesterUse};
 use super::wire::ShardSocket;
 use crate::dns::Finder;
 use crate::send_batch::OutgoingDatagram;
-use crate::tap::MessageTaps;
+use crate::tap::{MessageTaps, StampedTap};
 use netrig_host::RealtimeOffset;
 use netrig_host::sys::MESSAGES;
 use netrig_host::usage::processors_of;
@@ -129,16 +128,12 @@ pub(super) struct Shard<'a> {
     met: Vec<Sample>,
     /// Looks up the server of each attempt, if configured.
     finder: Option<Finder>,
-    tap: Option<ShardTap>,
+    tap: Option<StampedTap>,
 }
 
 impl<'a> Shard<'a> {
     pub fn new(shared: &'a SharedLoad<'a>, wire: ShardSocket, part: Part) -> Self {
-        let tap = shared.taps.map(|taps| ShardTap {
-            tap: taps.tap(),
-            clock: shared.clock,
-            offset: RealtimeOffset::measure(),
-        });
+        let tap = shared.taps.map(|taps| StampedTap::new(taps.tap(), shared.clock, false));
         Self {
             tap,
             shared,
@@ -455,20 +450,17 @@ impl<'a> Shard<'a> {
         std::mem::swap(&mut sending, &mut self.part.out.messages);
         let mut dues = std::mem::take(&mut self.dues);
         let clock = self.shared.clock;
-        if let ShardSocket::Streams(streams) = &mut self.wire {
-            dues.last().into_iter().for_each(|due| clock.spin_until(*due));
-            let at = clock.now();
-            streams.send(&sending, &mut self.second, self.tap.as_mut().map(|tap| (tap, at)));
-            let stamped = sending.departing().filter_map(|(.., stamped)| stamped);
-            stamped.for_each(|stamped| self.part.handle_departure(at, stamped));
-            dues.iter().for_each(|due| self.second.lateness.record(at - *due));
-        }
-        match self.wire {
-            ShardSocket::Streams(_) => {}
-            ShardSocket::Datagrams(_) if !self.shared.order.punctual => {
-                self.send_together(&sending, &dues)?
+        match (&self.wire.socket, &mut self.wire.streams) {
+            (None, Some(streams)) => {
+                dues.last().into_iter().for_each(|due| clock.spin_until(*due));
+                let at = clock.now();
+                streams.send(&sending, &mut self.second, self.tap.as_mut().map(|tap| (tap, at)));
+                let stamped = sending.departing().filter_map(|(.., stamped)| stamped);
+                stamped.for_each(|stamped| self.part.handle_departure(at, stamped));
+                dues.iter().for_each(|due| self.second.lateness.record(at - *due));
             }
-            ShardSocket::Datagrams(_) | ShardSocket::Both(_) => self.send_each(&sending, &dues)?,
+            (_, None) if !self.shared.order.punctual => self.send_together(&sending, &dues)?,
+            _ => self.send_each(&sending, &dues)?,
         }
         sending.clear();
         dues.clear();
@@ -487,18 +479,12 @@ impl<'a> Shard<'a> {
                 None => self.keep_time()?,
             }
             let mut departed = clock.now();
-            let socket = match &mut self.wire {
-                ShardSocket::Streams(_) => break,
-                ShardSocket::Both(both) if is_over_tcp(bytes) => {
-                    let tap = self.tap.as_mut().map(|tap| (tap, departed));
-                    both.streams.queue((to, way), bytes, &mut self.second, tap);
-                    both.streams.flush();
-                    None
-                }
-                ShardSocket::Both(both) => Some(&mut both.socket),
-                ShardSocket::Datagrams(socket) => Some(&mut **socket),
-            };
-            if let Some(socket) = socket {
+            let ShardSocket { socket, streams, .. } = &mut self.wire;
+            if let Some(streams) = streams.as_mut().filter(|_| is_over_tcp(bytes)) {
+                let tap = self.tap.as_mut().map(|tap| (tap, departed));
+                streams.queue((to, way), bytes, &mut self.second, tap);
+                streams.flush();
+            } else if let Some(socket) = socket {
                 let (local, tap) = (socket.local(), &mut self.tap);
                 let datagram = [OutgoingDatagram { to, bytes, order_key: None }];
                 socket.send(&clock, &datagram, &mut self.second, |_, at, is_taken| {
@@ -518,7 +504,8 @@ impl<'a> Shard<'a> {
 
     /// Sends messages over UDP, several with one system call.
     fn send_together(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
-        let Self { wire: ShardSocket::Datagrams(socket), part, second, tap, shared, .. } = self else {
+        let Self { wire: ShardSocket { socket: Some(socket), .. }, part, second, tap, shared, .. } = self
+        else {
             return Ok(());
         };
         let local = socket.local();

@@ -16,11 +16,12 @@ use netrig_sip::{Framed, FramingError};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
+use slab::Slab;
 
 use super::order::{LoadError, LoadTls, Reconnecting};
-use super::shard_tap::ShardTap;
 use super::source_ports::SourcePorts;
 use super::tester::TesterSecond;
+use crate::tap::StampedTap;
 use crate::{Bounds, SipStream, StreamError, Turn};
 use netrig_host::RealtimeOffset;
 use netrig_host::socket::TcpOptions;
@@ -106,8 +107,7 @@ pub(super) struct LoadStreams {
     /// Source ports of opened connections; chosen by the kernel if there are none.
     ports: Option<SourcePorts>,
     sockets: OwnedFd,
-    slots: Vec<Option<Box<LoadConnection>>>,
-    free: Vec<usize>,
+    slots: Slab<Box<LoadConnection>>,
     by_lane: HashMap<(SocketAddr, Lane), usize>,
     /// The last connection of each destination and lane.
     by_peer: HashMap<SocketAddr, usize>,
@@ -147,8 +147,7 @@ impl LoadStreams {
             ports: SourcePorts::new(local.port()),
             listener,
             sockets,
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::new(),
             by_lane: HashMap::new(),
             by_peer: HashMap::new(),
             destinations: Vec::new(),
@@ -201,7 +200,7 @@ impl LoadStreams {
             self.accept();
         }
         for place in std::mem::take(&mut self.ready) {
-            let Some(connection) = &mut self.slots[place] else { continue };
+            let Some(connection) = self.slots.get_mut(place) else { continue };
             connection.is_ready = false;
             let ends = [connection.local, connection.stream.peer()];
             let turn = connection.stream.receive(connection.has_ended, |framed, stamp| {
@@ -237,7 +236,7 @@ impl LoadStreams {
                 place => {
                     // The structure is packed, so its fields cannot be borrowed.
                     let flags = event.flags;
-                    if let Some(Some(connection)) = self.slots.get_mut(place as usize) {
+                    if let Some(connection) = self.slots.get_mut(place as usize) {
                         connection.has_ended |= flags.intersects(ENDED);
                     }
                     self.mark_ready(place as usize);
@@ -248,7 +247,7 @@ impl LoadStreams {
     }
 
     fn mark_ready(&mut self, place: usize) {
-        if let Some(Some(connection)) = self.slots.get_mut(place)
+        if let Some(connection) = self.slots.get_mut(place)
             && !std::mem::replace(&mut connection.is_ready, true)
         {
             self.ready.push(place);
@@ -256,7 +255,7 @@ impl LoadStreams {
     }
 
     fn mark_dirty(&mut self, place: usize) {
-        if let Some(Some(connection)) = self.slots.get_mut(place)
+        if let Some(connection) = self.slots.get_mut(place)
             && !std::mem::replace(&mut connection.is_dirty, true)
         {
             self.dirty.push(place);
@@ -285,14 +284,8 @@ impl LoadStreams {
     }
 
     fn insert(&mut self, stream: SipStream, of: Option<(SocketAddr, Lane, Lost)>) -> io::Result<usize> {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        if let Err(error) = watch(&self.sockets, stream.fd(), place as u64) {
-            self.free.push(place);
-            return Err(error);
-        }
+        let place = self.slots.vacant_key();
+        watch(&self.sockets, stream.fd(), place as u64)?;
         if let Some((to, lane, _)) = of {
             self.by_lane.insert((to, lane), place);
             if !self.destinations.contains(&to) {
@@ -301,7 +294,7 @@ impl LoadStreams {
         }
         self.by_peer.insert(stream.peer(), place);
         let local = stream.local().unwrap_or(self.local);
-        self.slots[place] = Some(Box::new(LoadConnection {
+        self.slots.insert(Box::new(LoadConnection {
             stream,
             local,
             of,
@@ -319,7 +312,7 @@ impl LoadStreams {
         &mut self,
         waiting: &Outbox,
         counts: &mut TesterSecond,
-        mut tap: Option<(&mut ShardTap, Instant)>,
+        mut tap: Option<(&mut StampedTap, Instant)>,
     ) {
         for (to, way, bytes) in waiting.along() {
             let tap = tap.as_mut().map(|(tap, at)| (&mut **tap, *at));
@@ -334,7 +327,7 @@ impl LoadStreams {
         (to, way): (SocketAddr, MessageConnection),
         bytes: &[u8],
         counts: &mut TesterSecond,
-        tap: Option<(&mut ShardTap, Instant)>,
+        tap: Option<(&mut StampedTap, Instant)>,
     ) {
         let place = match way {
             // A caller that has closed its connection gets no response. RFC 3261 section 18.2.2 would open a new one, but a server that
@@ -344,7 +337,7 @@ impl LoadStreams {
         };
         let transport = self.transport();
         let Some((place, connection)) =
-            place.and_then(|place| self.slots[place].as_mut().map(|connection| (place, connection)))
+            place.and_then(|place| self.slots.get_mut(place).map(|connection| (place, connection)))
         else {
             // A missing connection for a response is the server's doing, and its call fails by its timer. The loss of a request has been
             // reported.
@@ -443,7 +436,7 @@ impl LoadStreams {
         for at in 0..self.destinations.len() {
             // The next attempt has a connection of its own, even while this one still sends.
             let Some(place) = self.by_lane.remove(&(self.destinations[at], lane)) else { continue };
-            if let Some(connection) = &mut self.slots[place] {
+            if let Some(connection) = self.slots.get_mut(place) {
                 connection.is_done = true;
             }
             self.mark_dirty(place);
@@ -454,7 +447,7 @@ impl LoadStreams {
     /// Sends the queued data of each connection.
     pub fn flush(&mut self) {
         for place in std::mem::take(&mut self.dirty) {
-            let Some(connection) = &mut self.slots[place] else { continue };
+            let Some(connection) = self.slots.get_mut(place) else { continue };
             connection.is_dirty = false;
             let flushed = connection.stream.flush();
             if flushed.is_ok() && connection.stream.is_established() {
@@ -470,8 +463,7 @@ impl LoadStreams {
     }
 
     fn end(&mut self, place: usize, why: Option<Broken>) {
-        let Some(mut connection) = self.slots[place].take() else { return };
-        self.free.push(place);
+        let Some(mut connection) = self.slots.try_remove(place) else { return };
         if let Some((to, lane, lost)) = connection.of {
             if self.by_lane.get(&(to, lane)) == Some(&place) {
                 self.by_lane.remove(&(to, lane));

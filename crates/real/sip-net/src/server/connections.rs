@@ -11,6 +11,7 @@ use netrig_sip::header::Transport;
 use netrig_sip::server::Source;
 use netrig_sip::{Framed, Host, Message, Status};
 use rustls::{ClientConfig, ServerConfig};
+use slab::Slab;
 
 use super::tally::ConnectionTally;
 use super::unsent::{ConnectionEnd, SendError};
@@ -93,8 +94,7 @@ pub(super) struct ServerConnections {
     /// Slots of connections that peers have opened.
     admission: ConnectionSlots,
     by_slot: HashMap<SlotId, usize>,
-    slots: Vec<Option<Box<PeerConnection>>>,
-    free: Vec<usize>,
+    slots: Slab<Box<PeerConnection>>,
     by_peer: HashMap<Source, usize>,
     /// ServerConnections whose reading was interrupted.
     go_on: Vec<usize>,
@@ -158,8 +158,7 @@ impl ServerConnections {
             changes: records_changes.then(Vec::new),
             admission: ConnectionSlots::new(slot_limits(most, &limits)),
             by_slot: HashMap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::new(),
             by_peer: HashMap::new(),
             go_on: Vec::new(),
             dirty: Vec::new(),
@@ -178,7 +177,7 @@ impl ServerConnections {
 
     /// How many there are.
     fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     /// Accepts a connection.
@@ -219,7 +218,7 @@ impl ServerConnections {
         let tls = self.tls.server.as_ref().filter(|_| from.transport == Transport::Tls);
         let made = SipStream::accepted(socket, from.address, tls, self.limits.bounds);
         let Ok(place) = made.and_then(|stream| self.insert(now, pacer, stream, from, None)) else { return };
-        if let Some(connection) = &mut self.slots[place] {
+        if let Some(connection) = self.slots.get_mut(place) {
             connection.is_refused = true;
             self.refused += 1;
         }
@@ -227,17 +226,17 @@ impl ServerConnections {
 
     /// Whether the connection has no slot.
     pub fn is_refused(&self, place: usize) -> bool {
-        self.slots[place].as_ref().is_some_and(|connection| connection.is_refused)
+        self.slots.get(place).is_some_and(|connection| connection.is_refused)
     }
 
     /// Whether the connection has left the slots of strangers.
     pub fn is_proven(&self, place: usize) -> bool {
-        self.slots[place].as_ref().is_some_and(|connection| connection.is_proven && !connection.is_refused)
+        self.slots.get(place).is_some_and(|connection| connection.is_proven && !connection.is_refused)
     }
 
     /// Closes the connection as soon as the messages that wait have been sent.
     pub fn finish(&mut self, place: usize) {
-        let Some(connection) = &mut self.slots[place] else { return };
+        let Some(connection) = self.slots.get_mut(place) else { return };
         connection.has_finished = true;
         if !std::mem::replace(&mut connection.is_dirty, true) {
             self.dirty.push(place);
@@ -246,10 +245,10 @@ impl ServerConnections {
 
     /// Moves the connection out of the slots of strangers. `false` if there is no slot for a known peer.
     pub fn prove(&mut self, place: usize) -> bool {
-        let slot = self.slots[place].as_ref().and_then(|connection| connection.slot);
+        let slot = self.slots.get(place).and_then(|connection| connection.slot);
         let Some(slot) = slot else { return true };
         if self.admission.prove(slot).is_ok() {
-            if let Some(connection) = &mut self.slots[place] {
+            if let Some(connection) = self.slots.get_mut(place) {
                 connection.is_proven = true;
             }
             return true;
@@ -262,7 +261,7 @@ impl ServerConnections {
     /// Sends a last message over a connection, which is closed after it.
     pub fn turn_away(&mut self, place: usize, last: &Message) {
         self.finish(place);
-        let Some(connection) = &mut self.slots[place] else { return };
+        let Some(connection) = self.slots.get_mut(place) else { return };
         if let Err(error) = connection.stream.queue(last.to_bytes()) {
             self.fail(place, &error);
         }
@@ -276,14 +275,8 @@ impl ServerConnections {
         of: Source,
         slot: Option<SlotId>,
     ) -> Result<usize, StreamError> {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        if let Err(error) = pacer.watch(stream.fd(), FIRST_KEY + place as u64, Watch::Both) {
-            self.free.push(place);
-            return Err(error.into());
-        }
+        let place = self.slots.vacant_key();
+        pacer.watch(stream.fd(), FIRST_KEY + place as u64, Watch::Both)?;
         let connection = PeerConnection {
             stream,
             of,
@@ -301,7 +294,7 @@ impl ServerConnections {
             unreadable: 0,
             kept: self.memory.none(),
         };
-        self.slots[place] = Some(Box::new(connection));
+        self.slots.insert(Box::new(connection));
         self.by_peer.insert(of, place);
         self.changes
             .iter_mut()
@@ -329,7 +322,7 @@ impl ServerConnections {
                 self.open(now, pacer, to, &opening)?
             }
         };
-        let Some(connection) = &mut self.slots[place] else {
+        let Some(connection) = self.slots.get_mut(place) else {
             return Err(SendError::NoConnection);
         };
         connection.active = now;
@@ -350,7 +343,7 @@ impl ServerConnections {
     /// The connection with a peer, and whether the peer has closed its sending direction.
     fn place_of(&self, peer: Source) -> Option<(usize, bool)> {
         let place = *self.by_peer.get(&peer)?;
-        self.slots[place].as_ref().map(|connection| (place, connection.has_finished))
+        self.slots.get(place).map(|connection| (place, connection.has_finished))
     }
 
     /// The place of the connection with a peer.
@@ -361,7 +354,7 @@ impl ServerConnections {
     /// Records a request that must be answered.
     pub fn asked(&mut self, by: Source) {
         let place = self.slot_of(by);
-        if let Some(connection) = place.and_then(|place| self.slots[place].as_mut()) {
+        if let Some(connection) = place.and_then(|place| self.slots.get_mut(place)) {
             connection.open += 1;
         }
     }
@@ -397,7 +390,7 @@ impl ServerConnections {
 
     /// Handles a poll event of a connection.
     pub fn ready(&mut self, place: usize) {
-        if let Some(Some(connection)) = self.slots.get_mut(place) {
+        if let Some(connection) = self.slots.get_mut(place) {
             for (flag, list) in
                 [(&mut connection.goes_on, &mut self.go_on), (&mut connection.is_dirty, &mut self.dirty)]
             {
@@ -416,7 +409,7 @@ impl ServerConnections {
     /// Gives each ready connection a turn, and passes on the received messages.
     pub fn receive(&mut self, now: Instant, mut each: impl FnMut(Framed, Source, usize)) {
         for place in std::mem::take(&mut self.go_on) {
-            let Some(connection) = &mut self.slots[place] else { continue };
+            let Some(connection) = self.slots.get_mut(place) else { continue };
             connection.goes_on = false;
             let (of, mut came) = (connection.of, false);
             let turn = connection.stream.receive(true, |framed, _| {
@@ -442,7 +435,7 @@ impl ServerConnections {
             match goes_on {
                 Ok(Turn::Waits) => {}
                 Ok(Turn::GoesOn) => {
-                    if let Some(connection) = &mut self.slots[place] {
+                    if let Some(connection) = self.slots.get_mut(place) {
                         connection.goes_on = true;
                         self.go_on.push(place);
                     }
@@ -455,13 +448,13 @@ impl ServerConnections {
 
     /// Ends a failed connection. If the peer had closed its sending direction and no longer receives, it counts as closed by the peer.
     fn fail(&mut self, place: usize, error: &StreamError) {
-        let has_finished = self.slots[place].as_ref().is_some_and(|connection| connection.has_finished);
+        let has_finished = self.slots.get(place).is_some_and(|connection| connection.has_finished);
         self.end(place, (!has_finished).then(|| error.into()));
     }
 
     /// Records an unreadable message. After too many of them the connection is closed.
     pub fn unreadable(&mut self, place: usize) {
-        let Some(Some(connection)) = self.slots.get_mut(place) else { return };
+        let Some(connection) = self.slots.get_mut(place) else { return };
         connection.unreadable += 1;
         if connection.unreadable >= MOST_UNREADABLE {
             self.end(place, Some(ConnectionEnd::NoSip));
@@ -471,7 +464,7 @@ impl ServerConnections {
     /// Sends waiting messages.
     pub fn flush(&mut self, now: Instant) {
         for place in std::mem::take(&mut self.dirty) {
-            let Some(connection) = &mut self.slots[place] else { continue };
+            let Some(connection) = self.slots.get_mut(place) else { continue };
             connection.is_dirty = false;
             let before = connection.stream.waiting();
             let flushed = connection.stream.flush();
@@ -495,14 +488,13 @@ impl ServerConnections {
     /// # Errors
     /// If the memory of all connections exceeds the limit.
     fn recount(&mut self, place: usize) -> Result<(), StreamError> {
-        let Some(connection) = &mut self.slots[place] else { return Ok(()) };
+        let Some(connection) = self.slots.get_mut(place) else { return Ok(()) };
         let kept = connection.stream.waiting() + connection.stream.incomplete();
         connection.kept.set(kept).map_err(|MemoryExhausted { most }| StreamError::NoRoom { most })
     }
 
     fn end(&mut self, place: usize, why: Option<ConnectionEnd>) {
-        let Some(connection) = self.slots[place].take() else { return };
-        self.free.push(place);
+        let Some(connection) = self.slots.try_remove(place) else { return };
         self.refused -= usize::from(connection.is_refused);
         if let Some(slot) = connection.slot {
             self.admission.leave(slot);
@@ -541,23 +533,19 @@ impl ServerConnections {
             return false;
         }
         self.look = now + LOOK_EVERY;
-        for place in 0..self.slots.len() {
-            let Some(connection) = &self.slots[place] else { continue };
-            let is_over =
-                |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
-            let why = if connection.is_refused && is_over(Some(connection.made)) {
-                ConnectionEnd::Refused
-            } else if !connection.stream.is_established() && is_over(Some(connection.made)) {
-                ConnectionEnd::HalfHandshake
-            } else if is_over(connection.incomplete) {
-                ConnectionEnd::HalfMessage
-            } else if is_over(connection.stuck) {
-                ConnectionEnd::NotTaken
-            } else if now - connection.active > self.limits.idle {
-                ConnectionEnd::Idle
-            } else {
-                continue;
-            };
+        let is_over = |since: Option<Instant>| since.is_some_and(|since| now - since > self.limits.patience);
+        let end_of = |connection: &PeerConnection| match connection {
+            _ if connection.is_refused && is_over(Some(connection.made)) => Some(ConnectionEnd::Refused),
+            _ if !connection.stream.is_established() && is_over(Some(connection.made)) => {
+                Some(ConnectionEnd::HalfHandshake)
+            }
+            _ if is_over(connection.incomplete) => Some(ConnectionEnd::HalfMessage),
+            _ if is_over(connection.stuck) => Some(ConnectionEnd::NotTaken),
+            _ if now - connection.active > self.limits.idle => Some(ConnectionEnd::Idle),
+            _ => None,
+        };
+        let ends = self.slots.iter().filter_map(|(place, connection)| Some((place, end_of(connection)?)));
+        for (place, why) in ends.collect::<Vec<_>>() {
             self.end(place, Some(why));
         }
         true

@@ -8,6 +8,7 @@
 
 mod any_dns_answer;
 mod corpora;
+mod line;
 mod sip_load;
 mod sip_serve;
 mod sip_server;

@@ -10,7 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use netrig_core::{Frame, Heading, Instant, internet_checksum, pcapng};
+use etherparse::PacketBuilder;
+use netrig_core::{Frame, Heading, Instant, pcapng};
 use netrig_sip::header::Transport;
 use netrig_sip_net::KeepOrder;
 use netrig_sip_net::tap::KeptMessages;
@@ -160,42 +161,18 @@ pub(super) fn made(path: &Path) -> Result<BufWriter<File>, KeepError> {
 
 /// The IP packet of a datagram (RFC 791, RFC 8200, RFC 768).
 fn datagram(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
-    const PROTOCOL: u8 = 17;
     const HOP_LIMIT: u8 = 64;
-    // The length of a UDP datagram has 16 bits.
-    let length = (8 + data.len()) as u16;
-    let udp = [from.port(), to.port(), length, 0].map(u16::to_be_bytes).concat();
-    let mut packet = Vec::with_capacity(48 + data.len());
-    match (from.ip(), to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            packet.extend([0x45, 0]);
-            packet.extend((20 + length).to_be_bytes());
-            packet.extend([0, 0, 0x40, 0, HOP_LIMIT, PROTOCOL, 0, 0]);
-            packet.extend(from.octets());
-            packet.extend(to.octets());
-            let checksum = internet_checksum(&[&packet]);
-            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
-        }
-        (from, to) => {
-            let octets = |ip: IpAddr| match ip {
-                IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-                IpAddr::V6(ip) => ip.octets(),
-            };
-            packet.extend([0x60, 0, 0, 0]);
-            packet.extend(length.to_be_bytes());
-            packet.extend([PROTOCOL, HOP_LIMIT]);
-            packet.extend(octets(from));
-            packet.extend(octets(to));
-        }
-    }
-    let ip = packet.len();
-    packet.extend(udp);
-    packet.extend(data);
-    // The pseudo-header: addresses, length, protocol (RFC 768, RFC 8200 section 8.1).
-    let addresses = if packet[0] == 0x45 { 12..20 } else { 8..40 };
-    let rest = [length.to_be_bytes(), [0, PROTOCOL]].concat();
-    let checksum = internet_checksum(&[&packet[addresses], &rest, &packet[ip..]]);
-    let checksum = if checksum == 0 { 0xFFFF } else { checksum };
-    packet[ip + 6..ip + 8].copy_from_slice(&checksum.to_be_bytes());
+    let octets = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    };
+    let headers = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ipv4(from.octets(), to.octets(), HOP_LIMIT),
+        (from, to) => PacketBuilder::ipv6(octets(from), octets(to), HOP_LIMIT),
+    };
+    let headers = headers.udp(from.port(), to.port());
+    let mut packet = Vec::with_capacity(headers.size(data.len()));
+    // No datagram is longer than its length field can say, and writing to memory does not fail.
+    let _ = headers.write(&mut packet, data);
     packet
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use similar::{Algorithm, Change, ChangeTag, capture_diff_slices};
+
 use super::printable;
 
 /// A line of one message or of both.
@@ -26,52 +28,17 @@ impl fmt::Display for DifferenceLine {
     }
 }
 
-/// Messages with more lines are compared without the search for the longest common subsequence.
-const MOST_LINES: usize = 2000;
-
-/// The lines of two messages in order, common lines once, by their longest common subsequence.
+/// The lines of two messages in order, common lines once.
 pub fn difference(first: &[u8], second: &[u8]) -> Vec<DifferenceLine> {
-    let [a, b] = [first, second].map(lines);
-    let lengths = common_lengths(&a, &b);
-    let (mut i, mut j) = (0, 0);
-    let mut found = Vec::new();
-    while i < a.len() || j < b.len() {
-        match (a.get(i), b.get(j)) {
-            (Some(left), Some(right)) if left == right => {
-                found.push(DifferenceLine::Both(left.clone()));
-                (i, j) = (i + 1, j + 1);
-            }
-            (Some(left), right) if right.is_none() || lengths[i + 1][j] >= lengths[i][j + 1] => {
-                found.push(DifferenceLine::OnlyFirst(left.clone()));
-                i += 1;
-            }
-            (_, Some(right)) => {
-                found.push(DifferenceLine::OnlySecond(right.clone()));
-                j += 1;
-            }
-            // The other arms add the rest of the first message.
-            (_, None) => break,
-        }
-    }
-    found
-}
-
-/// `lengths[i][j]`: length of the longest common subsequence of `a` from line `i` and `b` from line `j`.
-fn common_lengths(a: &[String], b: &[String]) -> Vec<Vec<u32>> {
-    let mut lengths = vec![vec![0; b.len() + 1]; a.len() + 1];
-    if a.len().max(b.len()) > MOST_LINES {
-        return lengths;
-    }
-    for i in (0..a.len()).rev() {
-        for j in (0..b.len()).rev() {
-            lengths[i][j] = if a[i] == b[j] {
-                lengths[i + 1][j + 1] + 1
-            } else {
-                lengths[i + 1][j].max(lengths[i][j + 1])
-            };
-        }
-    }
-    lengths
+    let [first, second] = [first, second].map(lines);
+    let changes = capture_diff_slices(Algorithm::Myers, &first, &second);
+    let changes = changes.iter().flat_map(|change| change.iter_changes(&first, &second));
+    let line = |change: Change<String>| match change.tag() {
+        ChangeTag::Equal => DifferenceLine::Both(change.value()),
+        ChangeTag::Delete => DifferenceLine::OnlyFirst(change.value()),
+        ChangeTag::Insert => DifferenceLine::OnlySecond(change.value()),
+    };
+    changes.map(line).collect()
 }
 
 fn lines(message: &[u8]) -> Vec<String> {
@@ -105,7 +72,7 @@ mod tests {
 
     #[test]
     fn long_messages_take_no_more_memory_than_their_lines() {
-        let long = "a\n".repeat(MOST_LINES + 1);
+        let long = "a\n".repeat(2001);
         let found = difference(long.as_bytes(), b"a\nb\n");
         assert!(found.contains(&DifferenceLine::OnlySecond("b".to_owned())), "{}", found.len());
     }

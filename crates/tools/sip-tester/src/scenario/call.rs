@@ -17,10 +17,11 @@ use netrig_sip::header::{MAGIC_COOKIE, Transport};
 
 use self::repetition::{FIRST_PAUSE, KnownMessage, Repetition, hash_of};
 use self::session::ScriptSession;
+use super::action::{MediaKind, ScriptMedia};
 use super::distribution::drawn;
 use super::received::ReceivedText;
 use super::run::ScriptRun;
-use super::script::{LONGEST_TIME, MediaEnds, MediaKind, ScriptMedia, ScriptPause, ScriptStep, StepKind};
+use super::script::{LONGEST_TIME, MediaEnds, ScriptPause, ScriptStep, StepKind};
 use super::values::ScriptValues;
 
 /// The most steps of a call without a wait; more are a loop.
@@ -94,26 +95,43 @@ pub enum ScriptOutcome {
 }
 
 /// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptFailure {
     /// An unexpected message: its first line.
+    #[error("{}", unexpected(.0))]
     Unexpected(String),
     /// An unexpected message from another process: its first line.
+    #[error("an unexpected message of another process: {0}")]
     UnexpectedCommand(String),
     /// A connection ended or could not be opened: the reason.
+    #[error("{0}")]
     Disconnected(String),
     /// A message did not arrive in time.
+    #[error("no expected message arrived in time")]
     Timeout,
     /// A request was retransmitted as often as allowed, without an answer.
+    #[error("no answer after all retransmissions")]
     NoAnswer,
     /// A regular expression did not match, or matched although it should not.
+    #[error("the regular expression `{0}` did not match as required")]
     Extraction(String),
     /// A test failed.
+    #[error("a test of the scenario failed")]
     Test,
     /// The script ended it.
+    #[error("it was stopped before its last step")]
     Stopped,
     /// The script cannot be continued.
+    #[error("{0}")]
     Script(String),
+}
+
+/// An unexpected message with this first line, in words.
+fn unexpected(first: &str) -> String {
+    match first.strip_prefix("SIP/2.0 ") {
+        Some(status) => format!("an unexpected response {}", status.trim_end()),
+        None => format!("an unexpected request {}", first.split(' ').next().unwrap_or_default()),
+    }
 }
 
 /// A call.

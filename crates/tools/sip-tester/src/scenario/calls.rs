@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, Histogram, Instant};
 use netrig_sip::load::Scan;
 
-use super::call::{LINGERS, ScriptCall, ScriptFailure, ScriptOutcome, ScriptOutput};
+use super::call::{LINGERS, ScriptCall, ScriptOutcome, ScriptOutput};
 use super::injection::InjectionError;
 use super::received::ReceivedText;
 use super::run::ScriptRun;
@@ -251,7 +251,7 @@ impl<P: Clone> ScriptCalls<P> {
             Ok(mut call) => {
                 call.begin(&mut self.run, now);
                 if let Some(ScriptOutcome::Failed { step, why }) = &call.outcome {
-                    done = Err(format!("step {} of <init>: {}", step + 1, words(why)));
+                    done = Err(format!("step {} of <init>: {why}", step + 1));
                 }
                 let outputs = std::mem::take(&mut call.outputs);
                 self.outputs.extend(outputs.into_iter().map(|output| CallOutput {
@@ -455,7 +455,7 @@ impl<P: Clone> ScriptCalls<P> {
             tally.book(outcome, &call_id, lasted);
             let failure = match outcome {
                 ScriptOutcome::Succeeded => None,
-                ScriptOutcome::Failed { step, why } => Some(format!("step {}: {}", step + 1, words(why))),
+                ScriptOutcome::Failed { step, why } => Some(format!("step {}: {why}", step + 1)),
             };
             ended.push(EndedCall { number, call_id, failure, lasted });
             live.call.settle();
@@ -486,7 +486,7 @@ impl ScriptTally {
             }
             ScriptOutcome::Failed { step, why } => {
                 self.failed += 1;
-                let why = words(why);
+                let why = why.to_string();
                 if self.examples.len() < MOST_EXAMPLES {
                     self.examples.push((call_id.to_owned(), *step, why.clone()));
                 }
@@ -504,29 +504,4 @@ impl ScriptTally {
 /// The part of a Call-ID that identifies the call: after `///`, with which a call distinguishes several dialogs.
 fn key_of(call_id: &str) -> &str {
     call_id.rsplit_once("///").map_or(call_id, |(_, key)| key).trim()
-}
-
-/// The reason of a failure, in words.
-fn words(why: &ScriptFailure) -> String {
-    match why {
-        ScriptFailure::Unexpected(first) => match first.strip_prefix("SIP/2.0 ") {
-            Some(status) => format!("an unexpected response {}", status.trim_end()),
-            None => {
-                let method = first.split(' ').next().unwrap_or_default();
-                format!("an unexpected request {method}")
-            }
-        },
-        ScriptFailure::UnexpectedCommand(first) => {
-            format!("an unexpected message of another process: {first}")
-        }
-        ScriptFailure::Disconnected(why) => why.clone(),
-        ScriptFailure::Timeout => "no expected message arrived in time".to_owned(),
-        ScriptFailure::NoAnswer => "no answer after all retransmissions".to_owned(),
-        ScriptFailure::Extraction(pattern) => {
-            format!("the regular expression `{pattern}` did not match as required")
-        }
-        ScriptFailure::Test => "a test of the scenario failed".to_owned(),
-        ScriptFailure::Stopped => "it was stopped before its last step".to_owned(),
-        ScriptFailure::Script(why) => why.clone(),
-    }
 }

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use netrig_core::{Duration, choices};
 use netrig_sip::load::Scan;
 
+use super::action::ScriptDistribution;
 use super::received::ReceivedText;
 use super::script::{
-    CallScript, ExpectedMessage, MessagePresence, ReceiveStep, ScriptDistribution, ScriptPause, ScriptStep,
-    SendStep, StepKind,
+    CallScript, ExpectedMessage, MessagePresence, ReceiveStep, ScriptPause, ScriptStep, SendStep, StepKind,
 };
 use super::template::{ScriptTemplate, ScriptTemplateError, ScriptWords};
 use crate::trace::{SipTrace, TracedMessage};

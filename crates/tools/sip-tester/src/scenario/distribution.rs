@@ -2,21 +2,23 @@
 
 use netrig_core::Stream;
 
+use super::action::ScriptDistribution;
 use super::run::ScriptRun;
-use super::script::ScriptDistribution;
 
 /// A number from a distribution.
 pub(super) fn drawn(distribution: ScriptDistribution, run: &mut ScriptRun) -> f64 {
     let draws = &mut run.draws;
     match distribution {
         ScriptDistribution::Fixed(value) => value,
-        ScriptDistribution::Uniform(least, most) => least + (most - least) * draws.uniform(),
-        ScriptDistribution::Normal(mean, deviation) => draws.normal(mean, deviation),
-        ScriptDistribution::LogNormal(mean, deviation) => libm::exp(draws.normal(mean, deviation)),
-        ScriptDistribution::Exponential(mean) => draws.exponential(mean),
-        ScriptDistribution::Weibull(scale, shape) => scale * libm::pow(draws.exponential(1.0), 1.0 / shape),
-        ScriptDistribution::Pareto(shape, least) => draws.pareto(least, shape),
-        ScriptDistribution::GeneralizedPareto(shape, scale, location) => {
+        ScriptDistribution::Uniform { least, most } => least + (most - least) * draws.uniform(),
+        ScriptDistribution::Normal { mean, deviation } => draws.normal(mean, deviation),
+        ScriptDistribution::LogNormal { mean, deviation } => libm::exp(draws.normal(mean, deviation)),
+        ScriptDistribution::Exponential { mean } => draws.exponential(mean),
+        ScriptDistribution::Weibull { scale, shape } => {
+            scale * libm::pow(draws.exponential(1.0), 1.0 / shape)
+        }
+        ScriptDistribution::Pareto { shape, least } => draws.pareto(least, shape),
+        ScriptDistribution::GeneralizedPareto { shape, scale, location } => {
             let rest = 1.0 - draws.uniform();
             if shape == 0.0 {
                 location - scale * libm::log(rest)
@@ -24,8 +26,8 @@ pub(super) fn drawn(distribution: ScriptDistribution, run: &mut ScriptRun) -> f6
                 location + scale * (libm::pow(rest, -shape) - 1.0) / shape
             }
         }
-        ScriptDistribution::Gamma(shape, scale) => scale * gamma(shape, draws),
-        ScriptDistribution::NegativeBinomial(successes, probability) => {
+        ScriptDistribution::Gamma { shape, scale } => scale * gamma(shape, draws),
+        ScriptDistribution::NegativeBinomial { successes, probability } => {
             let mean = gamma(successes, draws) * (1.0 - probability) / probability;
             poisson(mean, draws)
         }

@@ -1,10 +1,12 @@
 //! Messages between processes of one test (SIPp's 3PCC): texts over TCP, each followed by an ESC.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration as StdDuration;
+
+use netrig_sip_net::{flush_bytes, read_bytes};
 
 /// The byte after each message.
 const END: u8 = 27;
@@ -158,31 +160,15 @@ impl ScriptLink {
 }
 
 impl LinkPeer {
-    /// An error is found when the connection is read.
     fn flush(&mut self) {
-        while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
-                Ok(count) => _ = self.unsent.drain(..count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-        }
+        // An error is found when the connection is read.
+        let _ = flush_bytes(&mut self.stream, &mut self.unsent);
     }
 
     /// False if the connection has ended.
     fn receive(&mut self, messages: &mut Vec<(Option<String>, String)>) -> bool {
-        let mut buffer = [0; 16 * 1024];
-        let stands = loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => break false,
-                Ok(count) => self.came.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
-            }
-            if self.came.len() > MOST_WAITING {
-                break false;
-            }
-        };
+        let stands = read_bytes(&mut self.stream, &mut self.came, MOST_WAITING + 1).unwrap_or(false)
+            && self.came.len() <= MOST_WAITING;
         while let Some(place) = self.came.iter().position(|byte| *byte == END) {
             let message: Vec<u8> = self.came.drain(..=place).collect();
             let text = String::from_utf8_lossy(&message[..place]).into_owned();

@@ -12,14 +12,15 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Quantity, Sample, Seeds, quantity};
 use netrig_host::is_public;
 use netrig_host::socket::SocketError;
-use netrig_host::{Clock, RealtimeOffset, realtime_nanos};
+use netrig_host::{Clock, realtime_nanos};
 use netrig_sip::header::Transport;
 use netrig_sip::load::Side;
 use netrig_sip_net::load::{TesterSecond, TesterUse};
-use netrig_sip_net::tap::{MessageTap, MessageTaps, PassedMessage};
+use netrig_sip_net::tap::{MessageTaps, StampedTap};
 use netrig_sip_net::{ArrivalPath, UserAgentEnd, wait_for_ends};
 
 pub use self::order::{ScenarioOrder, ScriptConnections};
+use super::action::MediaKind;
 use super::beginnings::Beginnings;
 use super::call::ScriptOutput;
 use super::calls::{MeasuredTime, ScriptCalls, ScriptSide};
@@ -29,7 +30,6 @@ use super::link::ScriptLink;
 use super::media::ScriptPlayer;
 use super::programs::ScenarioPrograms;
 use super::run::ScriptRun;
-use super::script::MediaKind;
 use crate::media::MediaEngine;
 
 /// Most calls that start in a row before received messages are handled.
@@ -190,7 +190,6 @@ fn carry_scenario_out(
     let load = ScenarioLoad {
         clock,
         media,
-        offset: RealtimeOffset::measure(),
         beginnings: Beginnings::new(pace, users.unwrap_or(1), order.count, lasts, order.seed),
         calls,
         samples: of_run.map(|_| Vec::new()),
@@ -199,7 +198,7 @@ fn carry_scenario_out(
         player,
         programs: ScenarioPrograms::default(),
         destinations: BTreeMap::new(),
-        tap: watch.taps.map(MessageTaps::tap),
+        tap: watch.taps.map(|taps| StampedTap::new(taps.tap(), clock, true)),
         second: TesterSecond::default(),
         whole: TesterSecond::default(),
         stopped: None,
@@ -213,7 +212,6 @@ fn carry_scenario_out(
 struct ScenarioLoad<'a> {
     order: &'a ScenarioOrder,
     clock: Clock,
-    offset: RealtimeOffset,
     beginnings: Beginnings,
     calls: ScriptCalls<ArrivalPath>,
     /// The samples of the current second, if it is part of a run.
@@ -225,7 +223,7 @@ struct ScenarioLoad<'a> {
     programs: ScenarioPrograms,
     /// The destinations of calls that set one.
     destinations: BTreeMap<u64, SocketAddr>,
-    tap: Option<Box<dyn MessageTap>>,
+    tap: Option<StampedTap>,
     second: TesterSecond,
     whole: TesterSecond,
     /// Why the scenario ended the run.
@@ -395,9 +393,8 @@ impl ScenarioLoad<'_> {
 
     fn pass(&mut self, at: Instant, is_sent: bool, peer: SocketAddr, bytes: &[u8]) {
         let Some(tap) = &mut self.tap else { return };
-        let at_ns = self.offset.realtime(self.clock.epoch_nanos() + at.as_nanos());
-        let (local, transport) = (self.end.local(), self.order.address.transport);
-        tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script: true, bytes });
+        let ends = [self.end.local(), peer];
+        tap.message((at, self.order.address.transport), is_sent, ends, bytes);
     }
 
     /// Carries out the requests of calls.
@@ -437,7 +434,7 @@ impl ScenarioLoad<'_> {
                         ScriptSide::Callee => Side::Callee,
                         _ => Side::Caller,
                     };
-                    tap.call_ended(side, &ended.call_id, ended.failure.as_deref(), ended.lasted);
+                    tap.tap.call_ended(side, &ended.call_id, ended.failure.as_deref(), ended.lasted);
                 }
             }
             if self.calls.outputs.is_empty() {

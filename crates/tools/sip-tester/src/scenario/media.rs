@@ -8,13 +8,15 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use netrig_core::{Duration, Instant, capture};
 use netrig_host::user_file;
+use netrig_traffic::rtp::Packet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::script::{CallScript, MediaEnds, MediaKind, ScriptAction, ScriptMedia};
+use super::action::{MediaKind, ScriptMedia};
+use super::script::{CallScript, MediaEnds};
 use crate::trace::datagram_payload;
 
 /// Largest media file, bytes.
@@ -120,13 +122,13 @@ impl ScriptPlayer {
         let mut player = Self::default();
         for (line, media) in script.media() {
             match media {
-                ScriptMedia::Capture(_, file) if !player.files.contains_key(file) => {
-                    let bytes = read(file, folder).map_err(|why| format!("line {line}: {why}"))?;
+                ScriptMedia::Capture(_, file) if !player.files.contains_key(&file) => {
+                    let bytes = read(&file, folder).map_err(|why| format!("line {line}: {why}"))?;
                     let packets = payloads(&bytes).map_err(|why| format!("line {line}: {file}: {why}"))?;
-                    player.files.insert(file.clone(), MediaFile::Capture(packets));
+                    player.files.insert(file, MediaFile::Capture(packets));
                 }
                 ScriptMedia::Stream(words) => {
-                    let (file, ..) = stream_of(words).map_err(|why| format!("line {line}: {why}"))?;
+                    let (file, ..) = stream_of(&words).map_err(|why| format!("line {line}: {why}"))?;
                     let bytes = read(file, folder).map_err(|why| format!("line {line}: {why}"))?;
                     if bytes.is_empty() {
                         return Err(format!("line {line}: {file} is empty"));
@@ -327,29 +329,24 @@ impl PlayedStream {
         if !self.goes_on() {
             return None;
         }
-        let mut packet = BytesMut::with_capacity(12 + self.size);
-        packet.put(header(self.payload_type, self.number == 0, self.number, self.source));
         let end = (self.place + self.size).min(self.file.len());
-        packet.put(&self.file[self.place..end]);
+        let packet = Packet {
+            marker: self.number == 0,
+            payload_type: self.payload_type,
+            sequence: self.number as u16,
+            timestamp: self.number.wrapping_mul(FRAME_UNITS),
+            source: self.source,
+            payload: &self.file[self.place..end],
+        };
+        let packet = packet.encode();
         self.place = end;
         self.number += 1;
         if self.place == self.file.len() {
             self.place = 0;
             self.rounds = self.rounds.map(|rounds| rounds - 1);
         }
-        Some(packet.freeze())
+        Some(packet.into())
     }
-}
-
-/// The RTP header of packet `number` of a stream (RFC 3550 section 5.1).
-fn header(payload_type: u8, has_marker: bool, number: u32, source: u32) -> Bytes {
-    let mut header = BytesMut::with_capacity(12);
-    header.put_u8(0x80);
-    header.put_u8(payload_type | if has_marker { 0x80 } else { 0 });
-    header.put_u16(number as u16);
-    header.put_u32(number.wrapping_mul(FRAME_UNITS));
-    header.put_u32(source);
-    header.freeze()
 }
 
 /// The source (SSRC) of the play with this number. Each play is a separate stream, so that numbers of a second one are not
@@ -410,17 +407,18 @@ fn digit_packets(digits: &str, payload_type: u8, source: u32) -> Arc<[(Duration,
         let begin = frame;
         for place in 0..DIGIT_PACKETS + DIGIT_ENDS {
             let is_end = place >= DIGIT_PACKETS;
-            let mut packet = BytesMut::with_capacity(16);
-            packet.put_u8(0x80);
-            packet.put_u8(payload_type | if place == 0 { 0x80 } else { 0 });
-            packet.put_u16(number as u16);
-            // The time stamp is that of the start of the digit.
-            packet.put_u32(begin * FRAME_UNITS);
-            packet.put_u32(source);
-            packet.put_u8(event);
-            packet.put_u8(VOLUME | if is_end { END } else { 0 });
-            packet.put_u16(((place.min(DIGIT_PACKETS - 1) + 1) * FRAME_UNITS) as u16);
-            packets.push((FRAME.saturating_mul(u64::from(frame)), packet.freeze()));
+            let lasted = ((place.min(DIGIT_PACKETS - 1) + 1) * FRAME_UNITS) as u16;
+            let [high, low] = lasted.to_be_bytes();
+            let packet = Packet {
+                marker: place == 0,
+                payload_type,
+                sequence: number as u16,
+                // The time stamp is that of the start of the digit.
+                timestamp: begin * FRAME_UNITS,
+                source,
+                payload: &[event, VOLUME | if is_end { END } else { 0 }, high, low],
+            };
+            packets.push((FRAME.saturating_mul(u64::from(frame)), packet.encode().into()));
             number += 1;
             if !is_end {
                 frame += 1;
@@ -463,13 +461,11 @@ fn payloads(bytes: &[u8]) -> Result<Arc<[(Duration, Bytes)]>, String> {
 
 impl CallScript {
     /// All media actions, with their lines.
-    pub fn media(&self) -> impl Iterator<Item = (usize, &ScriptMedia)> {
-        self.steps.iter().chain(&self.opening).flat_map(|step| {
-            step.actions.iter().filter_map(|action| match action {
-                ScriptAction::Media(media) => Some((step.line, media)),
-                _ => None,
-            })
-        })
+    pub fn media(&self) -> impl Iterator<Item = (usize, ScriptMedia)> {
+        self.steps
+            .iter()
+            .chain(&self.opening)
+            .flat_map(|step| step.actions.iter().filter_map(|action| Some((step.line, action.media()?))))
     }
 }
 

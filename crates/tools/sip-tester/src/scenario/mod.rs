@@ -9,6 +9,7 @@
     reason = "a scenario load has sockets and plays files"
 )]
 
+mod action;
 mod beginnings;
 mod call;
 mod calls;
@@ -38,6 +39,10 @@ pub const OWN_CALL: &str = include_str!("own/call.xml");
 /// The scenario that answers a call with media.
 pub const OWN_ANSWER: &str = include_str!("own/answer.xml");
 
+pub use self::action::{
+    MediaKind, ScriptAction, ScriptCalculation, ScriptCheck, ScriptComparison, ScriptDistribution,
+    ScriptMedia, ScriptNumber, ScriptText, SearchPlace, SearchedHeader,
+};
 pub use self::call::{LINGERS, ScriptCall, ScriptFailure, ScriptOutcome, ScriptOutput};
 pub use self::calls::{
     CallOutput, EndedCall, MeasuredTime, ScriptCalls, ScriptSide, ScriptTally, StrayMessage,
@@ -57,9 +62,8 @@ pub use self::read::{ScenarioFileError, read_scenario};
 pub use self::received::ReceivedText;
 pub use self::run::{ScriptRun, ScriptSettings, StepTally};
 pub use self::script::{
-    CallScript, ExpectedMessage, MediaEnds, MediaKind, MessagePresence, ReceiveStep, ScriptAction,
-    ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptDistribution, ScriptMedia, ScriptNumber,
-    ScriptPause, ScriptStep, ScriptText, SearchPlace, SendStep, StepBranch, StepCondition, StepKind,
+    CallScript, ExpectedMessage, MediaEnds, MessagePresence, ReceiveStep, ScriptPause, ScriptStep, SendStep,
+    StepBranch, StepCondition, StepKind,
 };
 pub use self::sipp::{ScenarioError, read_sipp_scenario};
 pub use self::template::{

@@ -1,5 +1,8 @@
 //! A received message as a scenario reads it: header fields as written.
 
+use bytes::Bytes;
+use netrig_sip::Name;
+
 /// A message as text, with its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedText {
@@ -36,7 +39,7 @@ impl ReceivedText {
 
     /// Lines of all header fields with this name, in long or compact form, with their continuation lines.
     pub fn lines_of(&self, name: &str) -> Vec<&str> {
-        let name = name.trim().trim_end_matches(':').trim_end();
+        let name = Name::new(name.trim().trim_end_matches(':').trim_end());
         let mut found = Vec::new();
         let mut is_within = false;
         for line in self.head().split("\r\n").skip(1) {
@@ -46,9 +49,7 @@ impl ReceivedText {
                 }
                 continue;
             }
-            let own = line.split(':').next().unwrap_or_default().trim_end();
-            is_within = own.eq_ignore_ascii_case(name)
-                || compact(name).is_some_and(|short| own.eq_ignore_ascii_case(short));
+            is_within = Name::new(line.split(':').next().unwrap_or_default().trim_end()) == name;
             if is_within {
                 found.push(line);
             }
@@ -81,6 +82,23 @@ impl ReceivedText {
         via.split(';').find_map(|part| part.trim().strip_prefix("branch=")).map(str::trim)
     }
 
+    /// A response to this request without a body. `line`: status and reason; `tag`: the tag of To, if it has none.
+    pub fn response(&self, line: &str, tag: Option<&str>) -> Bytes {
+        let mut text = format!("SIP/2.0 {line}\r\n");
+        for name in ["Via", "From", "To", "Call-ID", "CSeq"] {
+            for own in self.lines_of(name) {
+                text.push_str(own);
+                if let Some(tag) = tag.filter(|_| name == "To") {
+                    text.push_str(";tag=");
+                    text.push_str(tag);
+                }
+                text.push_str("\r\n");
+            }
+        }
+        text.push_str("Content-Length: 0\r\n\r\n");
+        text.into()
+    }
+
     /// The URI of the first Contact, without its angle brackets.
     pub fn contact(&self) -> Option<&str> {
         let value = self.value_of("Contact")?;
@@ -89,23 +107,6 @@ impl ReceivedText {
             None => value.split(';').next().map(str::trim),
         }
     }
-}
-
-/// The compact form of a name (RFC 3261 section 7.3.3).
-fn compact(name: &str) -> Option<&'static str> {
-    let known = [
-        ("Call-ID", "i"),
-        ("Contact", "m"),
-        ("Content-Encoding", "e"),
-        ("Content-Length", "l"),
-        ("Content-Type", "c"),
-        ("From", "f"),
-        ("Subject", "s"),
-        ("Supported", "k"),
-        ("To", "t"),
-        ("Via", "v"),
-    ];
-    known.iter().find(|(long, _)| long.eq_ignore_ascii_case(name)).map(|(_, short)| *short)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use netrig_core::Instant;
 use netrig_host::user_file;
-use netrig_sip::Method;
 use netrig_sip::digest::DigestClient;
+use netrig_sip::{Host, Method};
 
-use time::OffsetDateTime;
+use time::{OffsetDateTime, format_description};
 
 use super::call::ScriptCall;
 use super::received::ReceivedText;
@@ -140,14 +140,14 @@ impl Renderer<'_, '_> {
         let counted = |number: i64| (number + offset).to_string();
         let port = |address: SocketAddr| counted(i64::from(address.port()));
         let text = match keyword {
-            K::RemoteIp => host(settings.remote.ip()),
+            K::RemoteIp => Host::Address(settings.remote.ip()).to_string(),
             K::RemoteHost => settings.remote_host.clone(),
             K::RemotePort => port(settings.remote),
             K::TransportName => settings.transport.name().to_owned(),
-            K::LocalIp => host(settings.local.ip()),
+            K::LocalIp => Host::Address(settings.local.ip()).to_string(),
             K::LocalIpType => family(settings.local.ip()).to_owned(),
             K::LocalPort => port(settings.local),
-            K::ServerIp => host(call.server.ip()),
+            K::ServerIp => Host::Address(call.server.ip()).to_string(),
             // Addresses in a session description have no brackets (RFC 4566 section 5.7).
             K::MediaIp => settings.media.ip().to_string(),
             K::MediaIpType => family(settings.media.ip()).to_owned(),
@@ -191,16 +191,18 @@ impl Renderer<'_, '_> {
             K::ClockTick => counted(self.now.as_nanos().div_euclid(1_000_000) as i64),
             K::Users => settings.users.to_string(),
             K::UserId => counted(call.user.map_or(0, |user| user as i64 + 1)),
-            K::Timestamp => timestamp(self.moment()),
-            K::DateValue => date(self.moment()),
+            K::Timestamp => self.moment(TIMESTAMP),
+            K::DateValue => self.moment(DATE),
             K::TesterVersion => settings.version.clone(),
         };
         self.text.push_str(&text);
     }
 
-    fn moment(&self) -> Option<OffsetDateTime> {
+    fn moment(&self, form: &str) -> String {
         let nanos = i128::from(self.call.began_ns) + i128::from(self.now.as_nanos());
-        OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()
+        let moment = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok();
+        let form = format_description::parse_borrowed::<2>(form).ok();
+        moment.zip(form).and_then(|(moment, form)| moment.format(&form).ok()).unwrap_or_default()
     }
 
     fn field(&mut self, field: &InjectedField) -> Result<(), String> {
@@ -297,44 +299,12 @@ fn challenges(message: &ReceivedText) -> Vec<(netrig_sip::Name, netrig_sip::dige
     of(Name::WwwAuthenticate).chain(of(Name::ProxyAuthenticate)).collect()
 }
 
-/// An address as written in URIs.
-fn host(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    }
-}
-
 const fn family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "4" } else { "6" }
 }
 
-fn timestamp(moment: Option<OffsetDateTime>) -> String {
-    let Some(now) = moment else { return String::new() };
-    format!(
-        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}",
-        now.year(),
-        u8::from(now.month()),
-        now.day(),
-        now.hour(),
-        now.minute(),
-        now.second(),
-        now.microsecond()
-    )
-}
+/// The form of `[timestamp]`.
+const TIMESTAMP: &str = "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond digits:6]";
 
-/// RFC 3261 section 20.17.
-fn date(moment: Option<OffsetDateTime>) -> String {
-    let Some(now) = moment else { return String::new() };
-    let (weekday, month) = (now.weekday().to_string(), now.month().to_string());
-    format!(
-        "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
-        weekday.get(..3).unwrap_or_default(),
-        now.day(),
-        month.get(..3).unwrap_or_default(),
-        now.year(),
-        now.hour(),
-        now.minute(),
-        now.second()
-    )
-}
+/// The form of a Date (RFC 3261 section 20.17).
+const DATE: &str = "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT";

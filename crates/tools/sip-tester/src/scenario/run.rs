@@ -11,8 +11,9 @@ use netrig_sip::transaction::Timing;
 use netrig_sip_net::EndAddress;
 use regex::{Regex, RegexBuilder};
 
+use super::action::ScriptAction;
 use super::injection::{InjectionError, InjectionFile};
-use super::script::{CallScript, ExpectedMessage, ReceiveStep, ScriptAction, ScriptStep, StepKind};
+use super::script::{CallScript, ExpectedMessage, ReceiveStep, ScriptStep, StepKind};
 use super::template::InjectedField;
 use super::values::{ScriptValue, ScriptValues};
 use super::variables::{VariableId, VariableScope};

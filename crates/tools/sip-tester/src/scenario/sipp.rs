@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use netrig_core::Duration;
 
+use super::action::ScriptDistribution;
 use super::script::{
-    CallScript, ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptDistribution, ScriptPause,
-    ScriptStep, SendStep, StepBranch, StepCondition, StepKind, place_of,
+    CallScript, ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptPause, ScriptStep,
+    SendStep, StepBranch, StepCondition, StepKind, place_of,
 };
 use super::template::{ScriptTemplate, ScriptWords};
 use super::variables::{VariableId, VariableScope};
@@ -414,17 +415,20 @@ impl SippReader<'_> {
             Ok(None) => error(element.line, format!("expected {parameter} for the distribution {name}")),
             Err(wrong) => Err(wrong),
         };
+        use ScriptDistribution as D;
         Ok(match name {
-            "fixed" => ScriptDistribution::Fixed(of("value")?),
-            "uniform" => ScriptDistribution::Uniform(of("min")?, of("max")?),
-            "normal" => ScriptDistribution::Normal(of("mean")?, of("stdev")?),
-            "lognormal" => ScriptDistribution::LogNormal(of("mean")?, of("stdev")?),
-            "exponential" => ScriptDistribution::Exponential(of("mean")?),
-            "weibull" => ScriptDistribution::Weibull(of("lambda")?, of("k")?),
-            "pareto" => ScriptDistribution::Pareto(of("k")?, of("x_m")?),
-            "gpareto" => ScriptDistribution::GeneralizedPareto(of("shape")?, of("scale")?, of("location")?),
-            "gamma" => ScriptDistribution::Gamma(of("k")?, of("theta")?),
-            "negbin" => ScriptDistribution::NegativeBinomial(of("n")?, of("p")?),
+            "fixed" => D::Fixed(of("value")?),
+            "uniform" => D::Uniform { least: of("min")?, most: of("max")? },
+            "normal" => D::Normal { mean: of("mean")?, deviation: of("stdev")? },
+            "lognormal" => D::LogNormal { mean: of("mean")?, deviation: of("stdev")? },
+            "exponential" => D::Exponential { mean: of("mean")? },
+            "weibull" => D::Weibull { scale: of("lambda")?, shape: of("k")? },
+            "pareto" => D::Pareto { shape: of("k")?, least: of("x_m")? },
+            "gpareto" => {
+                D::GeneralizedPareto { shape: of("shape")?, scale: of("scale")?, location: of("location")? }
+            }
+            "gamma" => D::Gamma { shape: of("k")?, scale: of("theta")? },
+            "negbin" => D::NegativeBinomial { successes: of("n")?, probability: of("p")? },
             other => return error(element.line, format!("there is no distribution {other}")),
         })
     }
@@ -525,7 +529,7 @@ fn link(
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::{ScriptAction, ScriptCheck, SearchPlace};
+    use super::super::action::{ScriptAction, ScriptCheck, SearchPlace};
     use super::super::template::ScriptPiece;
     use super::*;
 
@@ -553,10 +557,10 @@ mod tests {
         assert!(ok.keeps_routes);
         assert_eq!(script.steps[2].branch.map(|branch| branch.to), Some(4), "behind the last step");
         assert_eq!((script.steps[0].starts.clone(), script.steps[2].ends), (vec![0], Some(0)));
-        let [ScriptAction::Extract { place, into, check, .. }] = &*script.steps[2].actions else {
+        let [ScriptAction::Extract { from, into, check, .. }] = &*script.steps[2].actions else {
             panic!("{:?}", script.steps[2].actions)
         };
-        assert!(matches!(place, SearchPlace::Header { name, .. } if name == "To:"));
+        assert!(matches!(from, SearchPlace::Header(place) if place.header == "To:"));
         assert_eq!((into.len(), *check), (2, ScriptCheck::Holds));
     }
 

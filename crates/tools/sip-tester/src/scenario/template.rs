@@ -1,5 +1,7 @@
 //! Messages with keywords, such as SIPp's `[call_id]`.
 
+use netrig_core::choices;
+
 use super::variables::{VariableId, VariableTable};
 
 /// A text with keywords.
@@ -50,96 +52,84 @@ pub struct CredentialsKeyword {
     pub password: Option<ScriptTemplate>,
 }
 
-macro_rules! keywords {
-    ($($(#[doc = $doc:literal])+ $name:ident $text:literal;)+) => {
-        /// A keyword without parameters.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum ScriptKeyword {
-            $($(#[doc = $doc])+ $name,)+
-        }
-
-        impl ScriptKeyword {
-            /// All keywords with their names.
-            pub const ALL: &[(Self, &str)] = &[$((Self::$name, $text)),+];
-        }
-    };
-}
-
-keywords! {
-    /// Address of the server.
-    RemoteIp "remote_ip";
-    /// The server as typed.
-    RemoteHost "remote_host";
-    /// Port of the server.
-    RemotePort "remote_port";
-    /// `UDP`, `TCP` or `TLS`.
-    TransportName "transport";
-    /// Address of the tester.
-    LocalIp "local_ip";
-    /// `4` or `6`.
-    LocalIpType "local_ip_type";
-    /// Port of the tester.
-    LocalPort "local_port";
-    /// The address at which the last message arrived.
-    ServerIp "server_ip";
-    /// Address for media.
-    MediaIp "media_ip";
-    /// `4` or `6`.
-    MediaIpType "media_ip_type";
-    /// Port for media.
-    MediaPort "media_port";
-    /// Port for media of this call.
-    AutoMediaPort "auto_media_port";
-    /// Payload types of the load's codec and of telephone events, as in a media line.
-    MediaFormats "media_formats";
-    /// The attributes of these payload types.
-    MediaAttributes "media_attributes";
-    /// Port of a media stream.
-    RtpStreamAudioPort "rtpstream_audio_port";
-    /// Port of a video stream.
-    RtpStreamVideoPort "rtpstream_video_port";
-    /// Number of the call, from 1.
-    CallNumber "call_number";
-    /// A number that is incremented.
-    DynamicId "dynamic_id";
-    /// Call-ID of the call.
-    CallId "call_id";
-    /// Number of the next request.
-    CseqNumber "cseq";
-    /// A number of this run.
-    Pid "pid";
-    /// User part of the callee.
-    Service "service";
-    /// Branch of the message's transaction.
-    BranchOfStep "branch";
-    /// Number of the step.
-    MessageIndex "msg_index";
-    /// Contact of the last response or request.
-    NextUrl "next_url";
-    /// Length of the body.
-    Length "len";
-    /// `;tag=…` of the other side, once it is known.
-    PeerTagParameter "peer_tag_param";
-    /// Request-URI of the last request.
-    LastRequestUri "last_Request_URI";
-    /// Number of CSeq of the last message.
-    LastCseqNumber "last_cseq_number";
-    /// The whole last message.
-    LastMessage "last_message";
-    /// The route set.
-    Routes "routes";
-    /// Milliseconds since the run began.
-    ClockTick "clock_tick";
-    /// Number of users.
-    Users "users";
-    /// Number of the user.
-    UserId "userid";
-    /// Date and time of day.
-    Timestamp "timestamp";
-    /// Date and time of day as in the Date header field.
-    DateValue "date";
-    /// Version of the tester.
-    TesterVersion "sipp_version";
+choices! {
+    /// A keyword without parameters.
+    pub enum ScriptKeyword {
+        /// Address of the server.
+        RemoteIp = "remote_ip",
+        /// The server as typed.
+        RemoteHost = "remote_host",
+        /// Port of the server.
+        RemotePort = "remote_port",
+        /// `UDP`, `TCP` or `TLS`.
+        TransportName = "transport",
+        /// Address of the tester.
+        LocalIp = "local_ip",
+        /// `4` or `6`.
+        LocalIpType = "local_ip_type",
+        /// Port of the tester.
+        LocalPort = "local_port",
+        /// The address at which the last message arrived.
+        ServerIp = "server_ip",
+        /// Address for media.
+        MediaIp = "media_ip",
+        /// `4` or `6`.
+        MediaIpType = "media_ip_type",
+        /// Port for media.
+        MediaPort = "media_port",
+        /// Port for media of this call.
+        AutoMediaPort = "auto_media_port",
+        /// Payload types of the load's codec and of telephone events, as in a media line.
+        MediaFormats = "media_formats",
+        /// The attributes of these payload types.
+        MediaAttributes = "media_attributes",
+        /// Port of a media stream.
+        RtpStreamAudioPort = "rtpstream_audio_port",
+        /// Port of a video stream.
+        RtpStreamVideoPort = "rtpstream_video_port",
+        /// Number of the call, from 1.
+        CallNumber = "call_number",
+        /// A number that is incremented.
+        DynamicId = "dynamic_id",
+        /// Call-ID of the call.
+        CallId = "call_id",
+        /// Number of the next request.
+        CseqNumber = "cseq",
+        /// A number of this run.
+        Pid = "pid",
+        /// User part of the callee.
+        Service = "service",
+        /// Branch of the message's transaction.
+        BranchOfStep = "branch",
+        /// Number of the step.
+        MessageIndex = "msg_index",
+        /// Contact of the last response or request.
+        NextUrl = "next_url",
+        /// Length of the body.
+        Length = "len",
+        /// `;tag=…` of the other side, once it is known.
+        PeerTagParameter = "peer_tag_param",
+        /// Request-URI of the last request.
+        LastRequestUri = "last_Request_URI",
+        /// Number of CSeq of the last message.
+        LastCseqNumber = "last_cseq_number",
+        /// The whole last message.
+        LastMessage = "last_message",
+        /// The route set.
+        Routes = "routes",
+        /// Milliseconds since the run began.
+        ClockTick = "clock_tick",
+        /// Number of users.
+        Users = "users",
+        /// Number of the user.
+        UserId = "userid",
+        /// Date and time of day.
+        Timestamp = "timestamp",
+        /// Date and time of day as in the Date header field.
+        DateValue = "date",
+        /// Version of the tester.
+        TesterVersion = "sipp_version",
+    }
 }
 
 /// Why a keyword cannot be read.
@@ -232,14 +222,10 @@ impl ScriptTemplate {
         let of = |piece: &ScriptPiece| match piece {
             // Brackets and backslashes of literals are escaped.
             ScriptPiece::Literal(text) => text.replace('\\', "\\x5C").replace('[', "\\x5B"),
-            ScriptPiece::Keyword(keyword, offset) => {
-                let name =
-                    ScriptKeyword::ALL.iter().find(|(own, _)| own == keyword).map_or("", |(_, name)| name);
-                match offset {
-                    0 => format!("[{name}]"),
-                    offset => format!("[{name}{offset:+}]"),
-                }
-            }
+            ScriptPiece::Keyword(keyword, offset) => match offset {
+                0 => format!("[{keyword}]"),
+                offset => format!("[{keyword}{offset:+}]"),
+            },
             ScriptPiece::Variable(variable) => format!("[${}]", name_of(*variable)),
             ScriptPiece::Field(InjectedField { file, field, line }) => {
                 let file = file.as_ref().map(|file| format!(" file=\"{file}\"")).unwrap_or_default();
@@ -313,7 +299,7 @@ fn piece(
     if let Some((_, value)) = words.keys.iter().find(|(key, _)| key == first_word) {
         return Ok(ScriptPiece::Literal(value.clone()));
     }
-    if let Some((known, _)) = ScriptKeyword::ALL.iter().find(|(_, text)| *text == name) {
+    if let Some(known) = ScriptKeyword::ALL.iter().find(|known| known.name() == name) {
         return Ok(ScriptPiece::Keyword(*known, offset));
     }
     if name.starts_with("crypto") || name.starts_with("ueaes") || name == "tdmmap" {

@@ -23,13 +23,12 @@ use super::order::{ServeError, SocketsOrder, abilities, allowed_connections, ker
 use super::tally::Tally;
 use crate::ListeningPoint;
 use crate::ledger::{AmplificationLedger, Purse};
-use crate::tap::{MessageTap, PassedMessage};
+use crate::tap::{MessageTap, StampedTap};
 use netrig_host::MemoryBudget;
 use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, SocketError, refused};
 use netrig_host::sys::ReceiveBatch;
 use netrig_host::{Clock, DescriptorShortage, Pacer, SPIN, Watch};
-use netrig_host::{RealtimeOffset, monotonic_nanos};
 
 /// Backlog of a listening socket; the kernel limits it to net.core.somaxconn.
 const CALLS: i32 = 4096;
@@ -54,12 +53,6 @@ struct PointListener {
 
 /// A function that gets the counts of a server.
 pub(super) type Watcher = Box<dyn FnMut(&Tally) + Send>;
-
-/// A tap with the clock for its time stamps.
-struct SocketsTap {
-    tap: Box<dyn MessageTap>,
-    offset: RealtimeOffset,
-}
 
 impl CommonParts {
     pub fn new(order: &SocketsOrder) -> Result<Self, ServeError> {
@@ -96,7 +89,7 @@ pub struct Sockets {
     /// Gets the counts each second.
     watcher: Option<Watcher>,
     /// The tap of messages.
-    tap: Option<SocketsTap>,
+    tap: Option<StampedTap>,
     shortage: Option<DescriptorShortage>,
     /// The hand-over between the threads of a partitioned server.
     handover: Option<Handover>,
@@ -260,14 +253,13 @@ impl Sockets {
     /// Passes each received or sent message to a tap.
     #[must_use]
     pub fn tapped(self, tap: Box<dyn MessageTap>) -> Self {
-        Self { tap: Some(SocketsTap { tap, offset: RealtimeOffset::measure() }), ..self }
+        Self { tap: Some(StampedTap::new(tap, self.clock, true)), ..self }
     }
 
     /// Passes a message between a local address and a peer to the tap.
     fn tell_tap(&mut self, is_sent: bool, transport: Transport, ends: Option<[SocketAddr; 2]>, bytes: &[u8]) {
-        let (Some(SocketsTap { tap, offset }), Some([local, peer])) = (&mut self.tap, ends) else { return };
-        let at_ns = offset.realtime(monotonic_nanos());
-        tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script: true, bytes });
+        let (Some(tap), Some(ends)) = (&mut self.tap, ends) else { return };
+        tap.message((self.clock.now(), transport), is_sent, ends, bytes);
     }
 
     /// Calls the watcher if it is due. Returns the time of its next call.

@@ -5,12 +5,13 @@ use netrig_core::{Duration, Instant};
 use netrig_sip::digest::{DigestCredentials, Secret};
 use netrig_sip::{Headers, Method, Name};
 
+use super::super::action::{
+    ScriptAction, ScriptCalculation, ScriptCheck, ScriptComparison, ScriptNumber, ScriptText, SearchPlace,
+    SearchedHeader,
+};
 use super::super::distribution::drawn;
 use super::super::run::ScriptRun;
-use super::super::script::{
-    LONGEST_TIME, ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptNumber, ScriptStep,
-    ScriptText, SearchPlace,
-};
+use super::super::script::{LONGEST_TIME, ScriptStep};
 use super::super::values::{ScriptValue, ScriptValues};
 use super::super::variables::{VariableId, VariableScope};
 use super::{ScriptCall, ScriptFailure, ScriptOutput};
@@ -37,8 +38,8 @@ impl ScriptCall {
     ) -> Result<(), ScriptFailure> {
         let wrong = ScriptFailure::Script;
         match action {
-            ScriptAction::Extract { pattern, place, into, check } => {
-                self.extract(run, pattern, place, into, *check)?
+            ScriptAction::Extract { pattern, from, into, check } => {
+                self.extract(run, pattern, from, into, *check)?
             }
             ScriptAction::Log(template) => {
                 let text = self.text(run, template, now, false).map_err(wrong)?;
@@ -53,25 +54,19 @@ impl ScriptCall {
                 self.outputs.push_back(ScriptOutput::StopNow(Some(text.clone())));
                 return Err(wrong(text));
             }
-            ScriptAction::Calculate(into, how, number) => {
-                let (own, other) = (self.values.get(*into).to_number(), self.number_of(*number));
-                let result = match how {
-                    ScriptArithmetic::Assign => other,
-                    ScriptArithmetic::Add => own + other,
-                    ScriptArithmetic::Subtract => own - other,
-                    ScriptArithmetic::Multiply => own * other,
-                    ScriptArithmetic::Divide if other == 0.0 => {
-                        return Err(wrong("<divide> by a variable that is zero".to_owned()));
-                    }
-                    ScriptArithmetic::Divide => own / other,
-                };
-                self.set(run, *into, ScriptValue::Number(result));
+            ScriptAction::Assign(by) => self.calculate(run, by, |_, other| other),
+            ScriptAction::Add(by) => self.calculate(run, by, |own, other| own + other),
+            ScriptAction::Subtract(by) => self.calculate(run, by, |own, other| own - other),
+            ScriptAction::Multiply(by) => self.calculate(run, by, |own, other| own * other),
+            ScriptAction::Divide(by) if self.number_of(by.value) == 0.0 => {
+                return Err(wrong("<divide> by a variable that is zero".to_owned()));
             }
-            ScriptAction::Text(into, template) => {
-                let text = self.text(run, template, now, false).map_err(wrong)?;
-                self.set(run, *into, ScriptValue::Text(text));
+            ScriptAction::Divide(by) => self.calculate(run, by, |own, other| own / other),
+            ScriptAction::Text { variable, value } => {
+                let text = self.text(run, value, now, false).map_err(wrong)?;
+                self.set(run, *variable, ScriptValue::Text(text));
             }
-            ScriptAction::TimeOfDay(seconds, microseconds) => {
+            ScriptAction::TimeOfDay { seconds, microseconds } => {
                 let nanos = self.began_ns + now.as_nanos();
                 self.set(run, *seconds, ScriptValue::Number((nanos / 1_000_000_000) as f64));
                 self.set(run, *microseconds, ScriptValue::Number((nanos % 1_000_000_000 / 1000) as f64));
@@ -90,17 +85,17 @@ impl ScriptCall {
                 self.pause_ends = (milliseconds > 0.0)
                     .then(|| Instant::ZERO + Duration::from_secs_f64((milliseconds / 1e3).min(LONGEST_TIME)));
             }
-            ScriptAction::Sample(into, distribution) => {
+            ScriptAction::Sample { variable, distribution } => {
                 let number = drawn(*distribution, run);
-                self.set(run, *into, ScriptValue::Number(number));
+                self.set(run, *variable, ScriptValue::Number(number));
             }
-            ScriptAction::ToNumber { into, from } => {
+            ScriptAction::ToNumber { variable, from } => {
                 let number = self.values.get(*from).to_number();
-                self.set(run, *into, ScriptValue::Number(number));
+                self.set(run, *variable, ScriptValue::Number(number));
             }
-            ScriptAction::Test { into, left, comparison, right, check } => {
-                let (left, right) = (self.values.get(*left).to_number(), self.number_of(*right));
-                let holds = match comparison {
+            ScriptAction::Test { into, variable, is, value, check } => {
+                let (left, right) = (self.values.get(*variable).to_number(), self.number_of(*value));
+                let holds = match is {
                     ScriptComparison::Equal => left == right,
                     ScriptComparison::NotEqual => left != right,
                     ScriptComparison::Greater => left > right,
@@ -113,11 +108,11 @@ impl ScriptCall {
                 }
                 checked(*check, holds, || ScriptFailure::Test)?;
             }
-            ScriptAction::CompareTexts { into, left, right, check } => {
-                let left = self.values.get(*left).to_text();
-                let right = match right {
+            ScriptAction::CompareTexts { into, variable, value, check } => {
+                let left = self.values.get(*variable).to_text();
+                let right = match value {
                     ScriptText::Value(text) => text.clone(),
-                    ScriptText::Variable(variable) => self.values.get(*variable).to_text(),
+                    ScriptText::Variable { variable } => self.values.get(*variable).to_text(),
                 };
                 let order = match left.cmp(&right) {
                     std::cmp::Ordering::Less => -1.0,
@@ -148,7 +143,7 @@ impl ScriptCall {
                 let line = known.lookup(&key).map_or(-1.0, |line| line as f64);
                 self.set(run, *into, ScriptValue::Number(line));
             }
-            ScriptAction::Insert(file, line) => {
+            ScriptAction::Insert { file, line } => {
                 let file = self.text(run, file, now, false).map_err(wrong)?;
                 let line = self.text(run, line, now, false).map_err(wrong)?;
                 let known = run
@@ -157,7 +152,7 @@ impl ScriptCall {
                     .ok_or_else(|| wrong(format!("there is no injection file {file}")))?;
                 known.insert(&line).map_err(|error| wrong(format!("{file}: {error}")))?;
             }
-            ScriptAction::Replace(file, place, line) => {
+            ScriptAction::Replace { file, place, line } => {
                 let file = self.text(run, file, now, false).map_err(wrong)?;
                 let place = self.text(run, place, now, false).map_err(wrong)?;
                 let line = self.text(run, line, now, false).map_err(wrong)?;
@@ -175,17 +170,21 @@ impl ScriptCall {
                 let protocol = self.text(run, protocol, now, false).map_err(wrong)?;
                 self.outputs.push_back(ScriptOutput::Destination { host, port, protocol });
             }
-            ScriptAction::CloseConnection => self.outputs.push_back(ScriptOutput::CloseConnection),
+            ScriptAction::CloseConnection(_) => self.outputs.push_back(ScriptOutput::CloseConnection),
             ScriptAction::Command(template) => {
                 let command = self.text(run, template, now, false).map_err(wrong)?;
                 self.outputs.push_back(ScriptOutput::Command(command));
             }
-            ScriptAction::StopCall => return Err(ScriptFailure::Stopped),
-            ScriptAction::StopGracefully => self.outputs.push_back(ScriptOutput::StopGracefully),
-            ScriptAction::StopNow => self.outputs.push_back(ScriptOutput::StopNow(None)),
-            ScriptAction::Media(media) => {
+            ScriptAction::StopCall(_) => return Err(ScriptFailure::Stopped),
+            ScriptAction::StopGracefully(_) => self.outputs.push_back(ScriptOutput::StopGracefully),
+            ScriptAction::StopNow(_) => self.outputs.push_back(ScriptOutput::StopNow(None)),
+            ScriptAction::PlayCapture { .. }
+            | ScriptAction::PlayStream(_)
+            | ScriptAction::PlayDigits(_)
+            | ScriptAction::ControlStream(_) => {
                 let ends = Box::new(self.media.clone());
-                self.outputs.push_back(ScriptOutput::Media(media.clone(), ends));
+                let media = action.media().map(|media| ScriptOutput::Media(media, ends));
+                self.outputs.extend(media);
             }
             ScriptAction::Echo(number) => {
                 let is_on = self.number_of(*number) != 0.0;
@@ -195,10 +194,15 @@ impl ScriptCall {
         Ok(())
     }
 
+    fn calculate(&mut self, run: &mut ScriptRun, by: &ScriptCalculation, result: impl Fn(f64, f64) -> f64) {
+        let own = self.values.get(by.variable).to_number();
+        self.set(run, by.variable, ScriptValue::Number(result(own, self.number_of(by.value))));
+    }
+
     fn number_of(&self, number: ScriptNumber) -> f64 {
         match number {
             ScriptNumber::Value(value) => value,
-            ScriptNumber::Variable(variable) => self.values.get(variable).to_number(),
+            ScriptNumber::Variable { variable } => self.values.get(variable).to_number(),
         }
     }
 
@@ -239,9 +243,7 @@ impl ScriptCall {
             SearchPlace::Message => last.map(|last| last.text.clone()),
             SearchPlace::Body => last.map(|last| last.body().to_owned()),
             SearchPlace::Variable(variable) => Some(self.values.get(*variable).to_text()),
-            SearchPlace::Header { name, occurrence, any_case, at_line_start } => {
-                last.and_then(|last| header_in(&last.text, name, *occurrence, *any_case, *at_line_start))
-            }
+            SearchPlace::Header(header) => last.and_then(|last| header_in(&last.text, header)),
         };
         let found = text.as_deref().and_then(|text| pattern.captures(text));
         let groups: Vec<Option<String>> = match &found {
@@ -291,19 +293,14 @@ fn checked(
 }
 
 /// The rest of the line after a name, as SIPp finds it: the name is anywhere, or at the start of a line.
-fn header_in(
-    text: &str,
-    name: &str,
-    occurrence: usize,
-    any_case: bool,
-    at_line_start: bool,
-) -> Option<String> {
-    let fold = |text: &str| if any_case { text.to_ascii_lowercase() } else { text.to_owned() };
-    let (haystack, needle) = (fold(text), fold(name));
+fn header_in(text: &str, searched: &SearchedHeader) -> Option<String> {
+    let SearchedHeader { header, occurrence, any_case, at_line_start } = searched;
+    let fold = |text: &str| if *any_case { text.to_ascii_lowercase() } else { text.to_owned() };
+    let (haystack, needle) = (fold(text), fold(header));
     let places = haystack.match_indices(&needle).map(|(place, _)| place);
     let mut places =
-        places.filter(|place| !at_line_start || *place == 0 || haystack[..*place].ends_with('\n'));
-    let place = places.nth(occurrence.max(1) - 1)?;
+        places.filter(|place| !*at_line_start || *place == 0 || haystack[..*place].ends_with('\n'));
+    let place = places.nth((*occurrence).max(1) - 1)?;
     let rest = &text[place + needle.len()..];
     Some(rest.split(['\r', '\n']).next().unwrap_or_default().to_owned())
 }

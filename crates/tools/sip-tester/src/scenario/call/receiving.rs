@@ -329,10 +329,7 @@ impl ScriptCall {
 
     /// A response that the script does not contain.
     fn reply(&mut self, message: &ReceivedText, line: &str) {
-        let names = ["Via", "From", "To", "Call-ID", "CSeq"];
-        let fields: String =
-            names.iter().flat_map(|name| message.lines_of(name)).map(|line| format!("{line}\r\n")).collect();
-        let bytes = Bytes::from(format!("SIP/2.0 {line}\r\n{fields}Content-Length: 0\r\n\r\n"));
+        let bytes = message.response(line, None);
         self.know(message, None);
         self.answered_by(&bytes, None);
         self.outputs.push_back(ScriptOutput::Send(bytes));

@@ -105,7 +105,7 @@ impl ScriptSession {
             // The caller would wait for ever (RFC 3261 section 8.2).
             InviteState::Asked { is_cancelled, tag, .. } if !*is_caller => {
                 let line = if *is_cancelled { "487 Request Terminated" } else { "500 Server Internal Error" };
-                let messages = vec![refusal(invite, line, tag.as_deref())];
+                let messages = vec![invite.response(line, Some(tag.as_deref().unwrap_or("ended")))];
                 *state = InviteState::Over;
                 SessionEnd { messages, acknowledged: None }
             }
@@ -125,23 +125,6 @@ impl ScriptSession {
             _ => SessionEnd::default(),
         }
     }
-}
-
-/// A final response to the INVITE.
-fn refusal(invite: &ReceivedText, line: &str, tag: Option<&str>) -> Bytes {
-    let mut text = format!("SIP/2.0 {line}\r\n");
-    for name in ["Via", "From", "To", "Call-ID", "CSeq"] {
-        for own in invite.lines_of(name) {
-            text.push_str(own);
-            if name == "To" {
-                text.push_str(";tag=");
-                text.push_str(tag.unwrap_or("ended"));
-            }
-            text.push_str("\r\n");
-        }
-    }
-    text.push_str("Content-Length: 0\r\n\r\n");
-    text.into()
 }
 
 /// A request of the INVITE's own transaction: CANCEL, or the ACK of a response other than 2xx (RFC 3261 sections 9.1 and

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use netrig_sip::load::with_line_ends;
 use toml::Spanned;
 
+use super::super::action::{ActionConverter, ScriptAction, ScriptDistribution};
 use super::super::script::{
-    CallScript, ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptAction, ScriptArithmetic,
-    ScriptDistribution, ScriptMedia, ScriptNumber, ScriptPause, ScriptStep, ScriptText, SearchPlace,
+    CallScript, ExpectedMessage, LONGEST_TIME, MessagePresence, ReceiveStep, ScriptPause, ScriptStep,
     SendStep, StepBranch, StepCondition, StepKind, place_of,
 };
 use super::super::template::{ScriptTemplate, ScriptWords};
 use super::super::variables::{VariableId, VariableScope};
 use super::document::{
-    ANY_PROCESS, ActionForm, END, HeaderForm, NumberForm, OptionalForm, OptionalPlace, PauseForm, PauseName,
-    PlaceForm, ReceiveForm, ScenarioForm, StepForm, TextForm, UNEXPECTED,
+    ANY_PROCESS, ActionForm, END, OptionalForm, OptionalPlace, PauseForm, PauseName, ReceiveForm,
+    ScenarioForm, StepForm, UNEXPECTED,
 };
 
 /// Why a file is not a scenario in this form.
@@ -162,83 +162,65 @@ impl FormReader<'_> {
 
     fn kind(&mut self, spanned: &Spanned<StepForm>) -> Result<StepKind, ScenarioFormError> {
         let form = spanned.get_ref();
-        let kinds = [
-            form.send.is_some(),
-            form.receive.is_some(),
-            form.pause.is_some(),
-            form.wait_for_repetitions.is_some(),
-            form.send_command.is_some(),
-            form.receive_command.is_some(),
-        ];
-        if kinds.iter().filter(|is_one| **is_one).count() > 1 {
-            return self.wrong(
-                spanned,
-                "a step has one of send, receive, pause, wait-for-repetitions, send-command and receive-command",
-            );
-        }
         let presence = match &form.optional {
             None | Some(OptionalForm::Here(false)) => MessagePresence::Mandatory,
             Some(OptionalForm::Here(true)) => MessagePresence::Optional,
             Some(OptionalForm::Where(OptionalPlace::Everywhere)) => MessagePresence::OptionalEverywhere,
         };
-        if let Some(message) = &form.send {
-            let message = self.template(spanned, &with_line_ends(message))?;
-            let mut place = |name: &Option<String>| {
-                name.as_ref().map(|name| place_of(&mut self.script.transactions, name))
-            };
-            let (begins, acknowledges) = (place(&form.begins), place(&form.acknowledges));
-            return Ok(StepKind::Send(SendStep {
-                message,
+        let mut place =
+            |name: &Option<String>| name.as_ref().map(|name| place_of(&mut self.script.transactions, name));
+        let StepForm { send, receive, pause, wait_for_repetitions, send_command, receive_command, .. } = form;
+        Ok(match (send, receive, pause, wait_for_repetitions, send_command, receive_command) {
+            (Some(message), None, None, None, None, None) => StepKind::Send(SendStep {
+                begins: place(&form.begins),
+                acknowledges: place(&form.acknowledges),
+                message: self.template(spanned, &with_line_ends(message))?,
                 again_after: form.repeat_after,
                 timeout: form.timeout,
-                begins,
-                acknowledges,
-            }));
-        }
-        if let Some(receive) = &form.receive {
-            let expected = match receive {
-                ReceiveForm::Status(status @ 100..=699) => {
-                    ExpectedMessage::Response(*status, form.of.clone())
+            }),
+            (None, Some(receive), None, None, None, None) => {
+                let transaction = place(&form.transaction);
+                let expected = match receive {
+                    ReceiveForm::Status(status @ 100..=699) => {
+                        ExpectedMessage::Response(*status, form.of.clone())
+                    }
+                    ReceiveForm::Status(status) => {
+                        let what = format!("receive: {status} is not a status, expected 100 to 699");
+                        return self.wrong(spanned, what);
+                    }
+                    ReceiveForm::Method(method) => ExpectedMessage::Request(method.clone()),
+                    ReceiveForm::Matching { matching } => ExpectedMessage::Matching(matching.clone()),
+                };
+                if form.stays && presence == MessagePresence::Mandatory {
+                    return self.wrong(spanned, "stays is for optional messages only");
                 }
-                ReceiveForm::Status(status) => {
-                    return self
-                        .wrong(spanned, format!("receive: {status} is not a status, expected 100 to 699"));
-                }
-                ReceiveForm::Method(method) => ExpectedMessage::Request(method.clone()),
-                ReceiveForm::Matching { matching } => ExpectedMessage::Matching(matching.clone()),
-            };
-            if form.stays && presence == MessagePresence::Mandatory {
-                return self.wrong(spanned, "stays is for optional messages only");
+                StepKind::Receive(ReceiveStep {
+                    expected,
+                    presence,
+                    moves_on: !form.stays,
+                    timeout: form.timeout,
+                    keeps_routes: form.keeps_routes,
+                    transaction,
+                })
             }
-            let transaction =
-                form.transaction.as_ref().map(|name| place_of(&mut self.script.transactions, name));
-            return Ok(StepKind::Receive(ReceiveStep {
-                expected,
-                presence,
-                moves_on: !form.stays,
-                timeout: form.timeout,
-                keeps_routes: form.keeps_routes,
-                transaction,
-            }));
-        }
-        if let Some(pause) = &form.pause {
-            return Ok(StepKind::Pause(self.pause(pause)));
-        }
-        if let Some(pause) = &form.wait_for_repetitions {
-            return Ok(StepKind::TimeWait(self.pause(pause)));
-        }
-        if let Some(message) = &form.send_command {
-            let message = self.template(spanned, &with_line_ends(message))?;
-            return Ok(StepKind::SendCommand { to: form.to.clone(), message });
-        }
-        if let Some(from) = &form.receive_command {
-            let from = (from != ANY_PROCESS).then(|| from.clone());
-            return Ok(StepKind::ReceiveCommand {
-                from,
+            (None, None, Some(pause), None, None, None) => StepKind::Pause(self.pause(pause)),
+            (None, None, None, Some(pause), None, None) => StepKind::TimeWait(self.pause(pause)),
+            (None, None, None, None, Some(message), None) => StepKind::SendCommand {
+                to: form.to.clone(),
+                message: self.template(spanned, &with_line_ends(message))?,
+            },
+            (None, None, None, None, None, Some(from)) => StepKind::ReceiveCommand {
+                from: (from != ANY_PROCESS).then(|| from.clone()),
                 is_optional: presence != MessagePresence::Mandatory,
-            });
-        }
-        Ok(StepKind::Nothing)
+            },
+            (None, None, None, None, None, None) => StepKind::Nothing,
+            _ => {
+                return self.wrong(
+                    spanned,
+                    "a step has one of send, receive, pause, wait-for-repetitions, send-command and receive-command",
+                );
+            }
+        })
     }
 
     fn pause(&mut self, form: &PauseForm) -> ScriptPause {
@@ -248,7 +230,7 @@ impl FormReader<'_> {
             )),
             PauseForm::Named(PauseName::Default) => ScriptPause::Default,
             PauseForm::Variable { variable } => ScriptPause::Variable(self.used(variable)),
-            PauseForm::Drawn(distribution) => ScriptPause::Drawn((*distribution).into()),
+            PauseForm::Drawn(distribution) => ScriptPause::Drawn(*distribution),
         }
     }
 
@@ -265,115 +247,36 @@ impl FormReader<'_> {
         parsed.or_else(|error| self.wrong(step, error.to_string()))
     }
 
-    fn number(&mut self, form: &NumberForm) -> ScriptNumber {
-        match form {
-            NumberForm::Number(number) => ScriptNumber::Value(*number),
-            NumberForm::Variable { variable } => ScriptNumber::Variable(self.used(variable)),
-        }
-    }
-
     fn action(
         &mut self,
         step: &Spanned<StepForm>,
         form: &ActionForm,
     ) -> Result<ScriptAction, ScenarioFormError> {
-        use ActionForm as F;
-        use ScriptAction as A;
-        Ok(match form {
-            F::Extract { pattern, from, into, check } => {
-                if let Err(error) = regex::Regex::new(pattern) {
-                    return self.wrong(step, format!("extract: `{pattern}`: {error}"));
-                }
-                let place = match from {
-                    PlaceForm::Message => SearchPlace::Message,
-                    PlaceForm::Body => SearchPlace::Body,
-                    PlaceForm::Variable(name) => SearchPlace::Variable(self.used(name)),
-                    PlaceForm::Header(HeaderForm { header, occurrence, any_case, at_line_start }) => {
-                        SearchPlace::Header {
-                            name: header.clone(),
-                            occurrence: *occurrence,
-                            any_case: *any_case,
-                            at_line_start: *at_line_start,
-                        }
-                    }
-                };
-                let into = into.iter().map(|name| self.used(name)).collect();
-                A::Extract { pattern: pattern.clone(), place, into, check: (*check).into() }
-            }
-            F::Log(text) => A::Log(self.template(step, text)?),
-            F::Warn(text) => A::Warn(self.template(step, text)?),
-            F::Fail(text) => A::Fail(self.template(step, text)?),
-            F::Assign { variable, value } => self.calculation(variable, ScriptArithmetic::Assign, value),
-            F::Add { variable, value } => self.calculation(variable, ScriptArithmetic::Add, value),
-            F::Subtract { variable, value } => self.calculation(variable, ScriptArithmetic::Subtract, value),
-            F::Multiply { variable, value } => self.calculation(variable, ScriptArithmetic::Multiply, value),
-            F::Divide { variable, value } => self.calculation(variable, ScriptArithmetic::Divide, value),
-            F::Text { variable, value } => {
-                let value = self.template(step, value)?;
-                A::Text(self.used(variable), value)
-            }
-            F::TimeOfDay { seconds, microseconds } => {
-                A::TimeOfDay(self.used(seconds), self.used(microseconds))
-            }
-            F::StepNumber(name) => A::StepNumber(self.used(name)),
-            F::Jump(number) => A::Jump(self.number(number)),
-            F::RestorePause(number) => A::RestorePause(self.number(number)),
-            F::Sample { variable, distribution } => A::Sample(self.used(variable), (*distribution).into()),
-            F::ToNumber { variable, from } => {
-                A::ToNumber { into: self.used(variable), from: self.used(from) }
-            }
-            F::Test { into, variable, is, value, check } => A::Test {
-                into: into.as_ref().map(|name| self.used(name)),
-                left: self.used(variable),
-                comparison: (*is).into(),
-                right: self.number(value),
-                check: (*check).into(),
-            },
-            F::CompareTexts { into, variable, value, check } => A::CompareTexts {
-                into: into.as_ref().map(|name| self.used(name)),
-                left: self.used(variable),
-                right: match value {
-                    TextForm::Text(text) => ScriptText::Value(text.clone()),
-                    TextForm::Variable { variable } => ScriptText::Variable(self.used(variable)),
-                },
-                check: (*check).into(),
-            },
-            F::Trim(name) => A::Trim(self.used(name)),
-            F::DecodeUrl(name) => A::DecodeUrl(self.used(name)),
-            F::EncodeUrl(name) => A::EncodeUrl(self.used(name)),
-            F::VerifyCredentials { into, username, password } => {
-                let (username, password) = (self.template(step, username)?, self.template(step, password)?);
-                A::VerifyCredentials { into: self.used(into), username, password }
-            }
-            F::Lookup { into, file, key } => {
-                let (file, key) = (self.template(step, file)?, self.template(step, key)?);
-                A::Lookup { into: self.used(into), file, key }
-            }
-            F::Insert { file, line } => A::Insert(self.template(step, file)?, self.template(step, line)?),
-            F::Replace { file, place, line } => A::Replace(
-                self.template(step, file)?,
-                self.template(step, place)?,
-                self.template(step, line)?,
-            ),
-            F::Destination { host, port, protocol } => A::Destination {
-                host: self.template(step, host)?,
-                port: self.template(step, port)?,
-                protocol: self.template(step, protocol)?,
-            },
-            F::CloseConnection(_) => A::CloseConnection,
-            F::Command(command) => A::Command(self.template(step, command)?),
-            F::StopCall(_) => A::StopCall,
-            F::StopGracefully(_) => A::StopGracefully,
-            F::StopNow(_) => A::StopNow,
-            F::PlayCapture { media, file } => A::Media(ScriptMedia::Capture((*media).into(), file.clone())),
-            F::PlayStream(stream) => A::Media(ScriptMedia::Stream(stream.clone())),
-            F::PlayDigits(digits) => A::Media(ScriptMedia::Digits(digits.clone())),
-            F::ControlStream(word) => A::Media(ScriptMedia::Control(word.clone())),
-            F::Echo(number) => A::Echo(self.number(number)),
-        })
+        if let ActionForm::Extract { pattern, .. } = form
+            && let Err(error) = regex::Regex::new(pattern)
+        {
+            return self.wrong(step, format!("extract: `{pattern}`: {error}"));
+        }
+        form.convert(&mut ActionReader { reader: self, step })
+    }
+}
+
+/// Reads the variables and texts of a step's action.
+struct ActionReader<'a, 'b> {
+    reader: &'a mut FormReader<'b>,
+    step: &'a Spanned<StepForm>,
+}
+
+impl ActionConverter<String, String> for ActionReader<'_, '_> {
+    type Variable = VariableId;
+    type Text = ScriptTemplate;
+    type Error = ScenarioFormError;
+
+    fn variable(&mut self, name: &String) -> VariableId {
+        self.reader.used(name)
     }
 
-    fn calculation(&mut self, variable: &str, how: ScriptArithmetic, value: &NumberForm) -> ScriptAction {
-        ScriptAction::Calculate(self.used(variable), how, self.number(value))
+    fn text(&mut self, text: &String) -> Result<ScriptTemplate, ScenarioFormError> {
+        self.reader.template(self.step, text)
     }
 }

@@ -1,19 +1,18 @@
 //! Writes a script as a scenario in this form.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 use netrig_core::Duration;
 use toml::Spanned;
 
-use super::super::script::{
-    CallScript, ExpectedMessage, MessagePresence, ScriptAction, ScriptArithmetic, ScriptDistribution,
-    ScriptMedia, ScriptNumber, ScriptPause, ScriptStep, ScriptText, SearchPlace, StepKind,
-};
+use super::super::action::{ActionConverter, ScriptAction, ScriptDistribution};
+use super::super::script::{CallScript, ExpectedMessage, MessagePresence, ScriptPause, ScriptStep, StepKind};
 use super::super::template::ScriptTemplate;
 use super::super::variables::{VariableId, VariableScope, VariableTable};
 use super::document::{
-    ANY_PROCESS, ActionForm, END, HeaderForm, NumberForm, OptionalForm, OptionalPlace, PauseForm, PauseName,
-    PlaceForm, ReceiveForm, ScenarioForm, StepForm, TextForm, UNEXPECTED,
+    ANY_PROCESS, ActionForm, END, OptionalForm, OptionalPlace, PauseForm, PauseName, ReceiveForm,
+    ScenarioForm, StepForm, UNEXPECTED,
 };
 
 /// Writes a scenario in this form.
@@ -37,6 +36,7 @@ pub fn write_scenario_form(script: &CallScript) -> String {
     toml::to_string_pretty(&form).unwrap_or_default()
 }
 
+#[derive(Clone, Copy)]
 struct FormWriter<'a> {
     variables: &'a VariableTable,
     script: &'a CallScript,
@@ -93,7 +93,7 @@ impl FormWriter<'_> {
         };
         match &step.kind {
             StepKind::Send(send) => {
-                form.send = Some(self.text(&send.message).replace("\r\n", "\n"));
+                form.send = Some(self.template(&send.message).replace("\r\n", "\n"));
                 (form.repeat_after, form.timeout) = (send.again_after, send.timeout);
                 (form.begins, form.acknowledges) =
                     (send.begins.map(transaction), send.acknowledges.map(transaction));
@@ -118,7 +118,7 @@ impl FormWriter<'_> {
             StepKind::TimeWait(pause) => form.wait_for_repetitions = Some(self.pause(pause)),
             StepKind::Nothing => {}
             StepKind::SendCommand { to, message } => {
-                form.send_command = Some(self.text(message).replace("\r\n", "\n"));
+                form.send_command = Some(self.template(message).replace("\r\n", "\n"));
                 form.to.clone_from(to);
             }
             StepKind::ReceiveCommand { from, is_optional } => {
@@ -129,6 +129,10 @@ impl FormWriter<'_> {
         form
     }
 
+    fn action(mut self, action: &ScriptAction) -> ActionForm {
+        action.convert(&mut self).unwrap_or_else(|never| match never {})
+    }
+
     fn pause(&self, pause: &ScriptPause) -> PauseForm {
         match pause {
             ScriptPause::Default => PauseForm::Named(PauseName::Default),
@@ -136,115 +140,26 @@ impl FormWriter<'_> {
             ScriptPause::Drawn(ScriptDistribution::Fixed(milliseconds)) => {
                 PauseForm::Time(Duration::from_secs_f64(milliseconds / 1000.0))
             }
-            ScriptPause::Drawn(distribution) => PauseForm::Drawn((*distribution).into()),
+            ScriptPause::Drawn(distribution) => PauseForm::Drawn(*distribution),
         }
     }
 
-    fn text(&self, template: &ScriptTemplate) -> String {
+    fn template(&self, template: &ScriptTemplate) -> String {
         template.to_text(&|id| self.name(id))
     }
+}
 
-    fn number(&self, number: ScriptNumber) -> NumberForm {
-        match number {
-            ScriptNumber::Value(value) => NumberForm::Number(value),
-            ScriptNumber::Variable(variable) => NumberForm::Variable { variable: self.name(variable) },
-        }
+impl ActionConverter<VariableId, ScriptTemplate> for FormWriter<'_> {
+    type Variable = String;
+    type Text = String;
+    type Error = Infallible;
+
+    fn variable(&mut self, variable: &VariableId) -> String {
+        self.name(*variable)
     }
 
-    fn action(&self, action: &ScriptAction) -> ActionForm {
-        use ActionForm as F;
-        use ScriptAction as A;
-        let name = |id: &VariableId| self.name(*id);
-        match action {
-            A::Extract { pattern, place, into, check } => F::Extract {
-                pattern: pattern.clone(),
-                from: match place {
-                    SearchPlace::Message => PlaceForm::Message,
-                    SearchPlace::Body => PlaceForm::Body,
-                    SearchPlace::Variable(variable) => PlaceForm::Variable(name(variable)),
-                    SearchPlace::Header { name, occurrence, any_case, at_line_start } => {
-                        PlaceForm::Header(HeaderForm {
-                            header: name.clone(),
-                            occurrence: *occurrence,
-                            any_case: *any_case,
-                            at_line_start: *at_line_start,
-                        })
-                    }
-                },
-                into: into.iter().map(name).collect(),
-                check: (*check).into(),
-            },
-            A::Log(text) => F::Log(self.text(text)),
-            A::Warn(text) => F::Warn(self.text(text)),
-            A::Fail(text) => F::Fail(self.text(text)),
-            A::Calculate(variable, how, value) => {
-                let (variable, value) = (name(variable), self.number(*value));
-                match how {
-                    ScriptArithmetic::Assign => F::Assign { variable, value },
-                    ScriptArithmetic::Add => F::Add { variable, value },
-                    ScriptArithmetic::Subtract => F::Subtract { variable, value },
-                    ScriptArithmetic::Multiply => F::Multiply { variable, value },
-                    ScriptArithmetic::Divide => F::Divide { variable, value },
-                }
-            }
-            A::Text(variable, text) => F::Text { variable: name(variable), value: self.text(text) },
-            A::TimeOfDay(seconds, microseconds) => {
-                F::TimeOfDay { seconds: name(seconds), microseconds: name(microseconds) }
-            }
-            A::StepNumber(variable) => F::StepNumber(name(variable)),
-            A::Jump(number) => F::Jump(self.number(*number)),
-            A::RestorePause(number) => F::RestorePause(self.number(*number)),
-            A::Sample(variable, distribution) => {
-                F::Sample { variable: name(variable), distribution: (*distribution).into() }
-            }
-            A::ToNumber { into, from } => F::ToNumber { variable: name(into), from: name(from) },
-            A::Test { into, left, comparison, right, check } => F::Test {
-                into: into.as_ref().map(name),
-                variable: name(left),
-                is: (*comparison).into(),
-                value: self.number(*right),
-                check: (*check).into(),
-            },
-            A::CompareTexts { into, left, right, check } => F::CompareTexts {
-                into: into.as_ref().map(name),
-                variable: name(left),
-                value: match right {
-                    ScriptText::Value(text) => TextForm::Text(text.clone()),
-                    ScriptText::Variable(variable) => TextForm::Variable { variable: name(variable) },
-                },
-                check: (*check).into(),
-            },
-            A::Trim(variable) => F::Trim(name(variable)),
-            A::DecodeUrl(variable) => F::DecodeUrl(name(variable)),
-            A::EncodeUrl(variable) => F::EncodeUrl(name(variable)),
-            A::VerifyCredentials { into, username, password } => F::VerifyCredentials {
-                into: name(into),
-                username: self.text(username),
-                password: self.text(password),
-            },
-            A::Lookup { into, file, key } => {
-                F::Lookup { into: name(into), file: self.text(file), key: self.text(key) }
-            }
-            A::Insert(file, line) => F::Insert { file: self.text(file), line: self.text(line) },
-            A::Replace(file, place, line) => {
-                F::Replace { file: self.text(file), place: self.text(place), line: self.text(line) }
-            }
-            A::Destination { host, port, protocol } => {
-                F::Destination { host: self.text(host), port: self.text(port), protocol: self.text(protocol) }
-            }
-            A::CloseConnection => F::CloseConnection(true),
-            A::Command(command) => F::Command(self.text(command)),
-            A::StopCall => F::StopCall(true),
-            A::StopGracefully => F::StopGracefully(true),
-            A::StopNow => F::StopNow(true),
-            A::Media(ScriptMedia::Capture(kind, file)) => {
-                F::PlayCapture { media: (*kind).into(), file: file.clone() }
-            }
-            A::Media(ScriptMedia::Stream(stream)) => F::PlayStream(stream.clone()),
-            A::Media(ScriptMedia::Digits(digits)) => F::PlayDigits(digits.clone()),
-            A::Media(ScriptMedia::Control(word)) => F::ControlStream(word.clone()),
-            A::Echo(number) => F::Echo(self.number(*number)),
-        }
+    fn text(&mut self, text: &ScriptTemplate) -> Result<String, Infallible> {
+        Ok(self.template(text))
     }
 }
 

@@ -7,11 +7,12 @@ use netrig_core::Duration;
 use netrig_sip::load::{Arrivals, Gaps, Pace};
 use netrig_sip_net::EndAddress;
 
+use super::super::action::ScriptAction;
 use super::super::calls::ScriptSide;
 use super::super::injection::InjectionFile;
 use super::super::link::LinkOrder;
 use super::super::run::ScriptSettings;
-use super::super::script::{CallScript, ScriptAction, StepKind};
+use super::super::script::{CallScript, StepKind};
 use super::super::template::InjectedField;
 use crate::media::MediaOrder;
 

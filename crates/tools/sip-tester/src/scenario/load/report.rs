@@ -30,7 +30,7 @@ impl ScenarioLoad<'_> {
         let media = self.media.as_mut().and_then(MediaEngine::take_clock_step);
         self.second.stepped = self.end.take_clock_step().max(media).unwrap_or_default();
         if let Some(tap) = &mut self.tap {
-            tap.hand_on();
+            tap.tap.hand_on();
         }
         let of_second = std::mem::take(&mut self.second);
         let faults = of_second.faults();

@@ -1,8 +1,8 @@
 //! Actions of SIPp scenarios.
 
-use super::super::script::{
-    MediaKind, ScriptAction, ScriptArithmetic, ScriptCheck, ScriptComparison, ScriptMedia, ScriptNumber,
-    ScriptText, SearchPlace,
+use super::super::action::{
+    MediaKind, ScriptAction, ScriptCalculation, ScriptCheck, ScriptComparison, ScriptNumber, ScriptText,
+    SearchPlace, SearchedHeader,
 };
 use super::super::template::ScriptTemplate;
 use super::super::variables::VariableId;
@@ -12,30 +12,26 @@ use super::{ScenarioError, SippReader, error};
 impl SippReader<'_> {
     pub(super) fn action(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
         let line = element.line;
-        let arithmetic = |kind: &str| match kind {
-            "assign" => Some(ScriptArithmetic::Assign),
-            "add" => Some(ScriptArithmetic::Add),
-            "subtract" => Some(ScriptArithmetic::Subtract),
-            "multiply" => Some(ScriptArithmetic::Multiply),
-            "divide" => Some(ScriptArithmetic::Divide),
-            _ => None,
-        };
-        if let Some(kind) = arithmetic(&element.name) {
-            let into = self.assigned(element)?;
-            let number = self.operand(element)?;
-            if kind == ScriptArithmetic::Divide && number == ScriptNumber::Value(0.0) {
-                return error(line, "<divide> by zero");
-            }
-            return Ok(ScriptAction::Calculate(into, kind, number));
-        }
         Ok(match &*element.name {
             "ereg" => self.extract(element)?,
             "log" => ScriptAction::Log(self.of(element, "message")?),
             "warning" => ScriptAction::Warn(self.of(element, "message")?),
             "error" => ScriptAction::Fail(self.of(element, "message")?),
-            "assignstr" => ScriptAction::Text(self.assigned(element)?, self.of(element, "value")?),
-            "gettimeofday" => match &*self.assigned_list(element)? {
-                [seconds, microseconds] => ScriptAction::TimeOfDay(*seconds, *microseconds),
+            "assign" => ScriptAction::Assign(self.calculation(element)?),
+            "add" => ScriptAction::Add(self.calculation(element)?),
+            "subtract" => ScriptAction::Subtract(self.calculation(element)?),
+            "multiply" => ScriptAction::Multiply(self.calculation(element)?),
+            "divide" => match self.calculation(element)? {
+                ScriptCalculation { value: ScriptNumber::Value(0.0), .. } => {
+                    return error(line, "<divide> by zero");
+                }
+                calculation => ScriptAction::Divide(calculation),
+            },
+            "assignstr" => {
+                ScriptAction::Text { variable: self.assigned(element)?, value: self.of(element, "value")? }
+            }
+            "gettimeofday" => match *self.assigned_list(element)? {
+                [seconds, microseconds] => ScriptAction::TimeOfDay { seconds, microseconds },
                 _ => return error(line, "<gettimeofday>: expected two variables in assign_to"),
             },
             "index" => ScriptAction::StepNumber(self.assigned(element)?),
@@ -43,10 +39,13 @@ impl SippReader<'_> {
             "pauserestore" => ScriptAction::RestorePause(self.operand(element)?),
             "sample" => {
                 let name = self.required(element, "distribution")?;
-                ScriptAction::Sample(self.assigned(element)?, self.distribution(element, &name)?)
+                ScriptAction::Sample {
+                    variable: self.assigned(element)?,
+                    distribution: self.distribution(element, &name)?,
+                }
             }
             "todouble" => ScriptAction::ToNumber {
-                into: self.assigned(element)?,
+                variable: self.assigned(element)?,
                 from: self.needed_variable(element, "variable")?,
             },
             "test" => self.test(element)?,
@@ -64,18 +63,20 @@ impl SippReader<'_> {
                 file: self.of(element, "file")?,
                 key: self.of(element, "key")?,
             },
-            "insert" => ScriptAction::Insert(self.of(element, "file")?, self.of(element, "value")?),
-            "replace" => ScriptAction::Replace(
-                self.of(element, "file")?,
-                self.of(element, "line")?,
-                self.of(element, "value")?,
-            ),
+            "insert" => {
+                ScriptAction::Insert { file: self.of(element, "file")?, line: self.of(element, "value")? }
+            }
+            "replace" => ScriptAction::Replace {
+                file: self.of(element, "file")?,
+                place: self.of(element, "line")?,
+                line: self.of(element, "value")?,
+            },
             "setdest" => ScriptAction::Destination {
                 host: self.of(element, "host")?,
                 port: self.of(element, "port")?,
                 protocol: self.of(element, "protocol")?,
             },
-            "closecon" => ScriptAction::CloseConnection,
+            "closecon" => ScriptAction::CloseConnection(true),
             "rtp_echo" => ScriptAction::Echo(self.operand(element)?),
             "exec" => self.execution(element)?,
             other => return error(line, format!("<{other}> is not an action")),
@@ -84,13 +85,13 @@ impl SippReader<'_> {
 
     fn extract(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
         let pattern = self.required(element, "regexp")?;
-        let place = match element.attribute("search_in").map(|place| (&*place.value, place.line)) {
+        let from = match element.attribute("search_in").map(|place| (&*place.value, place.line)) {
             None | Some(("msg", _)) => SearchPlace::Message,
             Some(("body", _)) => SearchPlace::Body,
             Some(("var", _)) => SearchPlace::Variable(self.needed_variable(element, "variable")?),
             Some(("hdr", line)) => {
-                let name = element.attribute("header").map(|name| name.value.clone()).unwrap_or_default();
-                if name.is_empty() {
+                let header = element.attribute("header").map(|name| name.value.clone()).unwrap_or_default();
+                if header.is_empty() {
                     return error(line, "search_in=\"hdr\": expected header");
                 }
                 // SIPp accepts an old misspelling.
@@ -98,31 +99,31 @@ impl SippReader<'_> {
                     Some(occurrence) => Some(occurrence),
                     None => self.number(element, "occurence")?,
                 };
-                SearchPlace::Header {
-                    name,
+                SearchPlace::Header(SearchedHeader {
+                    header,
                     occurrence: occurrence.map_or(1, |occurrence| occurrence as usize),
                     any_case: self.truth(element, "case_indep")?.unwrap_or(false),
                     at_line_start: self.truth(element, "start_line")?.unwrap_or(false),
-                }
+                })
             }
             Some((other, line)) => {
                 return error(line, format!("search_in: expected msg, body, hdr or var, found `{other}`"));
             }
         };
         let check = self.check(element)?;
-        Ok(ScriptAction::Extract { pattern, place, into: self.assigned_list(element)?, check })
+        Ok(ScriptAction::Extract { pattern, from, into: self.assigned_list(element)?, check })
     }
 
     fn test(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
         let check = self.check(element)?;
         let into = self.result(element, check)?;
-        let left = self.needed_variable(element, "variable")?;
-        let right = match (self.number(element, "value")?, self.variable(element, "variable2")?) {
+        let variable = self.needed_variable(element, "variable")?;
+        let value = match (self.number(element, "value")?, self.variable(element, "variable2")?) {
             (Some(value), None) => ScriptNumber::Value(value),
-            (None, Some(variable)) => ScriptNumber::Variable(variable),
+            (None, Some(variable)) => ScriptNumber::Variable { variable },
             _ => return error(element.line, "<test>: expected value or variable2"),
         };
-        let comparison = match &*self.required(element, "compare")? {
+        let is = match &*self.required(element, "compare")? {
             "equal" => ScriptComparison::Equal,
             "not_equal" => ScriptComparison::NotEqual,
             "greater_than" => ScriptComparison::Greater,
@@ -139,19 +140,19 @@ impl SippReader<'_> {
                 );
             }
         };
-        Ok(ScriptAction::Test { into, left, comparison, right, check })
+        Ok(ScriptAction::Test { into, variable, is, value, check })
     }
 
     fn compare_texts(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
         let check = self.check(element)?;
         let into = self.result(element, check)?;
-        let left = self.needed_variable(element, "variable")?;
-        let right = match (element.attribute("value"), self.variable(element, "variable2")?) {
+        let variable = self.needed_variable(element, "variable")?;
+        let value = match (element.attribute("value"), self.variable(element, "variable2")?) {
             (Some(value), None) => ScriptText::Value(value.value.clone()),
-            (None, Some(variable)) => ScriptText::Variable(variable),
+            (None, Some(variable)) => ScriptText::Variable { variable },
             _ => return error(element.line, "<strcmp>: expected value or variable2"),
         };
-        Ok(ScriptAction::CompareTexts { into, left, right, check })
+        Ok(ScriptAction::CompareTexts { into, variable, value, check })
     }
 
     fn execution(&mut self, element: &LaxElement) -> Result<ScriptAction, ScenarioError> {
@@ -161,26 +162,26 @@ impl SippReader<'_> {
         }
         if let Some(command) = value("int_cmd") {
             return Ok(match &*command {
-                "stop_now" => ScriptAction::StopNow,
-                "stop_gracefully" => ScriptAction::StopGracefully,
-                _ => ScriptAction::StopCall,
+                "stop_now" => ScriptAction::StopNow(true),
+                "stop_gracefully" => ScriptAction::StopGracefully(true),
+                _ => ScriptAction::StopCall(true),
             });
         }
-        for kind in MediaKind::ALL {
-            if let Some(file) = value(&format!("play_pcap_{}", kind.name())) {
-                return Ok(ScriptAction::Media(ScriptMedia::Capture(kind, file)));
+        for &media in MediaKind::ALL {
+            if let Some(file) = value(&format!("play_pcap_{}", media.name())) {
+                return Ok(ScriptAction::PlayCapture { media, file });
             }
         }
         if let Some(digits) = value("play_dtmf") {
-            return Ok(ScriptAction::Media(ScriptMedia::Digits(digits)));
+            return Ok(ScriptAction::PlayDigits(digits));
         }
         if let Some(stream) = value("rtp_stream") {
             let is_control = ["pause", "resume"].iter().any(|word| stream.starts_with(word));
-            let media = if is_control { ScriptMedia::Control } else { ScriptMedia::Stream };
-            return Ok(ScriptAction::Media(media(stream)));
+            let media = if is_control { ScriptAction::ControlStream } else { ScriptAction::PlayStream };
+            return Ok(media(stream));
         }
         if let Some(echo) = value("rtp_echo") {
-            return Ok(ScriptAction::Media(ScriptMedia::Control(echo)));
+            return Ok(ScriptAction::ControlStream(echo));
         }
         error(
             element.line,
@@ -218,17 +219,21 @@ impl SippReader<'_> {
         check: ScriptCheck,
     ) -> Result<Option<VariableId>, ScenarioError> {
         match self.variable(element, "assign_to")? {
-            None if check == ScriptCheck::None => {
+            None if check == ScriptCheck::Nothing => {
                 error(element.line, format!("expected assign_to in <{}>", element.name))
             }
             into => Ok(into),
         }
     }
 
+    fn calculation(&mut self, element: &LaxElement) -> Result<ScriptCalculation, ScenarioError> {
+        Ok(ScriptCalculation { variable: self.assigned(element)?, value: self.operand(element)? })
+    }
+
     fn operand(&mut self, element: &LaxElement) -> Result<ScriptNumber, ScenarioError> {
         match (self.number(element, "value")?, self.variable(element, "variable")?) {
             (Some(value), None) => Ok(ScriptNumber::Value(value)),
-            (None, Some(variable)) => Ok(ScriptNumber::Variable(variable)),
+            (None, Some(variable)) => Ok(ScriptNumber::Variable { variable }),
             _ => error(element.line, format!("<{}>: expected value or variable", element.name)),
         }
     }
@@ -238,7 +243,7 @@ impl SippReader<'_> {
             (Some(_), Some(_)) => error(element.line, "expected check_it or check_it_inverse, found both"),
             (Some(true), None) => Ok(ScriptCheck::Holds),
             (None, Some(true)) => Ok(ScriptCheck::HoldsNot),
-            _ => Ok(ScriptCheck::None),
+            _ => Ok(ScriptCheck::Nothing),
         }
     }
 }
