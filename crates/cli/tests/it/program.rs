@@ -7,6 +7,7 @@ use std::time::Duration;
 use netrig_store::Store;
 use netrig_test_support::ExperimentText;
 
+use crate::common::machine::has;
 use crate::common::{netrig, small, text};
 
 fn experiment() -> String {
@@ -172,6 +173,10 @@ fn every_shipped_experiment_can_be_run() {
         let lacking = out.lines().filter(|line| line.contains("unsupported"));
         let lacking: Vec<_> =
             lacking.filter(|line| !of_kernels.iter().any(|why| line.contains(why))).collect();
+        // What needs the server cannot be run where it is not installed.
+        if lacking.iter().any(|line| line.contains("runs `kamailio`")) && !has("kamailio") {
+            continue;
+        }
         assert!(lacking.is_empty(), "{name}: {lacking:?}");
     }
 }

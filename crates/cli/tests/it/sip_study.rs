@@ -38,6 +38,7 @@ fn what_loss_costs_is_what_the_timers_say() {
 
 #[test]
 fn each_of_its_experiments_has_a_substrate_that_can_run_all_of_it() {
+    skip_unless!(can(&KAMAILIO));
     let folder = tempfile::tempdir().expect("there is room for a folder");
     for name in [
         "sip-server",

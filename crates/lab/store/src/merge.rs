@@ -31,6 +31,8 @@ pub struct MergeOutcome {
     pub replaced: u64,
     /// Runs that both stores have, valid and equal.
     pub equal: u64,
+    /// Valid runs that both stores have, of a substrate whose runs do not repeat: that of this store stays.
+    pub kept: u64,
     /// Runs that failed or were invalid, of which this store has one already.
     pub ignored: u64,
     /// Runs that both stores have, valid and with different results: the first [`Self::MOST_DIFFERENT`]. If there are any, nothing was merged.
@@ -402,7 +404,7 @@ impl MergeInProgress<'_> {
     /// Compares two valid runs of one identity.
     fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), FailedSide> {
         if matches!(&mine[1], Value::Text(substrate) if !(self.repeats)(substrate)) {
-            self.outcome.equal += 1;
+            self.outcome.kept += 1;
             return Ok(());
         }
         let responses = &mut self.parts[RESPONSES];
@@ -441,7 +443,7 @@ impl MergeInProgress<'_> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             };
             let (experiment, factors, number, run) = read().map_err(FailedSide::There)?;
-            // Both are foreign keys of the other store, whose integrity was checked.
+            // If runs differ, the merge ended before it came to the others.
             let (Some(experiment), Some(run)) = (experiments.get(&experiment), runs.get(&run)) else {
                 continue;
             };

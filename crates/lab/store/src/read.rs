@@ -137,13 +137,18 @@ impl Store {
         run().map_err(|e| self.failed(e))
     }
 
-    /// The sum of the durations of all runs, s of wall clock.
+    /// The identity of each run, with its duration, s of wall clock.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn time_spent(&self) -> Result<f64, StoreError> {
-        let sum = self.connection.query_row("SELECT total(took_s) FROM run", [], |row| row.get(0));
-        sum.map_err(|e| self.failed(e))
+    pub fn durations(&self) -> Result<Vec<(String, f64)>, StoreError> {
+        let list = || -> rusqlite::Result<_> {
+            self.connection
+                .prepare("SELECT identity, took_s FROM run")?
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        };
+        list().map_err(|e| self.failed(e))
     }
 
     /// The mean duration of the valid runs of each point of an experiment on a substrate by a build, s of wall clock.

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use netrig_core::number::counted;
 use netrig_experiment::{Experiment, Plan, Substrate};
 use netrig_runner::{PlannedRun, identities};
+use netrig_store::{Store, StoreError};
 
 use crate::folder::digest_of;
 use crate::{Shard, SweepChunk, SweepError, SweepFolder};
@@ -44,6 +46,20 @@ impl<'a> ShardCheck<'a> {
         let Some(chunk) = chunk else { return Some(format!("the sweep has no chunk {}", shard.chunk)) };
         let runs: Vec<PlannedRun> = chunk.planned().collect();
         self.check(shard, &runs).err()
+    }
+
+    /// Whether a shard has a valid run for each run of its chunk.
+    pub fn is_final(&self, shard: &Shard, chunk: &SweepChunk) -> bool {
+        let all_valid = |store: Store| -> Result<bool, StoreError> {
+            let mut all = true;
+            for experiment in store.experiments()? {
+                store.each_replication(experiment.id, |made| all &= made.run.end.is_valid())?;
+            }
+            Ok(all)
+        };
+        shard.is_whole
+            && self.fault(shard, Some(chunk)).is_none()
+            && shard.open().and_then(all_valid).unwrap_or(false)
     }
 
     fn check(&self, shard: &Shard, runs: &[PlannedRun]) -> Result<(), String> {
@@ -90,7 +106,10 @@ impl<'a> ShardCheck<'a> {
         match planned.keys().filter(|identity| !found.contains(**identity)).count() {
             0 => Ok(()),
             _ if !shard.is_whole => Ok(()),
-            missing => Err(format!("it lacks {missing} runs of chunk {}", shard.chunk)),
+            missing => {
+                let runs = counted(missing as u64, "run", "runs");
+                Err(format!("it lacks {runs} of chunk {}", shard.chunk))
+            }
         }
     }
 }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use netrig_core::number::counted;
 use netrig_experiment::{Experiment, Substrate};
 use netrig_runner::{EarlierRuns, PlannedRun, missing};
 use netrig_store::{MergeError, MergeOutcome, RunDifference, Store, StoreError};
 
-use crate::engine::{Engine, TaskNeeds};
+use crate::engine::{Engine, EngineError, TaskNeeds};
 use crate::{ChunkSize, Shard, ShardCheck, SweepChunk, SweepError, SweepFolder, cut};
 
 /// The shortest and the longest interval of polls of the folder and the engine.
@@ -84,6 +85,8 @@ pub enum DriveEvent {
     Refused(PathBuf, String),
     /// The engine does not answer, or refused: the reason. It is asked again.
     EngineAway(String),
+    /// A submission that the user has to hand over: what to do.
+    ByHand(String),
     /// A chunk failed, and is tried again: the last line of its log.
     Failed(u32, String),
     /// A chunk runs for far longer than expected, and is submitted a second time.
@@ -155,6 +158,8 @@ struct ChunkState {
     unlisted: Option<Duration>,
     /// The time at which the engine first listed its current run.
     running: Option<Duration>,
+    /// Whether a submission of it failed: the engine may have taken it all the same, which its list shows.
+    is_unconfirmed: bool,
     /// Whether its last attempt runs for far longer than expected.
     is_stuck: bool,
 }
@@ -236,24 +241,31 @@ pub fn dry_run(
     store: &Store,
 ) -> Result<Vec<String>, SweepError> {
     let DriveRequest { folder, experiment, substrate, work_s, size, memory, .. } = *request;
-    let runs = missing(experiment, substrate, &folder.manifest().build, EarlierRuns::TriedAgain, store)?;
-    let wanted: BTreeSet<PlannedRun> = runs.iter().copied().collect();
-    let mut chunks = folder.chunks()?;
-    let shards = folder.shards()?;
+    let check = ShardCheck::new(folder, experiment, substrate);
+    let (all, shards) = (folder.chunks()?, folder.shards()?);
     let memory = with_room(shards.iter().filter_map(Shard::memory).max().unwrap_or(memory));
-    let whole: BTreeSet<u32> =
-        shards.iter().filter(|shard| shard.is_whole).map(|shard| shard.chunk).collect();
-    chunks.retain(|chunk| !whole.contains(&chunk.chunk) && chunk.planned().any(|run| wanted.contains(&run)));
+    // The driver would merge these shards first.
+    let made = |chunk: &&SweepChunk| {
+        shards.iter().any(|shard| shard.chunk == chunk.chunk && check.is_final(shard, chunk))
+    };
+    let (done, open): (Vec<&SweepChunk>, Vec<&SweepChunk>) = all.iter().partition(made);
+    let made: BTreeSet<PlannedRun> = done.iter().flat_map(|chunk| chunk.planned()).collect();
+    let mut runs = missing(experiment, substrate, &folder.manifest().build, EarlierRuns::TriedAgain, store)?;
+    runs.retain(|run| !made.contains(run));
+    let wanted: BTreeSet<PlannedRun> = runs.iter().copied().collect();
+    let is_due = |chunk: &&SweepChunk| chunk.planned().any(|run| wanted.contains(&run));
+    let mut chunks: Vec<SweepChunk> = open.into_iter().filter(is_due).cloned().collect();
     if chunks.is_empty() {
-        chunks = cut(&runs, work_s, size, folder.chunks()?.len() as u32 + 1);
+        chunks = cut(&runs, work_s, size, all.len() as u32 + 1);
     }
     let longest_s = chunks.iter().map(|chunk| chunk.work_s).fold(0.0, f64::max);
     let total_s: f64 = chunks.iter().map(|chunk| chunk.work_s).sum();
     let numbers: Vec<u32> = chunks.iter().map(|chunk| chunk.chunk).collect();
+    let count: usize = chunks.iter().map(|chunk| chunk.planned().count()).sum();
     let mut lines = vec![format!(
-        "{} runs in {} chunks of at most {longest_s:.1} s, {:.2} core-hours of work",
-        runs.len(),
-        chunks.len(),
+        "{} in {} of at most {longest_s:.1} s, {:.2} core-hours of work",
+        counted(count as u64, "run", "runs"),
+        counted(chunks.len() as u64, "chunk", "chunks"),
         total_s / 3600.0
     )];
     if !numbers.is_empty() {
@@ -267,8 +279,6 @@ impl Driver<'_> {
     fn run(&mut self) -> Result<DriveOutcome, SweepError> {
         self.find_chunks()?;
         let mut poll = SHORTEST_POLL;
-        // The engine may still have tasks of an earlier submitter.
-        let mut is_first = true;
         loop {
             self.is_busy = false;
             if let Some(ended) = self.merge_shards()? {
@@ -277,7 +287,7 @@ impl Driver<'_> {
             if self.request.cancel.load(Ordering::Relaxed) {
                 return Ok(DriveOutcome::Interrupted);
             }
-            if self.chunks.values().all(|state| state.is_done) && !self.next_round(is_first)? {
+            if self.chunks.values().all(|state| state.is_done) && !self.next_round()? {
                 self.tell(&DriveEvent::Tick);
                 return Ok(DriveOutcome::Complete);
             }
@@ -292,7 +302,6 @@ impl Driver<'_> {
                 Some(DriveFault::Refused(why)) => return Ok(DriveOutcome::Refused(why)),
                 None => {}
             }
-            is_first = false;
             self.tell(&DriveEvent::Tick);
             poll = if self.is_busy { SHORTEST_POLL } else { (poll * 3 / 2).min(self.longest_poll()) };
             self.clock.pause(poll);
@@ -311,6 +320,8 @@ impl Driver<'_> {
         for chunk in self.request.folder.chunks()? {
             self.chunks.insert(chunk.chunk, ChunkState::new(chunk));
         }
+        // Those of an earlier submitter are no news.
+        self.read_failures()?;
         if let Some(ended) = self.merge_shards()? {
             // It is found again, and returned, by the loop.
             drop(ended);
@@ -329,11 +340,10 @@ impl Driver<'_> {
         Ok(missing(experiment, *substrate, &folder.manifest().build, earlier, self.store)?)
     }
 
-    /// Cuts the runs that the stopping rule asks for next into chunks; returns whether there are any. In the first round, runs that failed
-    /// in earlier sweeps are tried again. In later ones, a failed run is a result.
-    fn next_round(&mut self, is_first: bool) -> Result<bool, SweepError> {
-        let is_new = is_first && self.chunks.is_empty();
-        let earlier = if is_new { EarlierRuns::TriedAgain } else { EarlierRuns::Stands };
+    /// Cuts the runs that the stopping rule asks for next into chunks; returns whether there are any. In a folder without chunks, runs
+    /// that failed before are tried again. Later, a failed run is a result.
+    fn next_round(&mut self) -> Result<bool, SweepError> {
+        let earlier = if self.chunks.is_empty() { EarlierRuns::TriedAgain } else { EarlierRuns::Stands };
         let runs = self.missing(earlier)?;
         if runs.is_empty() {
             return Ok(false);
@@ -401,8 +411,8 @@ impl Driver<'_> {
         Ok(outcome)
     }
 
-    /// Reports new logs of failed attempts. Returns the chunks that failed as often as allowed, if nothing else is left to wait for.
-    fn report_failures(&mut self) -> Result<Option<BTreeMap<u32, String>>, SweepError> {
+    /// Reads the new logs; returns their chunks.
+    fn read_failures(&mut self) -> Result<BTreeSet<u32>, SweepError> {
         let mut failed = BTreeSet::new();
         for log in self.request.folder.failure_logs()? {
             if !self.read_logs.contains(&log.path) {
@@ -411,6 +421,12 @@ impl Driver<'_> {
                 self.read_logs.insert(log.path);
             }
         }
+        Ok(failed)
+    }
+
+    /// Reports new logs of failed attempts. Returns the chunks that failed as often as allowed, if nothing else is left to wait for.
+    fn report_failures(&mut self) -> Result<Option<BTreeMap<u32, String>>, SweepError> {
+        let mut failed = self.read_failures()?;
         failed.retain(|number| self.chunks.get(number).is_some_and(|state| !state.is_done));
         for number in failed {
             let text = self.failures.get(&number).and_then(|text| text.lines().last()).unwrap_or_default();
@@ -468,6 +484,7 @@ impl Driver<'_> {
             self.progress.waiting += usize::from(waits);
             if runs || waits {
                 state.unlisted = None;
+                state.attempts += u32::from(std::mem::take(&mut state.is_unconfirmed));
                 // An earlier submitter submitted it.
                 state.attempts = state.attempts.max(1);
             } else if state.attempts > 0 {
@@ -521,12 +538,19 @@ impl Driver<'_> {
         let memory = with_room(self.memory.unwrap_or(memory));
         let needs =
             TaskNeeds { work_s: longest_s, memory, doublings, is_retry: attempts > 0, slots: size.slots };
-        let submitted = self.engine.submit(self.request.folder, due, &needs);
+        let submitted = match self.engine.submit(self.request.folder, due, &needs) {
+            Err(EngineError::ByHand(what)) => {
+                self.tell(&DriveEvent::ByHand(what));
+                Ok(())
+            }
+            submitted => submitted,
+        };
         for number in due {
             let Some(state) = self.chunks.get_mut(number) else { continue };
             state.unlisted = None;
-            // If a submission failed, the engine's list shows the tasks that it took. A refusal is no attempt.
+            // A refusal is no attempt.
             state.attempts += u32::from(submitted.is_ok());
+            state.is_unconfirmed = submitted.is_err();
         }
         match submitted {
             Ok(()) => {
@@ -563,6 +587,14 @@ impl Driver<'_> {
 
 impl ChunkState {
     const fn new(chunk: SweepChunk) -> Self {
-        Self { chunk, is_done: false, attempts: 0, unlisted: None, running: None, is_stuck: false }
+        Self {
+            chunk,
+            is_done: false,
+            attempts: 0,
+            unlisted: None,
+            running: None,
+            is_unconfirmed: false,
+            is_stuck: false,
+        }
     }
 }

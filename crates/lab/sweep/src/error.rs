@@ -18,6 +18,9 @@ pub enum SweepError {
         /// What is missing or wrong.
         why: String,
     },
+    /// The folder has other files.
+    #[error("{} has files that are not of a sweep; name an empty folder, or one that does not exist", .0.display())]
+    Occupied(PathBuf),
     /// The folder belongs to another sweep.
     #[error(
         "{} belongs to another sweep, {theirs}, and this one is {ours}: they differ in the experiment, in what was set, or in the \

@@ -1,11 +1,12 @@
 //! The work of the runs of an experiment, estimated from runs that were made.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netrig_experiment::{Experiment, RunError, Substrate};
 use netrig_runner::trial;
-use netrig_store::{ExperimentId, Store};
+use netrig_store::Store;
 
 use crate::SweepError;
 
@@ -26,14 +27,16 @@ impl WorkEstimate {
     /// early.
     pub fn of(
         experiment: &Experiment,
-        id: ExperimentId,
         substrate: &dyn Substrate,
         build: &str,
         store: &Store,
         interrupted: &AtomicBool,
     ) -> Result<Self, SweepError> {
         let plan = experiment.plan();
-        let known = store.mean_durations(id, substrate.name(), build)?;
+        let known = match store.experiment(&experiment.design.name, experiment.text())? {
+            Some(id) => store.mean_durations(id, substrate.name(), build)?,
+            None => BTreeMap::new(),
+        };
         if known.is_empty() {
             let stride = plan.len().div_ceil(TRIALS).max(1);
             let at = |place| -> Result<Duration, RunError> {

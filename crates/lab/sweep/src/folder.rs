@@ -7,10 +7,12 @@
 //! | `netrig` | the executable |
 //! | `job` | the name of the jobs at an engine |
 //! | `engine.json` | the engine of the last submitter |
-//! | `chunks.jsonl` | a chunk on each line; only the submitter appends |
+//! | `chunks.jsonl` | chunk K on line K; who has the lock writes it anew |
 //! | `shards/K.ATTEMPT.DIGEST.db` | a store with all runs of chunk K; the digest is that of the file |
 //! | `parts/K.ATTEMPT.DIGEST.db` | a store with some of them |
 //! | `logs/K.ATTEMPT.log` | why an attempt at chunk K failed |
+//!
+//! ATTEMPT is a name that no other attempt has. In the name of a shard, the largest memory of its process follows: `node1-5d3a-40MiB`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -27,10 +29,13 @@ use crate::{SweepChunk, SweepError};
 /// Follows the memory of an attempt in the name of its shard, MiB.
 const MEMORY_UNIT: &str = "MiB";
 
+/// The file that a folder has until it is complete.
+const UNFINISHED: &str = ".unfinished";
+
 /// The form of the folder.
 const FORM: u32 = 1;
 
-/// Time that a node waits for a chunk that the list does not have yet: network file systems show appended lines late.
+/// Time that a node waits for a chunk that the list does not have yet: network file systems show a new list late.
 const LATE: Duration = Duration::from_secs(15);
 const LATE_STEP: Duration = Duration::from_millis(500);
 
@@ -155,7 +160,7 @@ impl SweepFolder {
     /// Creates the folder, or opens it if it belongs to the same sweep. `put_executable` writes netrig at the path that it is given.
     ///
     /// # Errors
-    /// [`SweepError::OtherSweep`], or if a file cannot be written.
+    /// [`SweepError::OtherSweep`], [`SweepError::Occupied`], or if a file cannot be written.
     pub fn create(
         path: &Path,
         manifest: SweepManifest,
@@ -173,6 +178,12 @@ impl SweepFolder {
             Err(_) if !folder.manifest_path().exists() => {}
             Err(error) => return Err(error),
         }
+        let unfinished = path.join(UNFINISHED);
+        if !files(path).unwrap_or_default().is_empty() && !unfinished.exists() {
+            return Err(SweepError::Occupied(path.to_owned()));
+        }
+        fs::create_dir_all(path).map_err(SweepError::io("create", path))?;
+        File::create(&unfinished).map_err(SweepError::io("write", &unfinished))?;
         for part in [folder.shards_path(), folder.parts_path(), folder.logs_path()] {
             fs::create_dir_all(&part).map_err(SweepError::io("create", &part))?;
         }
@@ -187,6 +198,8 @@ impl SweepFolder {
         let manifest = serde_json::to_string_pretty(&folder.manifest);
         let manifest = manifest.expect("strings and numbers always have a JSON form") + "\n";
         folder.write("sweep.json", manifest.as_bytes())?;
+        // It marks a folder that is not complete, and this one is.
+        let _ = fs::remove_file(unfinished);
         Ok(folder)
     }
 
@@ -325,7 +338,7 @@ impl SweepFolder {
         }
     }
 
-    /// All chunks, in order. A last line that is not complete yet is left out.
+    /// All chunks, in order.
     ///
     /// # Errors
     /// If the list cannot be read or is damaged.
@@ -354,14 +367,11 @@ impl SweepFolder {
         }
     }
 
-    /// The complete lines of the list of chunks.
+    /// The list of chunks as text.
     fn chunk_list(&self) -> Result<String, SweepError> {
         let path = self.chunks_path();
         match fs::read_to_string(&path) {
-            Ok(mut text) => {
-                text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
-                Ok(text)
-            }
+            Ok(text) => Ok(text),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(SweepError::io("read", &path)(error)),
         }
@@ -377,7 +387,7 @@ impl SweepFolder {
         if chunk.chunk == number { Ok(chunk) } else { Err(wrong(format!("it has chunk {}", chunk.chunk))) }
     }
 
-    /// Appends chunks to the list. The caller has the lock.
+    /// Adds chunks to the list. The caller has the lock.
     ///
     /// # Errors
     /// [`SweepError::Busy`] if another submitter has added chunks meanwhile, or if the list cannot be written.
@@ -458,7 +468,7 @@ impl SweepFolder {
     ) -> Result<PathBuf, SweepError> {
         let folder = if is_whole { self.shards_path() } else { self.parts_path() };
         let digest = digest_of(store).map_err(SweepError::io("read", store))?;
-        let memory = memory.div_ceil(1 << 20);
+        let (attempt, memory) = (attempt.replace('.', "-"), memory.div_ceil(1 << 20));
         let place = folder.join(format!("{chunk}.{attempt}-{memory}{MEMORY_UNIT}.{digest}.db"));
         let new = folder.join(format!(".{chunk}.{attempt}.new"));
         let copied = fs::copy(store, &new)

@@ -31,7 +31,7 @@ pub use error::SweepError;
 pub use estimate::WorkEstimate;
 pub use folder::{EngineRecord, FailureLog, Shard, SubmitterLock, SweepFolder, SweepManifest};
 pub use state::SweepState;
-pub use work::{ChunkOutcome, ChunkRequest, make_chunk};
+pub use work::{ChunkOutcome, ChunkRequest, make_chunk, not_made};
 
 // The tests of the public interface, in one test binary with the unit tests.
 #[cfg(test)]

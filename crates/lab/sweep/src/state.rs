@@ -55,25 +55,32 @@ impl SweepState {
         let (chunks, manifest) = (folder.chunks()?, folder.manifest());
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
         let (mut unreadable, mut used_s) = (BTreeMap::new(), 0.0);
-        let mut parts_s = Vec::new();
+        // A shard has runs of earlier parts of its chunk: their time counts once. A run that was made twice took another time.
+        let (mut counted, mut counted_of) = (BTreeSet::new(), 0);
         let numbered: BTreeMap<u32, &SweepChunk> = chunks.iter().map(|chunk| (chunk.chunk, chunk)).collect();
         for shard in folder.shards()? {
-            let is_intact = digest_of(&shard.path).is_ok_and(|digest| digest == shard.digest);
             let fault = match check {
                 Some(check) => check.fault(&shard, numbered.get(&shard.chunk).copied()),
-                None => (!is_intact).then(|| CHANGED.to_owned()),
+                None => match digest_of(&shard.path) {
+                    Ok(digest) if digest == shard.digest => None,
+                    _ => Some(CHANGED.to_owned()),
+                },
             };
-            let spent = shard.open().and_then(|store| store.time_spent());
-            let spent = spent.map_err(|error| error.fault());
-            match spent.and_then(|spent_s| fault.map_or(Ok(spent_s), Err)) {
-                Ok(spent_s) => {
-                    if shard.is_whole {
-                        used_s += spent_s;
-                        whole.insert(shard.chunk);
-                    } else {
-                        parts_s.push((shard.chunk, spent_s));
-                        parts.insert(shard.chunk);
+            let durations = shard.open().and_then(|store| store.durations()).map_err(|error| error.fault());
+            match durations.and_then(|durations| fault.map_or(Ok(durations), Err)) {
+                Ok(durations) => {
+                    if counted_of != shard.chunk {
+                        (counted, counted_of) = (BTreeSet::new(), shard.chunk);
                     }
+                    let new = durations
+                        .into_iter()
+                        .filter(|(run, took_s)| counted.insert((run.clone(), took_s.to_bits())));
+                    used_s += new.map(|(_, took_s)| took_s).sum::<f64>();
+                    if shard.is_whole {
+                        whole.insert(shard.chunk)
+                    } else {
+                        parts.insert(shard.chunk)
+                    };
                 }
                 Err(error) => {
                     let name = shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -81,14 +88,10 @@ impl SweepState {
                 }
             }
         }
-        // A whole shard has the runs of the earlier parts.
-        used_s += parts_s
-            .iter()
-            .filter(|(chunk, _)| !whole.contains(chunk))
-            .map(|(_, spent_s)| spent_s)
-            .sum::<f64>();
         let missing: Vec<_> = chunks.iter().filter(|chunk| !whole.contains(&chunk.chunk)).collect();
         let is_missing = |number| numbered.contains_key(&number) && !whole.contains(&number);
+        // A task may name chunks that are done, and more than there are.
+        let at_engine = |chunks: &BTreeSet<u32>| chunks.iter().filter(|chunk| is_missing(**chunk)).count();
         let failed = folder.failure_logs()?.into_iter().filter(|log| is_missing(log.chunk));
         let last: BTreeMap<u32, FailureLog> = failed.map(|log| (log.chunk, log)).collect();
         Ok(Self {
@@ -98,8 +101,8 @@ impl SweepState {
             chunks: chunks.len(),
             done: chunks.len() - missing.len(),
             partial: parts.difference(&whole).count(),
-            running: tasks.map(|tasks| tasks.running.len()),
-            waiting: tasks.map(|tasks| tasks.waiting.len()),
+            running: tasks.map(|tasks| at_engine(&tasks.running)),
+            waiting: tasks.map(|tasks| at_engine(&tasks.waiting)),
             missing: missing.len(),
             used_h: used_s / 3600.0,
             left_h: missing.iter().map(|chunk| chunk.work_s).fold(0.0, |sum, work_s| sum + work_s) / 3600.0,
@@ -117,7 +120,11 @@ impl SweepState {
             ("chunks", self.chunks.to_string(), ""),
             ("done", self.done.to_string(), "a whole shard is there"),
             ("running", count(self.running), "as the engine says"),
-            ("waiting", count(self.waiting), "as the engine says"),
+            (
+                "waiting",
+                count(self.waiting),
+                "as the engine says; kubernetes and parallel do not tell which of them run",
+            ),
             ("missing", self.missing.to_string(), "no whole shard yet"),
             ("failed", self.failed.len().to_string(), "missing, and an attempt left a log"),
         ];

@@ -1,5 +1,6 @@
 //! Makes the runs of a chunk, and publishes their shard.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_experiment::{Experiment, Substrate};
 use netrig_runner::{EarlierRuns, PlanRequest, PlannedRun, ProgressListener, carry_out};
-use netrig_store::{Provenance, Store};
+use netrig_store::{MergeError, Provenance, Store};
 
 use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
@@ -64,6 +65,31 @@ impl Drop for Scratch {
         // Only this process uses it. If it cannot be removed, the next attempt on this machine tries again.
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// Those of some chunks that a task still has to make. A task that names a range may name chunks that do not exist, and one that an
+/// engine starts again has made some of its chunks.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn not_made(
+    folder: &SweepFolder,
+    check: &ShardCheck<'_>,
+    chunks: &[u32],
+) -> Result<Vec<u32>, SweepError> {
+    let Some(first) = chunks.first() else { return Ok(Vec::new()) };
+    // This waits for a list that comes late.
+    folder.chunk(*first)?;
+    let all: BTreeMap<u32, SweepChunk> =
+        folder.chunks()?.into_iter().map(|chunk| (chunk.chunk, chunk)).collect();
+    let mut open: Vec<u32> = chunks.iter().copied().filter(|number| all.contains_key(number)).collect();
+    for shard in folder.shards()? {
+        let is_asked = open.contains(&shard.chunk);
+        if is_asked && all.get(&shard.chunk).is_some_and(|chunk| check.is_final(&shard, chunk)) {
+            open.retain(|number| *number != shard.chunk);
+        }
+    }
+    Ok(open)
 }
 
 /// Makes the runs of a chunk that no earlier attempt has published, and publishes them.
@@ -144,10 +170,12 @@ fn take_earlier_parts(
     }
     let check = ShardCheck::new(folder, experiment, substrate);
     for part in parts.iter().filter(|part| check.fault(part, Some(chunk)).is_none()) {
-        // A part that vanished or cannot be read is made again.
-        let _ = part
-            .open()
-            .map(|part| store.merge(&part, |name| name == substrate.name() && substrate.repeats()));
+        // The runs of a part that vanished, cannot be read, or differs from another part are made again.
+        let Ok(part) = part.open() else { continue };
+        match store.merge(&part, |name| name == substrate.name() && substrate.repeats()) {
+            Err(MergeError::Here(error)) => return Err(error.into()),
+            Ok(_) | Err(MergeError::There(_)) => {}
+        }
     }
     Ok(())
 }

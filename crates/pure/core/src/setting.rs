@@ -221,16 +221,14 @@ pub type AtLeastOne = Within<1, { u64::MAX }>;
 
 impl<const LEAST: u64, const MOST: u64> Within<LEAST, MOST> {
     fn check(words: &[&str]) -> Result<(), SettingWordError> {
-        let word = words.last().copied().unwrap_or_default();
-        let range = LEAST..=MOST;
-        if word.parse().is_ok_and(|number: u64| !range.contains(&number)) {
-            let why = match MOST {
-                u64::MAX => format!("expected a whole number of at least {LEAST}"),
-                _ => format!("expected a whole number from {LEAST} to {MOST}"),
-            };
-            return Err(SettingWordError { word: word.to_owned(), why });
-        }
-        Ok(())
+        let is_outside =
+            |word: &&&str| !word.parse().is_ok_and(|number: u64| (LEAST..=MOST).contains(&number));
+        let Some(word) = words.iter().find(is_outside) else { return Ok(()) };
+        let why = match MOST {
+            u64::MAX => format!("expected a whole number of at least {LEAST}"),
+            _ => format!("expected a whole number from {LEAST} to {MOST}"),
+        };
+        Err(SettingWordError { word: (*word).to_owned(), why })
     }
 }
 
@@ -255,37 +253,37 @@ pub struct AboveZero<F = OwnForm>(PhantomData<F>);
 
 /// A quantity that may be zero.
 pub trait ZeroableQuantity {
-    /// Whether it is zero or below. A quantity that is not given is not.
-    fn is_not_above_zero(&self) -> bool;
+    /// Whether it is above zero. A setting without a value is not refused: it counts as one that is.
+    fn is_above_zero(&self) -> bool;
 }
 
 impl<T: ZeroableQuantity> ZeroableQuantity for Option<T> {
-    fn is_not_above_zero(&self) -> bool {
-        self.as_ref().is_some_and(T::is_not_above_zero)
+    fn is_above_zero(&self) -> bool {
+        self.as_ref().is_none_or(T::is_above_zero)
     }
 }
 
 impl ZeroableQuantity for Duration {
-    fn is_not_above_zero(&self) -> bool {
-        self.is_zero()
+    fn is_above_zero(&self) -> bool {
+        !self.is_zero()
     }
 }
 
 impl ZeroableQuantity for Size {
-    fn is_not_above_zero(&self) -> bool {
-        self.bytes() == 0
+    fn is_above_zero(&self) -> bool {
+        self.bytes() > 0
     }
 }
 
 impl ZeroableQuantity for Rate {
-    fn is_not_above_zero(&self) -> bool {
-        self.bits_per_s() == 0
+    fn is_above_zero(&self) -> bool {
+        self.bits_per_s() > 0
     }
 }
 
 impl ZeroableQuantity for f64 {
-    fn is_not_above_zero(&self) -> bool {
-        *self <= 0.0
+    fn is_above_zero(&self) -> bool {
+        *self > 0.0
     }
 }
 
@@ -296,7 +294,7 @@ impl<T: ZeroableQuantity, F: SettingForms<T>> SettingForms<T> for AboveZero<F> {
 
     fn read(words: &[&str]) -> Result<T, SettingWordError> {
         let value = F::read(words)?;
-        if value.is_not_above_zero() {
+        if !value.is_above_zero() {
             let word = words.last().copied().unwrap_or_default().to_owned();
             return Err(SettingWordError { word, why: "it must be above zero".to_owned() });
         }
@@ -485,7 +483,7 @@ macro_rules! numbers_above_zero {
             const VALUE_NAME: &'static str = "N";
 
             fn read(word: &str) -> Result<Self, String> {
-                word.parse().map_err(|_| format!("expected a whole number from 1 to {}", Self::MAX))
+                word.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
             }
 
             fn word(&self) -> String {

@@ -68,6 +68,9 @@ const PATIENCE: StdDuration = StdDuration::from_secs(10);
 /// Time for clock exchanges and pauses, in addition to the stream itself.
 const SLACK: Duration = Duration::from_secs(30);
 
+/// The longest time after the end in which packets that have arrived are read.
+const LAST: StdDuration = StdDuration::from_millis(200);
+
 /// Interval at which the connection of a served probe is checked.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -291,8 +294,13 @@ fn reflect(
     };
     let mut pacer = watching(socket.fd(), Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     let (mut arrived, mut more) = (Vec::new(), false);
-    while !cancel.load(Ordering::Relaxed) {
-        if !more {
+    let mut ends: Option<StdInstant> = None;
+    loop {
+        // What arrived before the end is counted, too.
+        if ends.is_none() && cancel.load(Ordering::Relaxed) {
+            ends = Some(StdInstant::now() + LAST);
+        }
+        if !more && ends.is_none() {
             // The pacer returns every 50 ms.
             pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
@@ -311,6 +319,9 @@ fn reflect(
         }
         // Transmit time stamps are discarded: the answers have already left.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
+        if ends.is_some_and(|ends| !more || StdInstant::now() >= ends) {
+            break;
+        }
     }
     let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
     if drops > 0 {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use netrig_core::Duration;
-use netrig_core::setting::AtLeastOne;
+use netrig_core::setting::{AboveZero, AtLeastOne};
 
 use crate::typed::{value, value_as};
 use crate::which::{Where, Which};
@@ -31,7 +31,7 @@ pub struct Split {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SizeArguments {
     /// Work of a chunk; default: 45 s, or less if that gives fewer than eight chunks for each of the --slots
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = value_as::<AboveZero, Duration>)]
     pub chunk: Option<Duration>,
     /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
     #[arg(long, value_name = "N", value_parser = value_as::<AtLeastOne, u32>)]
@@ -96,7 +96,7 @@ pub struct Via {
     #[arg(long, value_name = "DIR", requires = "via")]
     pub into: Option<PathBuf>,
     /// Work of a chunk; default: 45 s, or less if that gives fewer than eight chunks for each of the --slots
-    #[arg(long, value_name = "TIME", requires = "via")]
+    #[arg(long, value_name = "TIME", requires = "via", value_parser = value_as::<AboveZero, Duration>)]
     pub chunk: Option<Duration>,
     /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
     #[arg(long, value_name = "N", requires = "via", value_parser = value_as::<AtLeastOne, u32>)]

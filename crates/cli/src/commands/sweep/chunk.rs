@@ -1,6 +1,5 @@
 //! `netrig chunk`.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netrig_runner::{ProgressListener, provenance};
-use netrig_sweep::{ChunkOutcome, ChunkRequest, SweepFolder, make_chunk};
+use netrig_sweep::{ChunkOutcome, ChunkRequest, ShardCheck, SweepFolder, make_chunk, not_made};
 
 use super::arguments::ChunkArguments;
 use super::{failure, largest_memory, repeating};
@@ -46,24 +45,17 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
     let folder = std::path::absolute(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
     let folder = SweepFolder::open(&folder).map_err(failure)?;
     folder.check_build(&BUILD).map_err(failure)?;
+    let request = ExperimentRequest::of_sweep(&folder)?;
     let mut chunks = numbers(arguments, &|name| std::env::var(name).ok())?;
     if chunks.len() > 1 && arguments.chunks.is_empty() {
-        // This waits for a list that comes late.
-        folder.chunk(chunks[0]).map_err(failure)?;
-        // The last task of an array may have fewer, and a chunk that another task has made meanwhile is not made twice.
-        let known: BTreeSet<u32> =
-            folder.chunks().map_err(failure)?.iter().map(|chunk| chunk.chunk).collect();
-        let shards = folder.shards().map_err(failure)?;
-        let whole: BTreeSet<u32> =
-            shards.iter().filter(|shard| shard.is_whole).map(|shard| shard.chunk).collect();
-        chunks.retain(|chunk| known.contains(chunk) && !whole.contains(chunk));
+        let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
+        chunks = not_made(&folder, &check, &chunks).map_err(failure)?;
     }
     let cancel = until_published()?;
     end_with_parent(&cancel);
     let machine = provenance(&BUILD, &[]);
     let attempt = format!("{}-{:016x}", file_name(&machine.host), random_seed()?);
-    let request = ExperimentRequest::of_sweep(&folder)?;
-    let mut failed = None;
+    let mut failed: Option<Failure> = None;
     for number in chunks {
         match make(arguments, (&folder, &request), number, &attempt, &machine, &cancel) {
             Ok(outcome) => {
@@ -79,8 +71,11 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
                     if let Err(error) = folder.add_failure(number, &attempt, &log) {
                         eprintln!("warning: {error}");
                     }
+                    if failed.is_some() {
+                        eprintln!("error: chunk {number}: {why}");
+                    }
                 }
-                failed = Some(error);
+                failed = failed.or(Some(error));
             }
         }
     }

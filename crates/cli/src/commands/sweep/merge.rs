@@ -8,6 +8,7 @@ use netrig_sweep::{ShardCheck, SweepFolder};
 
 use super::arguments::Merge;
 use super::{failure, repeating};
+use crate::build::BUILD;
 use crate::failure::{FAILED, Failure, print};
 use crate::request::{ExperimentRequest, SUBSTRATES, substrate};
 
@@ -35,6 +36,7 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
                 sum.added += outcome.added;
                 sum.replaced += outcome.replaced;
                 sum.equal += outcome.equal;
+                sum.kept += outcome.kept;
                 sum.ignored += outcome.ignored;
                 sum.different.extend(outcome.different);
             }
@@ -51,6 +53,8 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
             continue;
         }
         let folder = SweepFolder::open(path).map_err(failure)?;
+        // Another build cannot tell which runs are those of the sweep.
+        folder.check_build(&BUILD).map_err(failure)?;
         let request = ExperimentRequest::of_sweep(&folder)?;
         let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
         for (shard, fault) in check.shards().map_err(failure)? {
@@ -61,8 +65,12 @@ pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
             take(&shard.path, opened)?;
         }
     }
+    let kept = match sum.kept {
+        0 => String::new(),
+        kept => format!(", {kept} in real time that were there and stay"),
+    };
     print(format!(
-        "{}: {} runs added, {} in place of failed ones, {} equal to runs that were there, {} failed ones left out, from {merged} of {} stores",
+        "{}: {} runs added, {} in place of failed ones, {} equal to runs that were there{kept}, {} failed ones left out, from {merged} of {} stores",
         arguments.store.display(),
         sum.added,
         sum.replaced,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use netrig_core::number::counted;
 use netrig_experiment::Substrate;
 use netrig_runner::{EarlierRuns, missing};
 use netrig_store::Store;
@@ -23,10 +24,10 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     request.check_scenarios()?;
     let substrate = repeating(&request)?;
-    let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
+    let store = Store::open(&arguments.place.store).map_err(Failure::request)?;
     let folder = folder(&request, manifest(&request, substrate, arguments.traces), &arguments.into)?;
     let lock = folder.lock().map_err(failure)?;
-    let work = work(&request, substrate, &mut store, &AtomicBool::new(false))?;
+    let work = work(&request, substrate, &store, &AtomicBool::new(false))?;
     let known = folder.chunks().map_err(failure)?;
     let planned: BTreeSet<_> = known.iter().flat_map(SweepChunk::planned).collect();
     let runs = missing(&request.experiment, substrate, &BUILD, EarlierRuns::TriedAgain, &store)
@@ -40,9 +41,10 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     let place = arguments.into.display();
     let total: f64 = chunks.iter().map(|chunk| chunk.work_s).sum();
     print(format!(
-        "{all} runs are missing; {} of them are in {} new chunks of {place}, {} of work",
+        "{} missing; {} of them in {} of {place}, {} of work",
+        counted(all as u64, "run is", "runs are"),
         runs.len(),
-        chunks.len(),
+        counted(chunks.len() as u64, "new chunk", "new chunks"),
         words(std::time::Duration::from_secs_f64(total))
     ))?;
     if !chunks.is_empty() {
@@ -89,12 +91,10 @@ pub fn folder(
 pub fn work(
     request: &ExperimentRequest,
     substrate: &dyn Substrate,
-    store: &mut Store,
+    store: &Store,
     interrupted: &AtomicBool,
 ) -> Result<WorkEstimate, Failure> {
-    let experiment = &request.experiment;
-    let id = store.add_experiment(&experiment.design.name, experiment.text()).map_err(Failure::failed)?;
-    WorkEstimate::of(experiment, id, substrate, &BUILD, store, interrupted).map_err(failure)
+    WorkEstimate::of(&request.experiment, substrate, &BUILD, store, interrupted).map_err(failure)
 }
 
 /// The size of chunks.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use netrig_core::number::counted;
 use netrig_store::Store;
-use netrig_sweep::engine::{CommandEngine, Engine, HyperQueue, Kubernetes, Slurm};
+use netrig_sweep::engine::{CommandEngine, Engine, HyperQueue, Kubernetes, Slurm, is_there};
 use netrig_sweep::{
     DriveEvent, DriveListener, DriveOutcome, DriveRequest, EngineRecord, SweepClock, SweepFolder,
     SweepManifest, SweepProgress, drive, dry_run,
@@ -164,12 +164,6 @@ pub fn cancel_tasks(engine: &mut dyn Engine, sweep: &SweepFolder) -> Result<(), 
     print(format!("{} has no tasks of this sweep any more; its shards stay in {place}", engine.name()))
 }
 
-/// Whether a program is in PATH.
-fn is_there(program: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    program.contains('/') || std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
-}
-
 /// Refuses a path that a shell would change: commands as engines, such as GNU parallel and ssh, pass their arguments to shells.
 fn check_path(place: &Path) -> Result<(), Failure> {
     let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
@@ -257,6 +251,7 @@ impl DriveListener for SweepLine {
                     "warning: tasks wait, and the engine's reason is {reason}: it may never pass by itself"
                 ));
             }
+            DriveEvent::ByHand(what) => self.say(what),
             DriveEvent::Failed(chunk, why) => self.say(&format!("chunk {chunk} failed: {why}")),
             DriveEvent::Held(chunk) => {
                 self.say(&format!(

@@ -126,7 +126,7 @@ impl CommandEngine {
             self.running.push(RunningCommand { child, chunks });
         }
         failed.map_or(Ok(()), |source| {
-            Err(EngineError::Program(ProgramError::Start { program: self.name().to_owned(), source }))
+            Err(EngineError::Program(ProgramError::Wait { program: self.name().to_owned(), source }))
         })
     }
 

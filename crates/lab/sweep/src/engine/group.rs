@@ -37,9 +37,21 @@ pub(super) fn start(
         .spawn()
 }
 
+/// Kills the process group of a child, which may have ended.
+pub(super) fn kill(child: &mut Child) {
+    if let Some(group) = group(child) {
+        // It may be gone.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+fn group(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
 /// Ends the process groups of children: SIGTERM, and SIGKILL for what is left.
 pub(super) fn end<'a>(children: impl Iterator<Item = &'a mut Child>) {
-    let group = |child: &Child| i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let mut left: Vec<_> = children.filter_map(|child| Some((group(child)?, child))).collect();
     for (group, _) in &left {
         // It may be gone.
@@ -49,8 +61,7 @@ pub(super) fn end<'a>(children: impl Iterator<Item = &'a mut Child>) {
     while start.elapsed() < GRACE && left.iter_mut().any(|(_, child)| matches!(child.try_wait(), Ok(None))) {
         std::thread::sleep(STEP);
     }
-    for (group, child) in left {
-        let _ = kill_process_group(group, Signal::KILL);
-        let _ = child.wait();
+    for (_, child) in left {
+        kill(child);
     }
 }

@@ -1,6 +1,6 @@
 //! Kubernetes: an Indexed Job for each submission, applied by `kubectl`. Without `kubectl`, the manifest is only written.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +17,9 @@ const RETRIES: u32 = 3;
 /// The number of concurrent tasks if `--slots` is not given.
 const USUAL_SLOTS: u32 = 50;
 
+/// The program that submits jobs.
+const KUBECTL: &str = "kubectl";
+
 /// The image if no option names one.
 const IMAGE: &str = "netrig:sweep";
 
@@ -26,8 +29,9 @@ pub struct Kubernetes {
     /// Options: `--image=NAME` and `--claim=NAME` are ours, all others are passed to `kubectl`.
     options: Vec<String>,
     slots: Option<u32>,
-    /// Chunks whose manifest the user has to submit: there is no `kubectl`.
-    manual: BTreeSet<u32>,
+    program: &'static str,
+    /// Chunks whose manifests the user has to submit, because there is no `kubectl`, each with the number of its failed attempts then.
+    by_hand: BTreeMap<u32, usize>,
 }
 
 /// What `kubectl get jobs -o json` prints. Other fields are ignored.
@@ -46,7 +50,7 @@ struct KubernetesJob {
 #[derive(Debug, Deserialize)]
 struct Metadata {
     #[serde(default)]
-    annotations: std::collections::BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -70,7 +74,7 @@ const CHUNKS: &str = "netrig/chunks";
 impl Kubernetes {
     /// An engine with these options and this limit of concurrent tasks.
     pub const fn new(options: Vec<String>, slots: Option<u32>) -> Self {
-        Self { options, slots, manual: BTreeSet::new() }
+        Self { options, slots, program: KUBECTL, by_hand: BTreeMap::new() }
     }
 
     fn own(&self, option: &str) -> Option<&str> {
@@ -136,18 +140,20 @@ impl Kubernetes {
         })
     }
 
-    /// Writes the manifests and the container file; returns the path of the manifests.
+    /// Writes the manifests, under a name that no earlier submission has, and the container file; returns the path of the manifests.
     fn write(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<PathBuf, SweepError> {
-        sweep.write("job.json", self.manifests(sweep, chunks, needs).as_bytes())?;
+        let is_free = |name: &String| !sweep.path().join(name).exists();
+        let name = (1u32..).map(|number| format!("job-{number}.json")).find(is_free).unwrap_or_default();
+        sweep.write(&name, self.manifests(sweep, chunks, needs).as_bytes())?;
         // The netrig binary is in the sweep's folder, which is mounted. It needs only the C library.
         sweep.write("Containerfile", b"FROM debian:12-slim\nENV TMPDIR=/tmp\n")?;
-        Ok(sweep.path().join("job.json"))
+        Ok(sweep.path().join(name))
     }
 
     fn list(&self, sweep: &SweepFolder) -> Result<String, EngineError> {
         let selector = format!("--selector=app=netrig,sweep={}", sweep.job());
         let words = ["get".to_owned(), "jobs".to_owned(), selector, "--output=json".to_owned()];
-        Ok(call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?)
+        Ok(call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?)
     }
 }
 
@@ -167,12 +173,14 @@ impl Engine for Kubernetes {
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
         let manifest = self.write(sweep, chunks, needs)?;
         let words = ["create".to_owned(), format!("--filename={}", manifest.display())];
-        match call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
+        match call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
             Ok(_) => Ok(()),
             Err(ProgramError::Start { .. }) => {
-                self.manual.extend(chunks);
-                Err(EngineError::Manual(format!(
-                    "kubectl is not installed on this machine: submit {0} by kubectl create --filename={0} elsewhere",
+                let failures = failures(sweep)?;
+                self.by_hand
+                    .extend(chunks.iter().map(|chunk| (*chunk, failures.get(chunk).copied().unwrap_or(0))));
+                Err(EngineError::ByHand(format!(
+                    "there is no kubectl on this machine: submit {0} with kubectl create --filename={0} on one that has it",
                     manifest.display()
                 )))
             }
@@ -183,9 +191,11 @@ impl Engine for Kubernetes {
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
         match self.list(sweep) {
             Ok(printed) => tasks(&printed),
-            // The user may submit it at any time.
+            // The user may submit one at any time, unless it has failed.
             Err(EngineError::Program(ProgramError::Start { .. })) => {
-                Ok(EngineTasks { waiting: self.manual.clone(), ..EngineTasks::default() })
+                let failures = failures(sweep)?;
+                self.by_hand.retain(|chunk, before| failures.get(chunk).is_none_or(|count| count <= before));
+                Ok(EngineTasks { waiting: self.by_hand.keys().copied().collect(), ..EngineTasks::default() })
             }
             Err(error) => Err(error),
         }
@@ -194,7 +204,7 @@ impl Engine for Kubernetes {
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
         let selector = format!("--selector=app=netrig,sweep={}", sweep.job());
         let words = ["delete".to_owned(), "jobs".to_owned(), selector, "--wait=true".to_owned()];
-        call("kubectl", &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?;
+        call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?;
         Ok(())
     }
 
@@ -203,6 +213,15 @@ impl Engine for Kubernetes {
         let command = typed(&words.into_iter().chain(self.passed()).collect::<Vec<_>>());
         vec![command, self.manifests(sweep, chunks, needs)]
     }
+}
+
+/// The number of failed attempts at each chunk that failed.
+fn failures(sweep: &SweepFolder) -> Result<BTreeMap<u32, usize>, SweepError> {
+    let mut failures = BTreeMap::new();
+    for log in sweep.failure_logs()? {
+        *failures.entry(log.chunk).or_default() += 1;
+    }
+    Ok(failures)
 }
 
 /// The chunks of the jobs that are not over, without those whose index is completed or failed. Only a list of all pods would tell
@@ -244,6 +263,26 @@ fn indices(list: &str) -> impl Iterator<Item = (u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_kubectl_the_manifests_are_written_and_their_chunks_wait_for_the_user() {
+        let lab = crate::it::common::SweepLab::new("min = 1\nmax = 1");
+        let mut engine = Kubernetes { program: "netrig-has-no-kubectl", ..Kubernetes::new(Vec::new(), None) };
+        let needs = TaskNeeds { work_s: 1.0, memory: 1 << 20, doublings: 0, is_retry: false, slots: None };
+        let submit = |engine: &mut Kubernetes, chunks: &[u32]| {
+            engine.submit(&lab.folder, chunks, &needs).unwrap_err().to_string()
+        };
+        let first = submit(&mut engine, &[1, 2]);
+        assert!(first.contains("job-1.json with kubectl create --filename="), "{first}");
+        assert!(submit(&mut engine, &[3]).contains("job-2.json"));
+        assert!(["job-1.json", "job-2.json"].iter().all(|name| lab.folder.path().join(name).exists()));
+        let tasks = engine.tasks(&lab.folder).unwrap();
+        assert_eq!((tasks.waiting, tasks.running.len()), ([1, 2, 3].into(), 0));
+        lab.folder.add_failure(2, "pod-7", "no memory").unwrap();
+        assert_eq!(engine.tasks(&lab.folder).unwrap().waiting, [1, 3].into());
+        submit(&mut engine, &[2]);
+        assert_eq!(engine.tasks(&lab.folder).unwrap().waiting, [1, 2, 3].into());
+    }
 
     #[test]
     fn chunks_of_open_jobs_are_read() {

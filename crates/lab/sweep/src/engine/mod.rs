@@ -13,7 +13,7 @@ use std::time::Duration;
 pub use command::{CommandEngine, TemplateError};
 pub use hyperqueue::HyperQueue;
 pub use kubernetes::Kubernetes;
-pub use program::ProgramError;
+pub use program::{ProgramError, is_there};
 pub use slurm::Slurm;
 
 use crate::{SweepError, SweepFolder};
@@ -91,7 +91,7 @@ impl TaskNeeds {
 /// The chunks that an engine has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineTasks {
-    /// Chunks that wait for a slot.
+    /// Chunks that wait for a slot, or, at an engine that does not tell, run.
     pub waiting: BTreeSet<u32>,
     /// Chunks in progress.
     pub running: BTreeSet<u32>,
@@ -119,9 +119,9 @@ pub enum EngineError {
     /// The folder of the sweep failed.
     #[error(transparent)]
     Folder(#[from] SweepError),
-    /// The user has to do something.
+    /// The engine has no program here. The submission was written, and the user has to hand it over.
     #[error("{0}")]
-    Manual(String),
+    ByHand(String),
     /// Tasks are left after they were cancelled.
     #[error("tasks are still there after they were cancelled: {0}; cancel again later")]
     Left(String),

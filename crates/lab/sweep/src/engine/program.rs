@@ -1,9 +1,13 @@
 //! Calls of an engine's programs.
 
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use super::group;
 
 /// Time-out of a call. If the controller is down, its programs retry for tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,6 +22,14 @@ pub enum ProgramError {
     /// It cannot be started.
     #[error("cannot start {program}: {source}; is it installed, and in PATH?")]
     Start {
+        /// The program.
+        program: String,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The system does not tell how it ended.
+    #[error("the end of {program} cannot be awaited: {source}")]
+    Wait {
         /// The program.
         program: String,
         /// The error of the system.
@@ -48,34 +60,33 @@ pub(super) fn call(program: &str, arguments: &[String]) -> Result<String, Progra
 
 fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Result<String, ProgramError> {
     let name = program.to_owned();
-    let started = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
+    let words: Vec<String> = [&name].into_iter().chain(arguments).cloned().collect();
+    let started = match is_there(program) {
+        true => group::start(&words, Stdio::piped(), Stdio::piped()),
+        false => Err(io::ErrorKind::NotFound.into()),
+    };
     let mut child = started.map_err(|source| ProgramError::Start { program: name.clone(), source })?;
     // Threads read its output: a full pipe would block it.
-    let printed = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
-    let said = child.stderr.take().map(|pipe| thread::spawn(move || read(pipe)));
+    let (printed, said) = (child.stdout.take().map(reader), child.stderr.take().map(reader));
     let start = Instant::now();
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if start.elapsed() < patience => thread::sleep(STEP),
             ended => {
-                // It may have ended just now.
-                let _ = child.kill();
-                let _ = child.wait();
+                group::kill(&mut child);
                 return Err(match ended {
-                    Err(source) => ProgramError::Start { program: name, source },
+                    Err(source) => ProgramError::Wait { program: name, source },
                     Ok(_) => ProgramError::Silent { program: name, patience },
                 });
             }
         }
     };
-    let text =
-        |reader: Option<thread::JoinHandle<String>>| reader.and_then(|it| it.join().ok()).unwrap_or_default();
+    // What it has left behind could hold its output open.
+    group::kill(&mut child);
+    let text = |reader: Option<Receiver<String>>| {
+        reader.and_then(|text| text.recv_timeout(PATIENCE).ok()).unwrap_or_default()
+    };
     let (printed, said) = (text(printed), text(said));
     if status.success() {
         return Ok(printed);
@@ -84,11 +95,26 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
     Err(ProgramError::Failed { program: name, said })
 }
 
-fn read(mut pipe: impl Read) -> String {
-    let mut bytes = Vec::new();
-    // The bytes read before an error are used.
-    let _ = pipe.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
+/// Reads a pipe to its end on a thread of its own.
+fn reader(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // The bytes read before an error are used.
+        let _ = pipe.read_to_end(&mut bytes);
+        // Without a receiver nobody waits for the text.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+/// Whether a program is in PATH, or at the path that is given.
+pub fn is_there(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
 #[cfg(test)]
@@ -108,12 +134,32 @@ mod tests {
         let long = shell("yes | head -c 300000", PATIENCE).unwrap();
         assert_eq!(long.len(), 300_000, "more than a pipe holds");
         let none = call("netrig-has-no-such-program", &[]).unwrap_err().to_string();
-        assert!(none.starts_with("cannot start netrig-has-no-such-program: No such file"), "{none}");
+        assert!(
+            none.starts_with("cannot start netrig-has-no-such-program: entity not found; is it"),
+            "{none}"
+        );
     }
 
     #[test]
     fn a_program_that_does_not_answer_is_ended() {
-        let silent = shell("exec sleep 600", Duration::from_millis(100)).unwrap_err();
+        let folder = tempfile::tempdir().unwrap();
+        let ended = folder.path().join("ended");
+        // The shell waits for a process that it has started, and that process for its pipe to be closed.
+        let script = format!("(sleep 600; touch {0}) & sleep 600; touch {0}", ended.display());
+        let silent = shell(&script, Duration::from_millis(300)).unwrap_err();
         assert!(matches!(silent, ProgramError::Silent { .. }), "{silent}");
+        let names_it = |entry: io::Result<std::fs::DirEntry>| {
+            let line =
+                entry.and_then(|entry| std::fs::read(entry.path().join("cmdline"))).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&*ended.to_string_lossy())
+        };
+        assert!(!std::fs::read_dir("/proc").unwrap().any(names_it), "a process is left");
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_does_not_hold_its_answer_up() {
+        let start = Instant::now();
+        assert_eq!(shell("sleep 600 & echo 17", PATIENCE).unwrap(), "17\n");
+        assert!(start.elapsed() < PATIENCE);
     }
 }

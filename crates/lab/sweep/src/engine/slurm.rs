@@ -97,8 +97,7 @@ impl Engine for Slurm {
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
         if self.array.is_none() {
-            let config = call("scontrol", &["show".to_owned(), "config".to_owned()])?;
-            self.array = Some(largest_array(&config).unwrap_or(USUAL_ARRAY));
+            self.array = Some(configured_array()?);
         }
         write_script(sweep)?;
         for array in arrays(chunks, self.array.unwrap_or(USUAL_ARRAY), each(chunks, needs)) {
@@ -139,7 +138,8 @@ impl Engine for Slurm {
             let words = ["sbatch".to_owned()].into_iter().chain(self.arguments(sweep, &array, needs));
             typed(&words.collect::<Vec<_>>())
         };
-        let arrays = arrays(chunks, self.array.unwrap_or(USUAL_ARRAY), each(chunks, needs));
+        let limit = self.array.or_else(|| configured_array().ok()).unwrap_or(USUAL_ARRAY);
+        let arrays = arrays(chunks, limit, each(chunks, needs));
         arrays.into_iter().map(of).collect()
     }
 }
@@ -196,6 +196,12 @@ fn arrays(chunks: &[u32], size: u32, each: u32) -> Vec<TaskArray> {
         }
     }
     arrays
+}
+
+/// The limit of indices that Slurm has.
+fn configured_array() -> Result<u32, EngineError> {
+    let config = call("scontrol", &["show".to_owned(), "config".to_owned()])?;
+    Ok(largest_array(&config).unwrap_or(USUAL_ARRAY))
 }
 
 /// `MaxArraySize` of `scontrol show config`.

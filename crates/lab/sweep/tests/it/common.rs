@@ -13,7 +13,7 @@ use netrig_core::{Duration, Sample, Seeds, Sink, Subject};
 use netrig_experiment::{Balance, Experiment, Run, RunError, RunOutcome, Substrate, Unsupported};
 use netrig_runner::{EarlierRuns, PlanOutcome, PlanRequest, carry_out};
 use netrig_store::{Provenance, Store};
-use netrig_sweep::engine::{Engine, EngineError, EngineTasks, TaskNeeds};
+use netrig_sweep::engine::{Engine, EngineError, EngineTasks, ProgramError, TaskNeeds};
 use netrig_sweep::{
     ChunkRequest, ChunkSize, DriveEvent, DriveListener, DriveOutcome, DriveRequest, SweepClock, SweepFolder,
     SweepManifest, SweepProgress, drive, make_chunk,
@@ -148,6 +148,10 @@ pub struct Scripted<'a> {
     pub calls: u32,
 }
 
+fn refusal(said: &str) -> EngineError {
+    EngineError::Program(ProgramError::Failed { program: "submit".to_owned(), said: said.to_owned() })
+}
+
 impl Engine for Scripted<'_> {
     fn name(&self) -> &'static str {
         "scripted"
@@ -164,7 +168,7 @@ impl Engine for Scripted<'_> {
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
         self.needs.push(*needs);
         if needs.memory() > self.memory {
-            return Err(EngineError::Manual("no machine has this memory".to_owned()));
+            return Err(refusal("no machine has this memory"));
         }
         for chunk in chunks {
             let attempt = self.attempts.entry(*chunk).or_default();
@@ -185,7 +189,7 @@ impl Engine for Scripted<'_> {
         self.calls += 1;
         let is_silent = !self.waiting.is_empty() && (3..20).contains(&self.calls);
         if self.calls <= self.away || is_silent {
-            return Err(EngineError::Manual("the controller is away".to_owned()));
+            return Err(refusal("the controller is away"));
         }
         for (from, to) in self.late.drain(..) {
             std::fs::rename(from, to).unwrap();

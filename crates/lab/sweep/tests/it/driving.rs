@@ -132,7 +132,7 @@ fn an_engine_that_answers_and_takes_nothing_ends_the_sweep_with_its_words() {
     let mut engine = lab.engine(&substrate, &[]);
     engine.memory = 0;
     let ended = lab.drive(&mut engine, &mut store, &mut Events::default());
-    assert_eq!(ended, DriveOutcome::Refused("no machine has this memory".to_owned()));
+    assert_eq!(ended, DriveOutcome::Refused("submit failed: no machine has this memory".to_owned()));
     // The same command again, when it takes them.
     engine.memory = u64::MAX;
     assert_eq!(lab.drive(&mut engine, &mut store, &mut Events::default()), DriveOutcome::Complete);

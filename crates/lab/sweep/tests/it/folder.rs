@@ -212,28 +212,6 @@ fn a_shard_that_is_not_what_its_name_says_is_refused() {
     assert_eq!(fault(&stray).as_deref(), Some("the sweep has no chunk 99"));
 }
 
-#[test]
-fn without_kubectl_the_manifest_is_written_and_its_chunks_wait_for_the_user() {
-    use netrig_sweep::engine::{Engine as _, EngineError, Kubernetes, TaskNeeds};
-    let has_kubectl = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .any(|folder| folder.join("kubectl").exists());
-    if has_kubectl {
-        eprintln!("skipped: kubectl is installed");
-        return;
-    }
-    let lab = SweepLab::new("min = 1\nmax = 1");
-    let mut engine = Kubernetes::new(Vec::new(), None);
-    let needs = TaskNeeds { work_s: 1.0, memory: 1 << 20, doublings: 0, is_retry: false, slots: None };
-    let said = engine.submit(&lab.folder, &[1, 2], &needs).unwrap_err();
-    assert!(
-        matches!(&said, EngineError::Manual(text) if text.contains("kubectl create --filename=")),
-        "{said}"
-    );
-    assert!(lab.folder.path().join("job.json").exists());
-    let tasks = engine.tasks(&lab.folder).unwrap();
-    assert_eq!((tasks.waiting, tasks.running.len()), ([1, 2].into(), 0));
-}
-
 /// An annotation of Kubernetes has at most 256 KiB, an argument 128 KiB: many chunks are several jobs.
 #[test]
 fn engines_name_many_chunks_in_several_submissions() {

@@ -1,5 +1,5 @@
 //! Tests of the public interface.
 
-mod common;
+pub(crate) mod common;
 mod driving;
 mod folder;

@@ -354,7 +354,7 @@ mod tests {
         for (key, word, said) in [
             ("tiles", "0", "`0`: expected a whole number of at least 1"),
             ("slope", "61", "`61`: expected a whole number from 10 to 60"),
-            ("slope", "steep", "`steep`: expected a whole number up to 65535"),
+            ("slope", "steep", "`steep`: expected a whole number from 10 to 60"),
         ] {
             assert_eq!(roof.set(key, &[word]).unwrap_err().to_string(), said);
         }
