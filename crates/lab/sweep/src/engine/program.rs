@@ -102,7 +102,7 @@ fn reader(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
         let mut bytes = Vec::new();
         // The bytes read before an error are used.
         let _ = pipe.read_to_end(&mut bytes);
-        // Without a receiver nobody waits for the text.
+        // Without a receiver the text is not needed.
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
