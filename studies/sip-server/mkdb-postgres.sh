@@ -4,6 +4,11 @@
 set -e
 users=$1 password=$2 tables=/usr/share/kamailio/postgres
 export PGHOST=127.0.0.1 PGUSER=postgres PGOPTIONS='-c client_min_messages=warning'
+# It listens before it has started.
+for _ in $(seq 100); do
+  pg_isready -q && break
+  sleep 0.1
+done
 psql -qX -v ON_ERROR_STOP=1 -c 'CREATE ROLE kamailio LOGIN' -c 'CREATE DATABASE kamailio OWNER kamailio'
 export PGUSER=kamailio PGDATABASE=kamailio
 cat $tables/standard-create.sql $tables/auth_db-create.sql $tables/usrloc-create.sql |
