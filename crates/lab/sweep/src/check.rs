@@ -44,6 +44,9 @@ impl<'a> ShardCheck<'a> {
     /// Why a shard cannot be used, as a sentence; `None` if it can. `chunk` is the chunk that it names, if the sweep has it.
     pub fn fault(&self, shard: &Shard, chunk: Option<&SweepChunk>) -> Option<String> {
         let Some(chunk) = chunk else { return Some(format!("the sweep has no chunk {}", shard.chunk)) };
+        if let Some(fault) = chunk.fault(self.plan.len()) {
+            return Some(fault);
+        }
         let runs: Vec<PlannedRun> = chunk.planned().collect();
         self.check(shard, &runs).err()
     }

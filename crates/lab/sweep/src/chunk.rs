@@ -9,6 +9,9 @@ pub const USUAL_CHUNK_S: f64 = 45.0;
 /// Chunks for each slot, so that the last ones end at about the same time.
 const CHUNKS_PER_SLOT: f64 = 8.0;
 
+/// The most work of a chunk, s: thirty years.
+const LONGEST_S: f64 = 1e9;
+
 /// Runs that one task makes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,6 +53,23 @@ impl SweepChunk {
             (range.first..=range.last).map(move |point| PlannedRun { point, replication })
         };
         self.runs.iter().flat_map(of)
+    }
+
+    /// What cannot be in a chunk of an experiment with this number of points, as a sentence; `None` if the chunk is sound.
+    pub(crate) fn fault(&self, points: usize) -> Option<String> {
+        let number = self.chunk;
+        if let Some(run) = self.runs.iter().find(|run| run.last >= points) {
+            return Some(format!(
+                "chunk {number} has point {}, and the experiment has {points}",
+                run.last.saturating_add(1)
+            ));
+        }
+        if self.runs.iter().any(|run| run.replication == 0 || run.first > run.last) {
+            return Some(format!("chunk {number} has a range of runs that is none"));
+        }
+        (!(0.0..=LONGEST_S).contains(&self.work_s)).then(|| {
+            format!("chunk {number} has {} s of work, and {LONGEST_S:.0e} s are the most", self.work_s)
+        })
     }
 
     fn add(&mut self, run: PlannedRun, work_s: f64) {

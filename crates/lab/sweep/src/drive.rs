@@ -317,7 +317,11 @@ impl Driver<'_> {
 
     /// Finds the chunks of an earlier submitter, and which of them are done.
     fn find_chunks(&mut self) -> Result<(), SweepError> {
+        let points = self.request.experiment.plan().len();
         for chunk in self.request.folder.chunks()? {
+            if let Some(why) = chunk.fault(points) {
+                return Err(SweepError::NotASweep { path: self.request.folder.path().to_owned(), why });
+            }
             self.chunks.insert(chunk.chunk, ChunkState::new(chunk));
         }
         // Those of an earlier submitter are no news.

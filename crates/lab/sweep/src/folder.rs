@@ -367,11 +367,15 @@ impl SweepFolder {
         }
     }
 
-    /// The list of chunks as text.
+    /// The complete lines of the list of chunks.
     fn chunk_list(&self) -> Result<String, SweepError> {
         let path = self.chunks_path();
         match fs::read_to_string(&path) {
-            Ok(text) => Ok(text),
+            Ok(mut text) => {
+                // Where a rename is not atomic, a part of the list may be seen.
+                text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+                Ok(text)
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(SweepError::io("read", &path)(error)),
         }

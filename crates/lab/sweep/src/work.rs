@@ -102,12 +102,10 @@ pub fn make_chunk(
 ) -> Result<ChunkOutcome, SweepError> {
     let ChunkRequest { folder, chunk: number, attempt, experiment, substrate, .. } = *request;
     let chunk = folder.chunk(number)?;
-    let chosen: Vec<PlannedRun> = chunk.planned().collect();
-    let points = experiment.plan().len();
-    if let Some(run) = chosen.iter().find(|run| run.point >= points) {
-        let why = format!("chunk {number} has a point {}, and the experiment has {points}", run.point + 1);
+    if let Some(why) = chunk.fault(experiment.plan().len()) {
         return Err(SweepError::NotASweep { path: folder.path().to_owned(), why });
     }
+    let chosen: Vec<PlannedRun> = chunk.planned().collect();
     let scratch = scratch(request)?;
     let place = scratch.path.join("shard.db");
     let mut store = Store::open(&place)?;

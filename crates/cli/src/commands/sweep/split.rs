@@ -41,7 +41,7 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     let place = arguments.into.display();
     let total: f64 = chunks.iter().map(|chunk| chunk.work_s).sum();
     print(format!(
-        "{} missing; {} of them in {} of {place}, {} of work",
+        "{} missing; {} of them are in {} of {place}, {} of work",
         counted(all as u64, "run is", "runs are"),
         runs.len(),
         counted(chunks.len() as u64, "new chunk", "new chunks"),

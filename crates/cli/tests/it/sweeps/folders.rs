@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
         ("merge all.db all.db", "a store is not merged into itself"),
         ("merge all.db no.db", "is not a netrig store"),
         ("merge all.db none.db", "none.db: there is no such file"),
-        ("chunk sweep 1 --jobs=0", "expected a whole number from 1 to"),
+        ("chunk sweep 1 --jobs=0", "expected a whole number of at least 1"),
         ("chunk sweep one", "expected a whole number up to 4294967295"),
         ("run four.toml --via=parallel --jobs=2", "cannot be used with"),
         ("run four.toml --memory=0B", "it must be above zero"),

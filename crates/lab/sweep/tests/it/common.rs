@@ -15,8 +15,8 @@ use netrig_runner::{EarlierRuns, PlanOutcome, PlanRequest, carry_out};
 use netrig_store::{Provenance, Store};
 use netrig_sweep::engine::{Engine, EngineError, EngineTasks, ProgramError, TaskNeeds};
 use netrig_sweep::{
-    ChunkRequest, ChunkSize, DriveEvent, DriveListener, DriveOutcome, DriveRequest, SweepClock, SweepFolder,
-    SweepManifest, SweepProgress, drive, make_chunk,
+    ChunkRequest, ChunkSize, DriveEvent, DriveListener, DriveOutcome, DriveRequest, SweepClock, SweepError,
+    SweepFolder, SweepManifest, SweepProgress, drive, make_chunk,
 };
 
 pub const BUILD: &str = "0.1.0+abc1234";
@@ -333,6 +333,15 @@ impl SweepLab {
 
     /// Drives the sweep with chunks of two runs.
     pub fn drive(&self, engine: &mut Scripted<'_>, store: &mut Store, events: &mut Events) -> DriveOutcome {
+        self.try_drive(engine, store, events).unwrap()
+    }
+
+    pub fn try_drive(
+        &self,
+        engine: &mut Scripted<'_>,
+        store: &mut Store,
+        events: &mut Events,
+    ) -> Result<DriveOutcome, SweepError> {
         let request = DriveRequest {
             folder: &self.folder,
             experiment: &self.experiment,
@@ -343,7 +352,7 @@ impl SweepLab {
             attempts: self.attempts,
             cancel: &AtomicBool::new(false),
         };
-        drive(&request, engine, store, &mut self.clock.clone(), events).unwrap()
+        drive(&request, engine, store, &mut self.clock.clone(), events)
     }
 
     /// The experiment in one process, in another store.

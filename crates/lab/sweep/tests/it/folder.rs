@@ -13,7 +13,7 @@ use netrig_sweep::{
     make_chunk,
 };
 
-use crate::it::common::{BUILD, Quick, SweepLab, folder, manifest};
+use crate::it::common::{BUILD, Events, Quick, SweepLab, folder, manifest};
 
 fn chunk(number: u32, first: usize, last: usize) -> SweepChunk {
     SweepChunk { chunk: number, runs: vec![RunRange { replication: 1, first, last }], work_s: 1.0 }
@@ -165,7 +165,7 @@ fn a_chunk_that_is_not_there_is_named_and_a_half_line_is_no_chunk() {
     fs::write(&path, "{\"chunk\":1,\"runs\":[{\"replication\":1,\"first\":0,\"last\":4}],\"work_s\":1}\n")
         .unwrap();
     let far = make(&lab, 1, "a").unwrap_err().to_string();
-    assert!(far.contains("chunk 1 has a point 5, and the experiment has 4"), "{far}");
+    assert!(far.contains("chunk 1 has point 5, and the experiment has 4"), "{far}");
 }
 
 #[test]
@@ -233,4 +233,32 @@ fn engines_name_many_chunks_in_several_submissions() {
     assert_eq!(names.len(), 3);
     let commands = HyperQueue::new(Vec::new()).commands(&lab.folder, &chunks, &needs);
     assert!(commands.len() == 3 && commands.iter().all(|command| command.len() < 128 << 10));
+}
+
+/// A list that was edited is refused in words, and nothing is made of it.
+#[test]
+fn an_edited_list_of_chunks_is_refused_by_all_who_read_it() {
+    for (edited, said) in [
+        (chunk(1, 0, 99), "chunk 1 has point 100, and the experiment has 4"),
+        (chunk(1, 3, 2), "chunk 1 has a range of runs that is none"),
+        (SweepChunk { work_s: 1e300, ..chunk(1, 0, 1) }, "and 1e9 s are the most"),
+    ] {
+        let lab = SweepLab::new("min = 1\nmax = 1");
+        lab.folder.add_chunks(&[edited]).unwrap();
+        let refused = make(&lab, 1, "node1-aa").unwrap_err().to_string();
+        assert!(refused.contains(said), "{refused}");
+        let substrate = Quick::default();
+        let mut store = netrig_store::Store::open(lab.store.path()).unwrap();
+        let driven = lab
+            .try_drive(&mut lab.engine(&substrate, &[]), &mut store, &mut Events::default())
+            .unwrap_err()
+            .to_string();
+        assert!(driven.contains(said), "{driven}");
+        let empty = lab.place.path().join("empty.db");
+        netrig_store::Store::open(&empty).unwrap().close().unwrap();
+        lab.folder.publish(1, "node2-bb", true, &empty, 1).unwrap();
+        let check = ShardCheck::new(&lab.folder, &lab.experiment, &substrate);
+        let faults = check.shards().unwrap();
+        assert!(faults[0].1.as_deref().is_some_and(|fault| fault.contains(said)), "{faults:?}");
+    }
 }
