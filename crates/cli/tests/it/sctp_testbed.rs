@@ -36,14 +36,19 @@ fn one_path() -> String {
         .build()
 }
 
-/// Two paths, of which the first goes down for 6 s at 5 s. Its time-outs are 0.5 s and double; three in a row give it up.
-fn two_paths() -> String {
-    ExperimentText::new("two-paths", "12 s")
+/// Two hosts with two lines.
+fn two_lines(name: &str, duration: &str) -> ExperimentText {
+    ExperimentText::new(name, duration)
         .with(r#"sample_every = "100 ms""#)
         .table("replications", "count = 1")
         .nodes("a b")
         .fifo("primary", "a b", ("1 Mbit/s", "20 ms", 20), "")
         .fifo("alternate", "a b", ("1 Mbit/s", "20 ms", 20), "")
+}
+
+/// Two paths, of which the first goes down for 6 s at 5 s. Its time-outs are 0.5 s and double; three in a row give it up.
+fn two_paths() -> String {
+    two_lines("two-paths", "12 s")
         .table(
             "transport.sctp",
             r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"],
@@ -64,12 +69,7 @@ fn two_paths() -> String {
 
 /// The same two paths, and a user who wants the second from 1.5 s on.
 fn switched() -> String {
-    ExperimentText::new("switched", "3 s")
-        .with(r#"sample_every = "100 ms""#)
-        .table("replications", "count = 1")
-        .nodes("a b")
-        .fifo("primary", "a b", ("1 Mbit/s", "20 ms", 20), "")
-        .fifo("alternate", "a b", ("1 Mbit/s", "20 ms", 20), "")
+    two_lines("switched", "3 s")
         .table("transport.sctp", r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"]"#)
         .table("[event]", r#"at = "1.5 s", node = "a", do = { primary = "alternate" }"#)
         .flow(

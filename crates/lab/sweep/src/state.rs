@@ -120,11 +120,7 @@ impl SweepState {
             ("chunks", self.chunks.to_string(), ""),
             ("done", self.done.to_string(), "a whole shard is there"),
             ("running", count(self.running), "as the engine says"),
-            (
-                "waiting",
-                count(self.waiting),
-                "as the engine says; kubernetes and parallel do not tell which of them run",
-            ),
+            ("waiting", count(self.waiting), "as the engine says; at kubernetes also those that run"),
             ("missing", self.missing.to_string(), "no whole shard yet"),
             ("failed", self.failed.len().to_string(), "missing, and an attempt left a log"),
         ];

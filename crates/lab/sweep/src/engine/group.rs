@@ -3,10 +3,10 @@
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// Time for a process to end after SIGTERM: a chunk then publishes the runs that it has made.
 const GRACE: Duration = Duration::from_secs(10);
@@ -37,13 +37,20 @@ pub(super) fn start(
         .spawn()
 }
 
-/// Kills the process group of a child, which may have ended.
-pub(super) fn kill(child: &mut Child) {
+/// Whether a child has ended. It is not reaped yet: its number, which is that of its group, stays its own.
+pub(super) fn has_ended(child: &Child) -> io::Result<bool> {
+    let Some(pid) = group(child) else { return Ok(true) };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+}
+
+/// Kills the process group of a child that was not reaped; returns how the child ended.
+pub(super) fn kill(child: &mut Child) -> io::Result<ExitStatus> {
     if let Some(group) = group(child) {
         // It may be gone.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    let _ = child.wait();
+    child.wait()
 }
 
 fn group(child: &Child) -> Option<Pid> {
@@ -52,16 +59,16 @@ fn group(child: &Child) -> Option<Pid> {
 
 /// Ends the process groups of children: SIGTERM, and SIGKILL for what is left.
 pub(super) fn end<'a>(children: impl Iterator<Item = &'a mut Child>) {
-    let mut left: Vec<_> = children.filter_map(|child| Some((group(child)?, child))).collect();
+    let left: Vec<_> = children.filter_map(|child| Some((group(child)?, child))).collect();
     for (group, _) in &left {
         // It may be gone.
         let _ = kill_process_group(*group, Signal::TERM);
     }
     let start = Instant::now();
-    while start.elapsed() < GRACE && left.iter_mut().any(|(_, child)| matches!(child.try_wait(), Ok(None))) {
+    while start.elapsed() < GRACE && left.iter().any(|(_, child)| matches!(has_ended(child), Ok(false))) {
         std::thread::sleep(STEP);
     }
     for (_, child) in left {
-        kill(child);
+        let _ = kill(child);
     }
 }

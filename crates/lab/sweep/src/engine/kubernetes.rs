@@ -184,7 +184,11 @@ impl Engine for Kubernetes {
                     manifest.display()
                 )))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                // It is written anew when the engine is asked again.
+                let _ = std::fs::remove_file(manifest);
+                Err(error.into())
+            }
         }
     }
 

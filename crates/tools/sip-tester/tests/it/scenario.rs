@@ -235,10 +235,10 @@ fn both_sides_of_a_call_succeed() {
 #[test]
 fn a_request_is_sent_again_until_it_is_given_up() {
     let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
-    let mut nobody = CallSide::new("<recv request=\"OPTIONS\"/>", CALLEE, CALLER);
+    let mut silent = CallSide::new("<recv request=\"OPTIONS\"/>", CALLEE, CALLER);
     // No user agent processes it: the other side never answers an ACK.
-    nobody.call.outcome = Some(ScriptOutcome::Succeeded);
-    let messages = exchange(&mut caller, &mut nobody);
+    silent.call.outcome = Some(ScriptOutcome::Succeeded);
+    let messages = exchange(&mut caller, &mut silent);
     assert_eq!(messages.len(), 7, "six times again: {:?}", first_lines(&messages));
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 1, why: ScriptFailure::NoAnswer }));
 }

@@ -140,7 +140,7 @@ mod tests {
         let [own, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
         let cookies = [[1; 36], [2; 36]].map(Cookie::new);
         let arrivals = cookies.map(|cookie| tests.sessions.open(cookie, own, 4));
-        assert!(!tests.pass_datagram((own, 9).into(), CONNECT), "nobody has asked for it");
+        assert!(!tests.pass_datagram((own, 9).into(), CONNECT), "no session has asked for it");
         assert!(tests.ask(own, cookies[0]) && !tests.ask(own, cookies[1]));
         assert!(!tests.pass_datagram((other, 9).into(), CONNECT), "another host has no session");
         assert!(tests.pass_datagram((own, 9).into(), CONNECT));

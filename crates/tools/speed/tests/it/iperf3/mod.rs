@@ -481,9 +481,9 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
         serving(order(2), |address, _| {
             let theirs = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
 
-            let (never, mut nobody) = (AtomicBool::new(false), |_: PhaseEvent<'_>| {});
+            let (never, mut no_listener) = (AtomicBool::new(false), |_: PhaseEvent<'_>| {});
             let mut call = SpeedCall::connect(call_order(address, None), &never, &mut |_, _| {}).unwrap();
-            let carriage = call.carry(phase(carrier), &never, &mut nobody).unwrap();
+            let carriage = call.carry(phase(carrier), &never, &mut no_listener).unwrap();
             let ours = carriage.document("127.0.0.1", address, call.ends()[0]).unwrap().json();
             // An end that sends nothing does not tell what it would send by.
             let told = |document| {
