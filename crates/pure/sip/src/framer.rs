@@ -6,14 +6,14 @@ use crate::header::Headers;
 use crate::message::head_length;
 use crate::{Message, Name, ParseError};
 
-/// Longest header fields of a message, bytes. Longer ones are an attack, or not SIP.
+/// Largest head of a message (start line and header fields), bytes. A longer head is an attack, or not SIP.
 pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
 
 /// Splits the bytes of a connection into messages.
 #[derive(Debug)]
 pub struct Framer {
     buffer: BytesMut,
-    /// Bytes at the start of the buffer without an end of the header fields.
+    /// Number of bytes at the start of the buffer that were searched and do not contain the end of the header fields.
     searched: usize,
     /// Length of the incomplete message, once its header fields are complete: they are read only once.
     length: Option<usize>,
@@ -34,8 +34,8 @@ pub enum FramingError {
         /// The limit, bytes.
         longest: usize,
     },
-    /// `Content-Length` is missing, is not a number, or stands twice with different values. RFC 3261 section 18.3 requires it
-    /// in streams.
+    /// `Content-Length` is missing, is not a number, or occurs twice with different values. RFC 3261 section 18.3
+    /// requires it in streams.
     #[error("the length of the body is unknown: {0}")]
     NoLength(ParseError),
 }
@@ -60,7 +60,7 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Number of bytes in the buffer, without the rest of their message.
+    /// Number of received bytes that [`Framer::poll`] has not returned.
     pub fn waiting(&self) -> usize {
         self.buffer.len()
     }
@@ -97,7 +97,7 @@ impl Framer {
         if self.length.is_none() {
             let from = self.searched.saturating_sub(3);
             let end = head_length(&self.buffer[from..]).map(|length| from + length);
-            // The limit is the same for a head that arrives at once and for one that arrives in pieces.
+            // The limit is the same whether the head arrives in one piece or in several.
             if end.unwrap_or(self.buffer.len()) > LONGEST_HEAD.min(self.longest) {
                 return Err(FramingError::HeadTooLong);
             }
@@ -129,7 +129,8 @@ fn content_length(head: &[u8]) -> Result<usize, ParseError> {
             let mut headers = Headers::default();
             headers.push(Name::ContentLength, value.trim());
             let length = headers.number(&Name::ContentLength)?;
-            // If two values differ, the next element may use the other one and find another message here.
+            // If two values differ, the next element may use the other value and find a different message in the
+            // stream.
             if found.is_some_and(|found| Some(found) != length) {
                 return Err(error("one Content-Length"));
             }

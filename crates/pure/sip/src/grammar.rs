@@ -207,7 +207,8 @@ pub(crate) fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&unescaped_but(text, |_| false)).into_owned()
 }
 
-/// Replaces escapes, except those of bytes that are `kept`: their hexadecimal digits become upper case.
+/// Replaces escapes, except the escapes of bytes for which `kept` is true. The hexadecimal digits of these escapes
+/// become upper case.
 pub(crate) fn unescaped_but(text: &str, kept: impl Fn(u8) -> bool) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [first, tail @ ..] = rest {

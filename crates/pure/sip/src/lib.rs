@@ -15,8 +15,8 @@
 //!   bytes. The result of each attempt is a [`load::Record`]. An [`index::Tally`] counts records and computes delays, ratios
 //!   and verdicts.
 //!
-//! [`settings`] is the description of both in experiment files: [`settings::LoadSettings`] becomes a plan,
-//! [`settings::ServerSettings`] a server.
+//! [`settings`] describes loads and servers in experiment files: a [`settings::LoadSettings`] becomes a plan, and a
+//! [`settings::ServerSettings`] becomes a server.
 //!
 //! The crate never opens a socket, reads a clock or resolves a name, and draws only from the random streams that it is given.
 //! The caller passes in the time, carries the messages and answers the queries.

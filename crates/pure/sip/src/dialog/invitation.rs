@@ -59,7 +59,7 @@ impl Invitation {
         self.dialogs.values()
     }
 
-    /// Handles a response to the INVITE. A timeout is 408 (RFC 3261 section 8.1.3.1).
+    /// Handles a response to the INVITE. The caller passes a timeout as a 408 response (RFC 3261 section 8.1.3.1).
     ///
     /// # Errors
     /// The response lacks a field that a dialog needs.

@@ -1,4 +1,4 @@
-//! Dialogs: the shared state of two user agents, and the requests within it (RFC 3261 section 12).
+//! Dialogs: the shared state of two user agents, and the requests within a dialog (RFC 3261 section 12).
 //!
 //! Start from [`Dialog::caller`] or [`Dialog::callee`]. If proxies fork an INVITE, it makes several dialogs, which
 //! [`Invitation`] keeps. A callee retransmits its 2xx by [`Acceptance`], and its provisional responses by [`ProvisionalSender`]
@@ -36,9 +36,9 @@ pub const MAX_FORWARDS: u32 = 70;
 pub struct DialogId {
     /// `Call-ID`, which all dialogs of a call share.
     pub call_id: String,
-    /// Tag of this side; empty is "a value of null".
+    /// Tag of this side. Empty means "a value of null".
     pub local_tag: String,
-    /// Tag of the other side; empty is "a value of null".
+    /// Tag of the other side. Empty means "a value of null".
     pub remote_tag: String,
 }
 
@@ -109,7 +109,8 @@ impl RequestRefusal {
 }
 
 impl DialogId {
-    /// The dialog of a received request, whose `To` tag is that of this side. `None` outside a dialog, or if a field is missing.
+    /// The identifier of the dialog of a received request: the `To` tag is the local tag. `None` outside a dialog, or
+    /// if a field is missing.
     pub fn of_request(request: &Request) -> Option<Self> {
         let (call_id, from, to) = parties(&request.headers)?;
         let local_tag = to.tag()?.to_owned();
@@ -279,8 +280,8 @@ impl Dialog {
         self.state = DialogState::Confirmed;
     }
 
-    /// The next request within the dialog, without `Via` and body. [`Dialog::acknowledgement`] makes an ACK, the transaction of
-    /// the INVITE a CANCEL.
+    /// The next request within the dialog, without `Via` and body. [`Dialog::acknowledgement`] makes an ACK. The
+    /// transaction of the INVITE makes a CANCEL.
     ///
     /// # Errors
     /// RFC 3261 section 14.1 or 15 forbids the request now.
@@ -361,12 +362,12 @@ impl Dialog {
     /// Handles a request of the other side with this dialog's [`DialogId`].
     ///
     /// # Errors
-    /// The refusal; then the dialog is unchanged. `Retry-After` is drawn from `random`.
+    /// The dialog refuses the request and is unchanged. `Retry-After` is drawn from `random`.
     pub fn handle_request(&mut self, request: &Request, random: &mut Stream) -> Result<(), RequestRefusal> {
         let broken = |why: Violation| RequestRefusal { status: Status::BAD_REQUEST, retry_after: None, why };
         let DialogParts { sequence, .. } = parts(&request.headers).map_err(broken)?;
         if matches!(request.method, Method::Ack | Method::Cancel) {
-            // They have the number of their INVITE.
+            // ACK and CANCEL have the `CSeq` number of their INVITE.
             return Ok(());
         }
         if self.state == DialogState::Terminated {
@@ -425,7 +426,8 @@ impl Dialog {
         }
     }
 
-    /// Handles a response to a request of this side. A timeout is 408, a transport failure 503 (RFC 3261 section 8.1.3.1).
+    /// Handles a response to a request of this side. The caller passes a timeout as a 408 response and a transport
+    /// failure as a 503 response (RFC 3261 section 8.1.3.1).
     pub fn handle_response(&mut self, response: &Response) {
         let Ok(Some(CSeq { number, method })) = response.headers.cseq() else { return };
         if method == Method::Invite && response.status.is_final() && self.sent_invite == Some(number) {

@@ -17,7 +17,7 @@ pub enum ProvisionalKind {
     Unreliable,
     /// Must be processed and acknowledged by a PRACK with this `RAck`.
     Reliable(RAck),
-    /// Was acknowledged before: must be dropped.
+    /// The same response was acknowledged before: must be dropped.
     Repeated,
     /// An earlier one is missing: must be dropped. It will be retransmitted.
     TooEarly,
@@ -46,7 +46,7 @@ impl ProvisionalReceiver {
         }
     }
 
-    /// The PRACK for `rack`, made of `request`, the next PRACK of the dialog.
+    /// Adds `rack` to `request`, the next PRACK of the dialog.
     #[must_use]
     pub fn acknowledgement(mut request: Request, rack: &RAck) -> Request {
         debug_assert_eq!(request.method, Method::Prack);

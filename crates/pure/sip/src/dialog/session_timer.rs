@@ -1,6 +1,6 @@
 //! Session timers (RFC 4028): the lifetime of a session without a refresh, and the side that refreshes it.
 //!
-//! A request that begins or refreshes a session asks for a timer with `Session-Expires`. Its 2xx grants it
+//! A request that begins or refreshes a session asks for a timer with `Session-Expires`. The 2xx grants the timer
 //! ([`TimerGrant::answer`]). Then each side has a [`SessionTimer`].
 
 use std::fmt;
@@ -16,8 +16,8 @@ pub const LEAST_INTERVAL: u32 = 90;
 /// The option tag of session timers (RFC 4028 section 3).
 pub const TIMER: &str = "timer";
 
-/// A session that is not refreshed ends this long before its interval is over, or a third of the interval before if that is
-/// less (RFC 4028 section 10).
+/// If a session is not refreshed, it ends this long before the end of its interval. If a third of the interval is less,
+/// it ends a third of the interval before (RFC 4028 section 10).
 const MARGIN: Duration = Duration::from_secs(32);
 
 /// The side that sends the next refresh, relative to the request that begins or refreshes the session.
@@ -133,7 +133,7 @@ pub enum TimerEvent {
 /// One side's session timer, since the last 2xx that granted it.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionTimer {
-    /// s.
+    /// The session interval, s.
     interval: u32,
     /// This side refreshes.
     is_own: bool,
@@ -172,7 +172,7 @@ impl SessionTimer {
         SessionExpires { interval: self.interval, refresher: Some(refresher) }
     }
 
-    /// Postpones the refresh by `pause`, because it is impossible or was refused now.
+    /// Postpones the refresh by `pause`, because the refresh is impossible now or was refused.
     pub fn postpone(&mut self, now: Instant, pause: Duration) {
         self.refresh = Deadline::after(now, pause);
     }

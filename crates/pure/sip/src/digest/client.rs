@@ -41,7 +41,7 @@ impl NonceCounts {
 #[derive(Clone, Debug, Default)]
 pub struct DigestClient {
     realms: Vec<RealmSession>,
-    /// Challenges of the present request that were answered.
+    /// Number of challenges of the present request that were answered.
     answered: u8,
 }
 
@@ -75,7 +75,7 @@ pub enum ChallengeError {
 /// The meaning of an `Authentication-Info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerProof {
-    /// Neither a wrong proof nor a new nonce.
+    /// The field has no wrong proof and no new nonce.
     Nothing,
     /// The next request uses a new nonce.
     NextNonce,

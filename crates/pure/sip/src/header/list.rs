@@ -14,8 +14,8 @@ use crate::grammar::{Cursor, is_word};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(Name, String)>);
 
-/// All values of a header field that may be repeated, or have several values in one field: `Via`, `Route`, `Contact`. The
-/// values are in their order; an error is the first one.
+/// All values of a header field that may be repeated, or have several values in one field: `Via`, `Route`, `Contact`.
+/// The values are in the order of the message. An error is the first error.
 pub type HeaderValues<T> = Result<Vec<T>, ParseError>;
 
 impl Headers {
@@ -59,7 +59,7 @@ impl Headers {
         self.0.insert(0, (name, value.to_string()));
     }
 
-    /// Replaces all fields of that name by one, where the first stood or at the end.
+    /// Replaces all fields of that name by one, at the position of the first field, or at the end if there was none.
     pub fn set(&mut self, name: Name, value: impl fmt::Display) {
         let place = self.0.iter().position(|(own, _)| *own == name);
         self.remove(&name);
@@ -107,7 +107,8 @@ impl Headers {
         ViaView::read(&mut Cursor::new(self.get(&Name::Via)?, "")).ok()
     }
 
-    /// Replaces all fields of that name by these, where the first stood or at the end. Without values the fields are removed.
+    /// Replaces all fields of that name by these values, at the position of the first field, or at the end if there was
+    /// none. Without values the fields are removed.
     pub fn set_all(&mut self, name: &Name, values: impl IntoIterator<Item = impl fmt::Display>) {
         let place = self.0.iter().position(|(own, _)| own == name).unwrap_or(self.0.len());
         self.remove(name);
@@ -139,7 +140,7 @@ impl Headers {
         })
     }
 
-    /// The `Via`s of a message, topmost first: the last hop of a request.
+    /// The `Via`s of a message, topmost first. The topmost `Via` of a request is that of the last hop.
     ///
     /// # Errors
     /// A `Via` breaks the grammar.
@@ -210,7 +211,8 @@ impl Headers {
         self.get(&Name::RAck).map(RAck::from_str).transpose()
     }
 
-    /// Addresses of a list: `Contact`, `Route`, `Record-Route`, `Path`, `Service-Route`. `Contact: *` has none.
+    /// Addresses of a list: `Contact`, `Route`, `Record-Route`, `Path`, `Service-Route`. `Contact: *` gives an empty
+    /// list.
     ///
     /// # Errors
     /// An address breaks the grammar.
@@ -229,7 +231,8 @@ impl Headers {
         self.one(name, "RFC 3261 section 20", |cursor| cursor.number("a number below 2^32"))
     }
 
-    /// Whether a list of tokens has this one, without regard to case (RFC 3261 section 7.3.1). A list with an error has none.
+    /// Whether a list of tokens has this token, without regard to case (RFC 3261 section 7.3.1). False if the list
+    /// breaks the grammar.
     pub fn has_token(&self, name: &Name, token: &str) -> bool {
         self.tokens(name).is_ok_and(|tokens| tokens.iter().any(|own| own.eq_ignore_ascii_case(token)))
     }

@@ -1,4 +1,4 @@
-//! Header fields: names, lists of fields, and types for the values that SIP itself reads.
+//! Header fields: names, lists of fields, and types for the values that the SIP stack interprets.
 
 mod address;
 mod authentication;

@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! names {
     ($($name:ident $text:literal $compact:literal)*) => {
-        /// The name of a header field. Names that SIP itself reads have a variant of their own. All others are kept
+        /// The name of a header field. Each name that the SIP stack interprets has a variant. All other names are kept
         /// unchanged.
         #[derive(Clone, Debug)]
         pub enum Name {
@@ -14,7 +14,7 @@ macro_rules! names {
         }
 
         impl Name {
-            /// The name of a header field that SIP itself reads.
+            /// The name of a header field that the SIP stack interprets. `None` for any other name.
             pub(crate) fn known(text: &str) -> Option<Self> {
                 $(if text.eq_ignore_ascii_case($text) || !$compact.is_empty() && text.eq_ignore_ascii_case($compact) {
                     return Some(Self::$name);

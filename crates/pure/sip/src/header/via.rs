@@ -1,4 +1,4 @@
-//! `Via`: the path of a request, which its response takes back (RFC 3261 section 20.42).
+//! `Via`: the path of a request, along which its response returns (RFC 3261 section 20.42).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

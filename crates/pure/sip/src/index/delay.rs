@@ -13,30 +13,29 @@ pub enum Delay {
     Registration,
     /// REGISTER to its 200, of removed registrations.
     Unregistration,
-    /// INVITE to the first provisional response other than 100, of successful calls: the time until it rings.
+    /// INVITE to the first provisional response other than 100, of successful calls: the time until the callee rings.
     Connection,
     /// INVITE to the first provisional response other than 100, or else to the 200, of answered calls. Session
     /// request delay of RFC 6076 section 4.3.1.
     SessionRequest,
-    /// The same of refused calls, where the refusal may be the first response. RFC 6076 section 4.3.2, which must not
-    /// be combined with the former.
+    /// The same delay of refused calls, whose first response may be the refusal. Session request delay of RFC 6076
+    /// section 4.3.2, which must not be combined with that of section 4.3.1.
     SessionRequestFailed,
     /// 200 sent by the callee to its ACK received.
     AnswerSignal,
     /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of successful calls.
     Disconnect,
-    /// BYE to the expiry of timer F, of unanswered BYEs: failed disconnects of the same section, which are kept
-    /// apart.
+    /// BYE to the expiry of timer F, of unanswered BYEs: failed disconnects of RFC 6076 section 4.4, which are counted
+    /// separately.
     DisconnectFailed,
-    /// BYE to the final response that refused it. RFC 6076 does not have it, because the sender of the response knows
-    /// that the call is over.
+    /// BYE to the final response that refused it. RFC 6076 does not define this delay, because the peer that refuses
+    /// the BYE knows that the call is over.
     DisconnectRefused,
     /// The 200 of the INVITE to the BYE: session duration time of RFC 6076 section 4.5.
     SessionDuration,
     /// INVITE to the 3xx, of calls that should be redirected.
     Redirect,
-    /// INVITE to the 200 of its BYE, without the time from its answer to that BYE: the total signalling time of a
-    /// call.
+    /// INVITE to its 200, plus BYE to its 200: the total signalling time of a call.
     Total,
     /// INVITE to its final response, of any status.
     Invite,
@@ -54,11 +53,11 @@ pub enum Delay {
     Subscription,
     /// SUBSCRIBE to the first NOTIFY.
     Notification,
-    /// The first request to the first response other than 100 of a server that took over from a failed one. Such a
-    /// request is in no other delay.
+    /// The first request to the first response other than 100 from the server that replaced a failed one. No other
+    /// delay of the attempt starts at this request.
     FailOver,
     /// From the first question to the DNS to its last answer (RFC 3263 section 4), of attempts that look up their
-    /// server before the first request. It is in no other delay.
+    /// server before the first request. No other delay includes this time.
     Lookup,
 }
 
@@ -117,7 +116,7 @@ impl Delay {
         }
     }
 
-    /// Its name in RFC 6076, if it has one.
+    /// The abbreviation of the delay in RFC 6076. `None` if the RFC does not define it.
     pub const fn rfc_name(self) -> Option<&'static str> {
         match self {
             Self::Registration => Some("RRD"),
@@ -130,7 +129,7 @@ impl Delay {
         }
     }
 
-    /// The quantity of a run for it.
+    /// The response of a run that reports this delay.
     pub const fn quantity(self) -> &'static Quantity {
         match self {
             Self::Registration => &quantity::SIP_REGISTRATION_DELAY,

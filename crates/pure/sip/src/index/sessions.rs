@@ -36,7 +36,7 @@ counts! {
     /// Counts of requested sessions. Retransmissions and challenges do not count as sessions.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SessionCounts {
-        /// All that have ended.
+        /// Sessions whose attempt has ended.
         pub requests: u64,
         /// Answered with 2xx.
         pub established: u64,
@@ -44,8 +44,8 @@ counts! {
         pub redirected: u64,
         /// Refused by the user: 480, 486, 600, 603.
         pub refused_by_user: u64,
-        /// Failed by a failing or overloaded server: 408, 500, 503, 504, no response, or a lost connection. The last two
-        /// count as 408 and 503 (RFC 3261 section 8.1.3.1).
+        /// Failed by a failing or overloaded server: 408, 500, 503, 504, no response, or a lost connection. No response
+        /// counts as 408, and a lost connection as 503 (RFC 3261 section 8.1.3.1).
         pub ineffective: u64,
         /// Established, and ended by an answered BYE.
         pub completed: u64,
@@ -66,13 +66,14 @@ impl SessionCounts {
         self.completed += is(is_established && record.stamps.ended != netrig_core::Instant::NEVER);
     }
 
-    /// Session establishment ratio (RFC 6076 section 4.6), 0 to 1: the established sessions, of all but the
-    /// redirected ones. `None` without sessions.
+    /// Session establishment ratio (RFC 6076 section 4.6), 0 to 1: the share of established sessions among the sessions
+    /// that were not redirected. `None` without sessions.
     pub fn establishment(&self) -> Option<f64> {
         ratio(self.established, self.requests - self.redirected)
     }
 
-    /// Session establishment effectiveness ratio (section 4.7): the same, with refusals of the user as successes.
+    /// Session establishment effectiveness ratio (section 4.7): the same ratio, but refusals by the user count as
+    /// successes.
     pub fn effectiveness(&self) -> Option<f64> {
         ratio(self.established + self.refused_by_user, self.requests - self.redirected)
     }
@@ -92,7 +93,7 @@ counts! {
     /// Counts of requested registrations. Retransmissions and challenges do not count as registrations.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct RegistrationCounts {
-        /// All that have ended.
+        /// Registrations whose attempt has ended.
         pub requests: u64,
         /// Answered with 2xx.
         pub succeeded: u64,

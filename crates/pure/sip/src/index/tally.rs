@@ -17,7 +17,7 @@ counts! {
         pub succeeded: u64,
         /// Attempts that failed.
         pub failed: u64,
-        /// Attempts whose lookup found no server. They are failures of no server.
+        /// Attempts whose lookup found no server. They do not count as failures of a server.
         pub unlocated: u64,
     }
 }
@@ -61,9 +61,9 @@ counts! {
         pub redirected: u64,
         /// Requests that were repeated after a `Retry-After`.
         pub retried: u64,
-        /// INVITEs within a dialog that crossed one of the other side and were repeated later.
+        /// INVITEs within a dialog that crossed an INVITE of the other side and were sent again later.
         pub pending: u64,
-        /// Session refreshes sent, also without success.
+        /// Session refreshes sent, including unsuccessful ones.
         pub refreshes_sent: u64,
         /// Session refreshes of the other side.
         pub refreshes_answered: u64,
@@ -120,8 +120,8 @@ impl Tally {
         self.outcomes[what as usize].begun += 1;
     }
 
-    /// Counts the end of an attempt. An attempt that the machines or other user agents begin is also counted as
-    /// started ([`What::is_unasked`]).
+    /// Counts the end of an attempt. If the schedule did not start the attempt ([`What::is_unasked`]), its start is
+    /// counted too.
     pub fn record(&mut self, record: &Record) {
         let what = record.what;
         let outcomes = &mut self.outcomes[what as usize];
@@ -131,7 +131,7 @@ impl Tally {
             Some(failure @ Failure::Unlocated(_)) => {
                 outcomes.unlocated += 1;
                 *self.failures.entry((what, failure)).or_insert(0) += 1;
-                // The attempt has no other data of a server.
+                // The attempt has reached no server, so there is nothing else to count.
                 return;
             }
             Some(failure) => {

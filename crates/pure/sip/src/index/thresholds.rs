@@ -112,7 +112,8 @@ impl ThresholdVerdict {
 }
 
 impl Thresholds {
-    /// The results of a tally for all thresholds whose kind of attempt or delay has occurred.
+    /// The results of a tally for all thresholds. A threshold has no result if its kind of attempt or its delay did not
+    /// occur.
     pub fn judge(&self, tally: &Tally) -> Vec<ThresholdVerdict> {
         let delays = self.bounds.iter().filter_map(|Bound { delay, most }| {
             let was = self.statistic.of(tally.delay(*delay))?;

@@ -106,7 +106,7 @@ impl SettingValue for ArrivalRate {
     }
 }
 
-/// A rate as a number, 1/s, that is given as an [`ArrivalRate`].
+/// Setting of a rate whose value is a number, 1/s, and whose text is that of an [`ArrivalRate`].
 #[derive(Clone, Copy, Debug)]
 pub struct PerSecond;
 
@@ -142,7 +142,7 @@ pub enum Arrivals {
     Rate {
         /// Distribution of the gaps around their mean.
         gaps: Gaps,
-        /// Stages one after the other. The last rate stays.
+        /// Consecutive stages. After the last stage, its final rate continues.
         stages: Vec<RateStage>,
     },
     /// Arrivals at these times, counted from the start.
@@ -157,7 +157,7 @@ pub enum TraceError {
     Line {
         /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error in the line.
         why: &'static str,
     },
     /// The trace has no times.
@@ -169,7 +169,7 @@ pub enum TraceError {
 /// `#`, and a byte order mark are ignored.
 ///
 /// # Errors
-/// The first wrong line, or that the trace is empty.
+/// A line is wrong (the first one is returned), or the trace is empty.
 pub fn moments_of(text: &str) -> Result<Vec<Duration>, TraceError> {
     let mut moments: Vec<Duration> = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -203,8 +203,8 @@ impl Arrivals {
         Schedule { arrivals: self.clone(), draws, at: 0.0, stage: 0, within: 0.0, number: 0 }
     }
 
-    /// Duration of all stages, or of a trace to the end of the second of its last arrival. `None` for a constant rate
-    /// and for an empty trace.
+    /// Duration of all stages, or of a trace up to the first whole second after its last arrival. `None` for a constant
+    /// rate and for an empty trace.
     pub fn lasts(&self) -> Option<Duration> {
         match self {
             Self::Rate { stages, .. } => {
@@ -240,7 +240,7 @@ impl Arrivals {
         }
     }
 
-    /// The highest rate, 1/s. For a trace the mean rate.
+    /// The highest rate, 1/s. For a trace, the mean rate.
     pub fn peak(&self) -> f64 {
         match self {
             Self::Rate { stages, .. } => {
@@ -284,7 +284,7 @@ impl Iterator for Schedule {
                 let span = SpanDistribution::Uniform { min: Duration::ZERO, max: unit * 2 };
                 span.draw(&mut self.draws).as_secs_f64()
             }
-            // The first attempt starts at once.
+            // The first attempt starts at time 0.
             Gaps::Constant if number == 0 => 0.0,
             Gaps::Constant => 1.0,
             Gaps::Burst(size) if number > 0 && number.is_multiple_of(size.max(1) as usize) => f64::from(size),
@@ -415,7 +415,7 @@ mod tests {
         assert_ne!(of(1), of(2));
     }
 
-    /// From 0 to 100/s in 10 s: the n-th arrival is at √(n/5) s, 500 in all; then one each 10 ms.
+    /// From 0 to 100/s in 10 s: the n-th arrival is at √(n/5) s, 500 in all. Then there is one arrival every 10 ms.
     #[test]
     fn a_ramp_rises_evenly_and_its_end_stays() {
         let stage = RateStage { from: 0.0, to: 100.0, lasts: Duration::from_secs(10) };

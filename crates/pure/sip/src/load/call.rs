@@ -29,7 +29,7 @@ pub(super) enum CallerPhase {
     Cancelling,
     /// A 2xx was received and acknowledged, or a subscription is active.
     Holding,
-    /// An INVITE sent within the dialog, or a SUBSCRIBE.
+    /// An INVITE within the dialog was sent, or a SUBSCRIBE that renews the subscription.
     Changing,
     /// BYE sent, or the SUBSCRIBE that terminates a subscription.
     Ending,
@@ -42,16 +42,16 @@ pub(super) enum CallerPhase {
         /// Whether the record was written. Otherwise it waits for the dialogs of further 2xx.
         is_told: bool,
     },
-    /// A further dialog of a forked call that is over: its 2xx may be retransmitted.
+    /// A further dialog of a forked call. The dialog is over, but its 2xx may be retransmitted.
     Released,
 }
 
 /// Timers of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CallTimers {
-    /// The last request or final response is retransmitted: timers A, E, G.
+    /// Next retransmission of the last request or final response: timers A, E, G.
     pub(super) again: Repetition,
-    /// It times out: timers B, F, H; or is forgotten: D, I.
+    /// The transaction times out (timers B, F, H), or its state is discarded (timers D, I).
     pub(super) end: Deadline,
     /// The next step of the scenario: BYE, answer, CANCEL.
     pub(super) act: Deadline,
@@ -86,12 +86,13 @@ pub(super) struct CallerCall {
     pub(super) branches: u8,
     /// Whether the condition of the scenario is met: early media, a reliable response, a NOTIFY, a second answer.
     pub(super) is_met: bool,
-    /// Whether its CANCEL was answered with a 2xx: the final response to the INVITE must follow.
+    /// Whether its CANCEL was answered with a 2xx. The final response to the INVITE must then follow.
     pub(super) is_cancel_answered: bool,
-    /// Whether its last request, and its last INVITE, went over TCP because of their length.
+    /// Whether the last request went over TCP because of its length.
     pub(super) is_over_tcp: bool,
+    /// Whether the last INVITE went over TCP because of its length.
     pub(super) is_invite_over_tcp: bool,
-    /// Whether the route of its dialog names TCP, where the load uses UDP.
+    /// Whether the route of its dialog names TCP although the load uses UDP.
     pub(super) is_dialog_over_tcp: bool,
     /// Whether the server refused a connection: requests go over UDP, whatever their length.
     pub(super) stays_on_udp: bool,
@@ -118,7 +119,7 @@ pub(super) struct CallerCall {
     pub(super) proof: Option<Box<Proof>>,
     /// Address for requests within the dialog.
     pub(super) next_hop: SocketAddr,
-    /// Its servers, if it looked them up.
+    /// The servers of the call, if it looked them up.
     pub(super) located: Option<Arc<Located>>,
 }
 
@@ -158,7 +159,7 @@ pub(super) enum CalleePhase {
     Confirmed,
     /// Another final response sent.
     Refusing,
-    /// It is over. Retransmissions are recognised for T4.
+    /// The call is over. Retransmissions are recognised for T4.
     Over,
 }
 
@@ -196,7 +197,7 @@ impl LastResponse {
 /// A call at its callee.
 #[derive(Clone, Debug)]
 pub(super) struct CalleeCall {
-    /// The token of its record: that of the caller, or its own if the caller is not of this load.
+    /// The token of its record: the caller's token, or the call's own token if the caller is not part of this load.
     pub(super) token: Token,
     pub(super) phase: CalleePhase,
     pub(super) failure: Option<Failure>,
@@ -214,7 +215,7 @@ pub(super) struct CalleeCall {
     pub(super) branch: u64,
     /// The scheduled time of its answer.
     pub(super) answers: Instant,
-    /// Provisional responses that remain to be sent before it.
+    /// Number of provisional responses still to be sent before the answer.
     pub(super) provisionals: u16,
     /// The session as the last final response describes it.
     pub(super) session: DescribedSession,
@@ -232,7 +233,7 @@ pub(super) struct CalleeCall {
     pub(super) came_over_tcp: bool,
     /// Source of the INVITE and destination of its responses.
     pub(super) from: SocketAddr,
-    /// Header fields that its responses copy from it, as whole lines.
+    /// Header fields of the INVITE that the responses copy, as whole lines.
     pub(super) copied: InlineText<0>,
 }
 
@@ -249,7 +250,7 @@ pub(super) struct Subscription {
     pub(super) cseq: u32,
     /// Whether that NOTIFY is unanswered.
     pub(super) is_open: bool,
-    /// Whether another NOTIFY must follow its response.
+    /// Whether another NOTIFY must be sent when the response to that NOTIFY arrives.
     pub(super) is_due: bool,
 }
 

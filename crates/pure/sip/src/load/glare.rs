@@ -1,4 +1,4 @@
-//! INVITEs of both sides of a dialog that cross (RFC 3261 section 14.1).
+//! Crossing INVITEs of the two sides of a dialog (RFC 3261 section 14.1).
 
 use netrig_core::Duration;
 

@@ -15,7 +15,7 @@ const NOWHERE: Key = Key { index: u32::MAX, generation: u32::MAX };
 pub struct Located {
     /// The servers in the order of use, at least one. Only the first eight are used.
     pub servers: Vec<SocketAddr>,
-    /// Time from the first question to the last answer.
+    /// Time from the first DNS query to the last answer.
     pub took: Duration,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct InitialRequests {
     /// INVITE that requires reliable provisional responses.
     pub(super) invite_reliably: Template,
     pub(super) cancel: Template,
-    /// ACK of a final response other than 2xx, of the INVITE's transaction.
+    /// ACK of a final response other than 2xx, in the transaction of the INVITE.
     pub(super) refused: Template,
     pub(super) options: Template,
     pub(super) message: Template,
@@ -69,7 +69,7 @@ pub(super) struct Responses {
     pub(super) accepted: Template,
     /// 200 to an INVITE whose session is already described.
     pub(super) accepted_bare: Template,
-    /// 200 to an INVITE that changes the session, by the direction of the media as this side sees it.
+    /// 200 to an INVITE that changes the session. The index is the direction of the media as this side sees it.
     pub(super) changed: [Template; 4],
     /// 200 to an UPDATE without an offer.
     pub(super) updated: Template,
@@ -89,7 +89,7 @@ pub(super) struct Responses {
     pub(super) able: Template,
     pub(super) not_allowed: Template,
     pub(super) not_implemented: Template,
-    /// 491 to an INVITE that crosses one of this side.
+    /// 491 to an INVITE that crosses an INVITE of this side.
     pub(super) pending: Template,
     /// 488 to an offer.
     pub(super) not_acceptable: Template,
@@ -105,7 +105,7 @@ enum RequestTarget {
     /// A user of the domain at a contact of a 3xx: "It is RECOMMENDED that the UAC reuse the same To, From, and
     /// Call-ID used in the original redirected request" (RFC 3261 section 8.1.3.4).
     Elsewhere,
-    /// One of these, with the `To` of the acknowledged response.
+    /// `Peer` or `Elsewhere`, but with the `To` of the acknowledged response.
     Refusing { is_elsewhere: bool },
     /// The other side of a dialog.
     Dialog,
@@ -113,7 +113,7 @@ enum RequestTarget {
     Domain,
 }
 
-/// Makes a template of a text, which is valid if the domain is.
+/// Makes a template of a text. The text is a valid message if the domain is valid.
 fn template(text: String) -> Result<Template, TemplateError> {
     template_of(text, |_| {})
 }
@@ -179,11 +179,11 @@ const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, S
 
 const SUPPORTED: &str = "Supported: 100rel, timer\r\n";
 
-/// An INVITE without an offer does not support reliable responses: they would have the offer, and PRACK would have to
-/// answer it (RFC 3262 section 5).
+/// An INVITE without an offer does not support reliable responses: such a response would have the offer, and the PRACK
+/// would have to answer it (RFC 3262 section 5).
 const SUPPORTED_WITHOUT_OFFER: &str = "Supported: timer\r\n";
 
-/// The place of the session timer.
+/// A placeholder line for the header fields of the session timer.
 fn session() -> String {
     format!("X: {}\r\n", Hole::Session.text())
 }
@@ -288,14 +288,14 @@ impl InitialRequests {
 }
 
 impl Responses {
-    /// The response to a request that no scenario expects, and its status. It changes no state.
+    /// The response to a request that no scenario expects, and its status. The request changes no state.
     pub(super) fn unrequested(&self, method: &[u8]) -> (&Template, u16) {
         match method {
             b"OPTIONS" => (&self.able, 200),
             b"MESSAGE" => (&self.ok, 200),
             // A refused offer leaves the session as it was (RFC 3261 section 14.2).
             b"INVITE" | b"UPDATE" => (&self.not_acceptable, 488),
-            // Their INVITE, dialog, subscription or provisional response does not exist.
+            // The INVITE, dialog, subscription or provisional response that the request refers to does not exist.
             b"CANCEL" | b"BYE" | b"NOTIFY" | b"PRACK" => (&self.unknown, 481),
             b"SUBSCRIBE" => (&self.bad_event, 489),
             // A known method that is not accepted: RFC 3261 section 8.2.1. An unknown method: section 21.5.2.

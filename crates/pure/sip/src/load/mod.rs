@@ -1,13 +1,13 @@
 //! Loads of millions of users and calls, without I/O.
 //!
-//! Start from the state machines [`Caller`], [`Callee`] and [`Registrant`]. Each has all calls or users of its kind
-//! in one shard and shares nothing with others. The driver reads datagrams in batches. It gives each to [`Scan::of`]
-//! and then, with the time of its arrival, to the machine that [`Recipient::of`] returns. It sleeps until the
-//! earliest `next_deadline` and then calls `handle_timeout`. Messages to be sent and records of ended attempts are in
-//! a [`LoadOutput`], which the driver empties.
+//! Start from the state machines [`Caller`], [`Callee`] and [`Registrant`]. Each has all calls or users of its kind in
+//! one shard and shares nothing with other machines. The driver reads datagrams in batches. It gives each to
+//! [`Scan::of`] and then, with the time of its arrival, to the machine that [`Recipient::of`] returns. It sleeps until
+//! the earliest `next_deadline` and then calls `handle_timeout`. Messages to be sent and records of ended attempts are
+//! in a [`LoadOutput`], which the driver empties.
 //!
 //! A [`Plan`] describes a whole load: what its users do, with which [`Arrivals`]. A [`Part`] of it has the machines
-//! of its users and starts their attempts. One part per thread, or one part in virtual time, make the same load.
+//! of its users and starts their attempts. One part per thread and one part in virtual time generate the same load.
 //!
 //! * [`scan`] finds the fields of received messages and [`template`] writes messages to be sent, without a strict
 //!   [`Message`](crate::Message). Only challenges are parsed and answered by the strict types.

@@ -3,7 +3,7 @@
 use netrig_core::Instant;
 
 /// Arrival and handling of a message. A received message is stamped with its arrival, and the messages that it causes
-/// with the time of handling. The difference is the tester's own delay, which is in no delay of the server.
+/// with the time of handling. The difference is the tester's own delay. No measured delay of the server includes it.
 ///
 /// An [`Instant`] converts to a moment with both times the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

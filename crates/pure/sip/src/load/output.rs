@@ -154,7 +154,7 @@ impl Outbox {
     }
 }
 
-/// The attempts that a lost connection concerns.
+/// The attempts that a lost connection affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionScope {
     /// All attempts.

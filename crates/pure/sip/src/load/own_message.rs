@@ -33,7 +33,7 @@ static KEPT: [Name; 18] = [
     Name::MinSe,
 ];
 
-/// The longest texts of one message together, bytes. A message must fit into a datagram.
+/// Maximum length of all texts of one message together, bytes. A message must fit into a datagram.
 const LONGEST_TEXT: usize = 60_000;
 
 /// Declares the kinds of messages, each with its name and description.
@@ -158,7 +158,7 @@ pub enum OwnMessageError {
         "`[{0}]` differs from call to call, and the session description of `invite` is that of all calls of the load"
     )]
     OfOneCall(&'static str),
-    /// The session description of an INVITE within a dialog is made of that of the call.
+    /// The session description of an INVITE within a dialog is made from that of the first INVITE.
     #[error(
         "the session description of `re-invite` follows from that of `invite`: describe the session there"
     )]
@@ -172,7 +172,8 @@ pub enum OwnMessageError {
     /// No media type.
     #[error("`{0}` is not a media type: expected `type/subtype`")]
     NoMediaType(String),
-    /// A body without a text, although the scenario's message has no session description, or the type is another.
+    /// A body without a text, although the scenario's message has no session description, or the type is not
+    /// `application/sdp`.
     #[error(
         "a body without `text` is the session description of the scenario's message: its `type` is `application/sdp`, and its step \
          one of `invite`, `re-invite`, `ack`, `progress` and `answer`"
@@ -189,7 +190,7 @@ pub enum OwnMessageError {
 /// A word in brackets that the load replaces by a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keyword {
-    /// A value of each message.
+    /// A value that is filled in for each message.
     Each(Hole),
     Domain,
     LocalIp,

@@ -35,8 +35,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// One part of a load. It shares only the schedule with the other parts.
 ///
-/// Messages go in by [`Part::handle`] and time by [`Part::handle_timeout`]. [`Part::out`] has the output, and
-/// [`Part::settle`] must follow each of these calls. Call [`Part::prepare`] until [`Part::is_prepared`], then
+/// [`Part::handle`] takes received messages, and [`Part::handle_timeout`] takes the time. [`Part::out`] has the output,
+/// and [`Part::settle`] must follow each of these calls. Call [`Part::prepare`] until [`Part::is_prepared`], then
 /// [`Part::start`], then [`Part::begin`] whenever an attempt is due, and at the end [`Part::take_back`] until it
 /// returns false.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ pub struct Part {
     caller: Caller,
     callee: Option<Callee>,
     registrant: Registrant,
-    /// Number of its users.
+    /// Number of users of this part.
     own: u32,
-    /// Number of the first registered user, among all users of the load.
+    /// Number of users of the load whose names precede those of the registered users.
     before: u32,
     users: UserSchedule,
     /// Messages to be sent, and records of ended attempts.
@@ -59,7 +59,7 @@ pub struct Part {
     warm_up: Tally,
     /// Start of the load.
     start: Instant,
-    /// Maps time since then to the time of the plan.
+    /// Maps the time since the start of the load to the time of the plan.
     course: PlanClock,
     /// Number of attempts that are started and not ended.
     open: u64,
@@ -76,12 +76,13 @@ pub struct Part {
     unregistrations: Option<Unregistrations>,
     /// The first failed registration before or after the load.
     aside: Option<Record>,
-    /// Attempts that wait for a lookup, by its number.
+    /// Attempts that wait for a lookup, by the number of the lookup.
     pending_lookups: BTreeMap<u64, PendingLookup>,
-    /// Users of those attempts that register.
+    /// Users that wait for a lookup before a REGISTER.
     registering: BTreeSet<u32>,
-    /// Number of lookups so far, and those that the driver has not taken.
+    /// Number of lookups so far.
     lookups: u64,
+    /// Numbers of the lookups that the driver has not taken.
     untaken: Vec<u64>,
 }
 
@@ -97,7 +98,7 @@ struct Unregistrations {
 /// The result of starting an attempt that was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptStart {
-    /// It has started. Its scheduled time.
+    /// The attempt has started. The value is its scheduled time.
     At(Instant),
     /// The part has its maximum number of calls.
     Full,
@@ -106,7 +107,7 @@ pub enum AttemptStart {
 }
 
 impl Part {
-    /// One of `parts` parts. `setup` has its number. `secret` must be random.
+    /// One of `parts` parts. Its number is the shard of `setup`. `secret` must be random.
     ///
     /// # Errors
     /// If the domain of the setup is not valid in a URI.
@@ -329,7 +330,7 @@ impl Part {
     pub fn handle_lookup(&mut self, now: Instant, lookup: u64, found: Result<Arc<Located>, Unlocated>) {
         let Some(attempt) = self.pending_lookups.remove(&lookup) else { return };
         self.registering.remove(&attempt.user);
-        // There was room when the attempt started. Room that was used since is a limit of the tester.
+        // There was room for a call when the attempt started. If there is none now, that is a limit of the tester.
         let asked =
             found.and_then(|found| self.ask(now, attempt, Some(found)).map_err(|_| Unlocated::NoRoom));
         if let Err(why) = asked {
@@ -379,7 +380,7 @@ impl Part {
         true
     }
 
-    /// Handles a message that left later than it was written, at `at` (see
+    /// Handles the departure at `at` of a message that was sent later than it was written (see
     /// [`Outbox::departing`](super::Outbox::departing)).
     pub fn handle_departure(&mut self, at: Instant, of: (Token, Departure)) {
         match of.0.owner {
@@ -467,7 +468,8 @@ impl Part {
     }
 
     fn ended(&mut self, now: Instant, record: &Record) {
-        // A registration before the load may end after its start: it was never counted as open.
+        // A registration that was made before the load may end after the start of the load. It was never counted as
+        // open.
         let is_early = !record.what.is_unasked() && record.stamps.intended < self.start;
         if !self.is_of_load() || is_early {
             if record.failure.is_some() {
@@ -505,8 +507,8 @@ impl Part {
         &mut self.open_since[second]
     }
 
-    /// Number of overdue attempts at the end of second `number` of the load, of the seconds that should be over by
-    /// then. Attempts that wait for a lookup do not count.
+    /// Number of overdue attempts at the end of second `number` of the load: the open attempts of all seconds whose
+    /// attempts should have ended by then. Attempts that wait for a lookup do not count.
     pub fn overdue(&self, number: u64) -> u64 {
         let most = self.plan.own_span() + self.plan.longest_wait() + self.plan.patience;
         let most = most.as_nanos().div_ceil(SECOND.as_nanos());
@@ -535,8 +537,8 @@ impl Part {
         self.callee.is_some()
     }
 
-    /// Removes the registrations, 32 at once: the next load has other addresses and would share its calls
-    /// with these. Stops at the first failure. Returns whether there is more to do.
+    /// Removes the registrations, 32 at once. Otherwise the server would fork the calls of the next load, which has
+    /// other addresses, to these contacts too. Stops at the first failure. Returns whether there is more to do.
     pub fn take_back(&mut self, now: Instant) -> bool {
         self.is_over = true;
         let Self { registrant, unregistrations, aside, out, .. } = self;
@@ -556,7 +558,7 @@ impl Part {
                 Some(Registration::Registered) => {
                     asked.extend(registrant.unregister(now, now, user, out).is_ok().then_some(user));
                 }
-                // The load has failed before it started: the pending REGISTER ends first.
+                // The load has failed before it started. The pending REGISTER must end first.
                 Some(Registration::Registering) => waiting.push_back(user),
                 _ => {}
             }
@@ -575,7 +577,7 @@ impl Part {
         self.course.plan(Instant::ZERO + (at - self.start))
     }
 
-    /// When the plan reaches `plan`.
+    /// The time at which the plan reaches `plan`.
     fn moment(&self, plan: Instant) -> Instant {
         self.start + (self.course.moment(plan) - Instant::ZERO)
     }

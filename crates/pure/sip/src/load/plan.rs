@@ -39,9 +39,9 @@ const LONGEST_DESCRIPTION: usize = 60_000;
 /// The most contacts of a peer.
 const MOST_CONTACTS: u8 = 16;
 
-/// Users may wait this long for the server, or 4 T1 if that is longer, before too few idle users are left. By then
-/// each has sent its request three times (RFC 3261 section 17.1.2.2: after T1 and after 3 T1 again), and a capacity
-/// search has noticed it.
+/// If the server does not answer, there are idle users for this time, or for 4 T1 if that is longer. By then each
+/// waiting user has sent its request three times (RFC 3261 section 17.1.2.2: initially, after T1 and after 3 T1), and a
+/// capacity search has noticed the missing answers.
 const AWAITED: Duration = Duration::from_secs(2);
 
 /// Drawn spans are limited to this multiple of their mean, so that a load ends.
@@ -56,7 +56,7 @@ pub enum Pace {
     Closed(SpanDistribution),
 }
 
-/// The callees.
+/// The origin of the callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalleeOrder {
     /// The server itself, or a user agent behind it.
@@ -71,12 +71,12 @@ pub enum CalleeOrder {
 /// A load, independent of where its users are.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all or most users do.
+    /// The kind of attempt that the users make, if `mix` is empty.
     pub work: Work,
-    /// If not empty, what the attempts do instead: drawn for one attempt after the other from the stream `sip/mix` of
-    /// the seed.
+    /// The kinds of attempts of a mix. If it is not empty, the kind of each attempt is drawn from it, with the stream
+    /// `sip/mix` of the seed.
     pub mix: Vec<Portion>,
-    /// Hold of an answered call, in place of the scenario's: drawn from the stream `sip/hold`.
+    /// Hold time of an answered call, drawn with the stream `sip/hold`. `None` for the hold time of the scenario.
     pub hold: Option<SpanDistribution>,
     /// When attempts start.
     pub pace: Pace,
@@ -100,7 +100,7 @@ pub struct Plan {
     pub expires: u32,
     /// The callees.
     pub callee: CalleeOrder,
-    /// Settings of the users that are read as they were given.
+    /// Settings of the users, unchanged from the experiment file.
     pub options: UserOptions,
     /// Size of the session descriptions, bytes. 0 for none.
     pub description: usize,
@@ -114,7 +114,7 @@ pub struct Plan {
     pub seed: u64,
     /// Limits for the server.
     pub thresholds: Thresholds,
-    /// An attempt is overdue if it is open for longer than its own duration and this.
+    /// An attempt is overdue if it is open for longer than its own duration plus this time.
     pub patience: Duration,
     /// Whether each attempt looks up its server before its first request
     /// ([`Part::take_lookups`](super::Part::take_lookups)).
@@ -173,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// What its users do: one item for each portion of the mix.
+    /// The kinds of attempts: one item for each portion of the mix.
     pub fn works(&self) -> impl Iterator<Item = Work> {
         let alone = self.mix.is_empty().then_some(self.work);
         alone.into_iter().chain(self.mix.iter().map(|portion| portion.work))
@@ -196,8 +196,8 @@ impl Plan {
                 let count = self.count.unwrap_or(u64::MAX) as f64;
                 (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0)
             }
-            // Waiting users must not be missed by new arrivals: as many as arrive until it is too late, and no more
-            // than arrive in all.
+            // New arrivals need idle users while other users wait: as many users as attempts arrive during `AWAITED`,
+            // but no more than arrive in all.
             Pace::Open(arrivals) if comes_again => {
                 let awaited = AWAITED.max(self.timing.t1 * 4).as_secs_f64();
                 let awaited = (arrivals.peak() * awaited).ceil().max(f64::from(USERS));
@@ -429,7 +429,8 @@ impl Plan {
         {
             return refuse("contacts", "`fork` needs peers with two contacts or more");
         }
-        // Each contact would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
+        // Each contact would send reliable responses, and each early dialog would have its own PRACKs (RFC 3262 section
+        // 4).
         if self.options.contacts > 1 && calls(|own| matches!(own, Scenario::Prack { .. })) {
             let why = "`prack` needs peers with one contact";
             return refuse("contacts", why);
@@ -521,7 +522,7 @@ mod tests {
         assert_eq!(Plan { timing, ..plan(10_000.0, None) }.wanted_users().unwrap(), 40_000);
     }
 
-    /// The tester takes part in no delay of the server without being known to.
+    /// The plan reports each case in which the tester sends messages during a measured delay.
     #[test]
     fn it_is_known_which_delays_have_the_tester_in_their_midst() {
         let (hold, patience) = (Duration::ZERO, Duration::ZERO);
@@ -532,7 +533,7 @@ mod tests {
             let before_the_final_response =
                 [ScenarioName::Prack, ScenarioName::Cancel, ScenarioName::NoAnswer].contains(scenario);
             assert_eq!(plan.answers_in_a_delay(), before_the_final_response, "{scenario}");
-            // Also if only one user has a password, or a small share of a mix uses PRACK.
+            // It does so even if only one user has a password, or if only a small share of a mix uses PRACK.
             let passwords = Directory::list(["", "secret"]);
             assert!(Plan { passwords, ..plan.clone() }.answers_in_a_delay());
             assert!(Plan { looks_up: true, ..plan.clone() }.answers_in_a_delay());

@@ -58,7 +58,7 @@ impl PlanClock {
         plan + scaled(moment - at, speed)
     }
 
-    /// When the plan reaches `plan`. [`Instant::NEVER`] if it is paused before.
+    /// The time at which the plan reaches `plan`. [`Instant::NEVER`] if it is paused before.
     pub fn moment(&self, plan: Instant) -> Instant {
         let found = self.segments.iter().rev().find(|segment| segment.plan <= plan);
         let segment = found.unwrap_or(&self.segments[0]);

@@ -28,7 +28,8 @@ pub(super) fn least_interval(scan: &Scan<'_>) -> Option<u32> {
 #[derive(Clone, Debug)]
 pub(super) struct Refresh {
     pub(super) timer: SessionTimer,
-    /// Whether the other side takes UPDATE. RFC 4028 section 7.4 recommends it, because it needs no offer.
+    /// Whether refreshes are UPDATEs, because the other side supports UPDATE. RFC 4028 section 7.4 recommends it,
+    /// because it needs no offer.
     pub(super) by_update: bool,
     /// `CSeq` of the pending refresh. 0 for none.
     pub(super) cseq: u32,
@@ -36,9 +37,9 @@ pub(super) struct Refresh {
     pub(super) last: u32,
     /// Whether the last refresh went over TCP because of its length.
     pub(super) is_over_tcp: bool,
-    /// Timer A or E of it.
+    /// Timer A or E of the pending refresh.
     pub(super) again: Repetition,
-    /// Timer B or F of it.
+    /// Timer B or F of the pending refresh.
     pub(super) end: Deadline,
 }
 
@@ -106,9 +107,9 @@ impl CallerRefresh {
 pub(super) struct CalleeRefresh {
     /// The granted session timer, as the 2xx has it.
     pub(super) grant: TimerGrant,
-    /// `None` before the 2xx.
+    /// The session timer of this side. `None` before the 2xx is sent.
     pub(super) own: Option<Refresh>,
-    /// Whether the other side takes UPDATE.
+    /// Whether the other side supports UPDATE.
     pub(super) takes_update: bool,
     pub(super) far: FarSide,
     /// `CSeq` of the last request of this side.

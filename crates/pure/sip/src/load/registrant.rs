@@ -195,8 +195,8 @@ impl Registrant {
             (200..300, _) => self.accepted(now, scan, status, index, out),
             (401 | 407, _) if self.authorize(scan, index) => self.send(now, index, out),
             // "it MAY retry the registration after making the expiration interval [...] equal to or greater than the
-            // expiration interval within the Min-Expires" (RFC 3261 section 10.2.8). It does so once, because a
-            // server may always want more.
+            // expiration interval within the Min-Expires" (RFC 3261 section 10.2.8). The user does so once, because a
+            // server may demand ever longer intervals.
             (423, Some(least)) if least > asked && asked > 0 && !was_too_brief => {
                 self.ask_for_longer(least, index);
                 self.send(now, index, out);
@@ -212,7 +212,7 @@ impl Registrant {
         self.rest(index);
     }
 
-    /// Restarts the timers of a request that left later than it was written, at `at` (see
+    /// Restarts the timers of a request at `at`, because it was sent later than it was written (see
     /// [`Outbox::departing`](super::Outbox::departing)).
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
         let Some(user) = self.users.get_mut(token.key.index as usize) else { return };
@@ -221,7 +221,7 @@ impl Registrant {
     }
 
     /// Handles the loss of a connection to `server`, or an unreachable server. Requests that wait for a response on
-    /// it fail, or go to the next server.
+    /// this connection fail, or go to the next server.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
@@ -383,7 +383,8 @@ impl Registrant {
         let is = user.state == Registration::Registering;
         if is {
             // "The 2xx response to the REGISTER request will contain, in a Contact header field, a complete list of
-            // bindings" (RFC 3261 section 10.2.4): the shortest time of the own ones, else `Expires`.
+            // bindings" (RFC 3261 section 10.2.4): the granted time is the shortest one of this user's bindings, or
+            // else `Expires`.
             let own: Vec<String> =
                 (1..=self.setup.options.contacts).map(|place| self.setup.contact(&name, place)).collect();
             let is_own = |uri: &[u8]| own.iter().any(|own| is_equivalent(own.as_bytes(), uri));
@@ -391,7 +392,8 @@ impl Registrant {
             let granted = contacts.filter_map(|own| own.parameter(b"expires").and_then(decimal)).min();
             let granted = granted.or(scan.expires).unwrap_or(user.expires);
             user.until = now + Duration::from_secs(granted.into());
-            // A renewal has a tenth of the granted time, which is less than timer F only for short registrations.
+            // A tenth of the granted time is left for the renewal. It is less than timer F only for short
+            // registrations.
             let renewal = Duration::from_millis(u64::from(granted) * 900);
             user.timers.act = Deadline::after(now, renewal);
         } else {
@@ -455,7 +457,7 @@ impl Registrant {
         true
     }
 
-    /// Computes the credentials of a REGISTER at its first transmission. Retransmissions have the same.
+    /// Computes the credentials of a REGISTER at its first transmission. Retransmissions reuse them.
     fn prove(&mut self, index: u32) {
         let token = self.token(index);
         let Some(user) = self.users.get_mut(index as usize) else { return };

@@ -1,11 +1,11 @@
-//! Where requests of a dialog go, by its route set.
+//! The destination of requests within a dialog, from its route set.
 
 use super::scan::{Address, is_loose};
 use super::text::put_unfolded;
 
 /// Destination of the requests of a dialog.
 pub(super) struct DialogRoute<'a> {
-    /// Their Request-URI.
+    /// The Request-URI of the requests.
     pub(super) target: &'a [u8],
     /// The URI of the next hop.
     pub(super) next: &'a [u8],

@@ -397,7 +397,7 @@ impl<'a> Iterator for Lines<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let line = self.line()?;
-            // The colon is near the start of the line, where a search by machine words would not pay.
+            // The colon is near the start of the line, so a search by machine words would not be faster.
             let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
             let name = &line[..colon];
             let name = if name.ends_with(b" ") || name.ends_with(b"\t") { trimmed(name) } else { name };

@@ -27,12 +27,12 @@ impl Work {
         }
     }
 
-    /// Whether each user does it only once.
+    /// Whether each user makes this attempt only once.
     pub const fn is_once(self) -> bool {
         matches!(self, Self::Register | Self::Unregister)
     }
 
-    /// Whether it concerns registrations.
+    /// Whether the attempt adds or removes a registration.
     pub const fn registers(self) -> bool {
         !matches!(self, Self::Call(_))
     }
@@ -43,45 +43,45 @@ impl Work {
 pub enum Scenario {
     /// A call that is answered, held and hung up.
     Call {
-        /// From the ACK to the BYE.
+        /// Time from the ACK to the BYE.
         hold: Duration,
     },
     /// A call with early media: a 183 has a session description.
     EarlyMedia {
-        /// From the ACK to the BYE.
+        /// Time from the ACK to the BYE.
         hold: Duration,
     },
     /// A call whose INVITE has no offer: the 2xx has the offer, and the ACK the answer (RFC 3261 section 13.2.1).
     DelayedOffer {
-        /// From the ACK to the BYE.
+        /// Time from the ACK to the BYE.
         hold: Duration,
     },
     /// A call that is put on hold after a third of its time, and resumed after two thirds.
     Reinvite {
-        /// From the ACK to the BYE.
+        /// Time from the ACK to the BYE.
         hold: Duration,
     },
     /// A call whose provisional responses are acknowledged by PRACK (RFC 3262).
     Prack {
-        /// From the ACK to the BYE.
+        /// Time from the ACK to the BYE.
         hold: Duration,
     },
     /// A call to a callee with several contacts, two of which answer. Each 2xx is acknowledged, and all dialogs but
     /// the first are hung up at once (RFC 3261 section 13.2.2.4).
     Fork {
-        /// From the ACK to the BYE.
+        /// Time from the ACK to the BYE.
         hold: Duration,
     },
     /// A call that is cancelled some time after the first provisional response.
     Cancel {
-        /// From the provisional response to the CANCEL.
+        /// Time from the provisional response to the CANCEL.
         after: Duration,
     },
     /// A call that the callee refuses.
     Busy,
     /// A call that is not answered and is cancelled after some time of ringing.
     NoAnswer {
-        /// From the first provisional response other than 100 to the CANCEL.
+        /// Time from the first provisional response other than 100 to the CANCEL.
         patience: Duration,
     },
     /// A call that the server redirects with a 3xx, which the caller does not follow: it tests a redirect server.
@@ -92,7 +92,7 @@ pub enum Scenario {
     Message,
     /// A subscription to the presence of the peer: notified, renewed in time and terminated (RFC 6665).
     Subscribe {
-        /// From the 2xx to the SUBSCRIBE that terminates it.
+        /// Time from the 2xx to the SUBSCRIBE that terminates it.
         hold: Duration,
         /// The requested duration, s.
         expires: u32,
@@ -100,7 +100,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// How a callee of the same load must behave in it.
+    /// The action of a callee of the same load in this scenario.
     pub const fn callee_action(self) -> CalleeAction {
         match self {
             Self::Busy => CalleeAction::Refuse,
@@ -159,7 +159,7 @@ impl Scenario {
         }
     }
 
-    /// The same with another hold, if it has one.
+    /// The same scenario with another hold time. Unchanged if the scenario has no hold time.
     #[must_use]
     pub const fn held_for(mut self, span: Duration) -> Self {
         match &mut self {
@@ -175,9 +175,10 @@ impl Scenario {
         self
     }
 
-    /// Whether a delay of it contains a request that the caller sends because of a received message. A callee may
-    /// withhold the final response until PRACK (RFC 3262 section 3), and a cancelled call gets it only after CANCEL.
-    /// Requests after the final response (ACK, BYE, INVITE within the dialog) are in no such delay.
+    /// Whether a measured delay of the scenario contains a request that the caller sends because of a received message.
+    /// A callee may withhold the final response until PRACK (RFC 3262 section 3), and a cancelled call gets its final
+    /// response only after CANCEL. No measured delay contains a request after the final response (ACK, BYE, INVITE
+    /// within the dialog).
     pub(super) const fn answers_in_a_delay(self) -> bool {
         match self {
             Self::Prack { .. } | Self::Cancel { .. } | Self::NoAnswer { .. } => true,
@@ -194,7 +195,7 @@ impl Scenario {
         }
     }
 
-    /// Whether it needs a session description.
+    /// Whether the scenario needs a session description.
     pub const fn needs_description(self) -> bool {
         matches!(self, Self::EarlyMedia { .. } | Self::DelayedOffer { .. } | Self::Reinvite { .. })
     }

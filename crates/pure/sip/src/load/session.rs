@@ -3,7 +3,7 @@
 use super::template::Hole;
 use crate::sdp::MediaDirection;
 
-/// The session as a callee has described it last.
+/// The session as it was last described by a callee.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DescribedSession {
     /// Number of changes.

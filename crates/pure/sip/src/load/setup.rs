@@ -25,7 +25,7 @@ pub struct Setup {
     pub shard: u16,
     /// Address that requests go to.
     pub server: SocketAddr,
-    /// Servers that take over one after the other when it fails, at most seven (RFC 3263 section 4.3).
+    /// Servers that replace it, one after the other, when it fails: at most seven (RFC 3263 section 4.3).
     pub others: Vec<SocketAddr>,
     /// Addresses that requests within a dialog may go to, if the route says so. Requests go nowhere else.
     pub peers: Vec<SocketAddr>,
@@ -37,15 +37,15 @@ pub struct Setup {
     pub domain: String,
     /// T1, T2 and T4.
     pub timing: Timing,
-    /// Deadlines are rounded up to a multiple of it.
+    /// Deadlines are rounded up to a multiple of this time.
     pub resolution: Duration,
     /// The most concurrent calls of each side.
     pub calls: u32,
     /// Session description of an INVITE. Empty for none.
     pub description: Bytes,
-    /// Session description of a 200 and of a 183, if it is different.
+    /// Session description of a 200 and of a 183, if it differs from `description`.
     pub answer: Option<Bytes>,
-    /// Settings of the users that are read as they were given. The name in all contacts of a user but the first ends with
+    /// Settings of the users, unchanged from the plan. In every contact of a user except the first, the name ends with
     /// `~` and a number.
     pub options: UserOptions,
     /// The longest time that a call may ring.
@@ -55,9 +55,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Over UDP, with the timers of RFC 3261, 65,536 concurrent calls, a resolution of 100 µs, three minutes of
-    /// ringing (timer C of RFC 3261 section 16.6) and an hour of call. The domain is the server's address, with its
-    /// port if that is not 5060.
+    /// A setup over UDP, with the timers of RFC 3261, 65,536 concurrent calls, a resolution of 100 µs, at most three
+    /// minutes of ringing (timer C of RFC 3261 section 16.6) and calls of at most one hour. The domain is the server's
+    /// address, with its port if that is not 5060.
     pub fn new(run: u32, local: SocketAddr, server: SocketAddr) -> Self {
         Self {
             run,
@@ -145,8 +145,8 @@ impl Setup {
     }
 
     /// The next hop of a request within a dialog: the address in its first route or target `uri`, if that is a peer
-    /// or a server. Else the `server` that the dialog was begun with. A URI names a link-local address without its
-    /// interface.
+    /// or a server. Otherwise `server`, the server to which the first request was sent. A URI names a link-local
+    /// address without its interface.
     pub(super) fn next_hop(&self, uri: &[u8], located: Option<&Located>, server: SocketAddr) -> SocketAddr {
         let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();
         let has_scheme = host.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sip:"));

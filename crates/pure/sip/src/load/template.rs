@@ -16,7 +16,7 @@ pub enum Hole {
     CallId,
     /// The branch of the own `Via`.
     Branch,
-    /// The own tag.
+    /// The tag of this side.
     Tag,
     /// The name of the sending user.
     User,
@@ -150,7 +150,7 @@ impl Template {
     /// Prepares a message. `Content-Length` is computed for each written message.
     ///
     /// # Errors
-    /// A hole at a wrong place.
+    /// A hole is where it is not allowed.
     pub fn new(message: &Message) -> Result<Self, TemplateError> {
         Self::of_bytes(&message.to_bytes(), message.body().len())
     }

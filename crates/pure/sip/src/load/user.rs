@@ -51,10 +51,10 @@ pub(super) struct RegistrantUser {
     /// The first rule that a response to the last REGISTER has broken.
     pub(super) broken: Option<&'static str>,
     pub(super) counts: AttemptCounts,
-    /// Credentials of the last REGISTER, while it may be retransmitted, or if the server has given a nonce for the
-    /// next.
+    /// Credentials of the last REGISTER. They are kept while it may be retransmitted, and longer if the server has
+    /// given a nonce for the next REGISTER.
     pub(super) proof: Option<Box<Proof>>,
-    /// Its servers, if they were looked up.
+    /// The servers of the user, if they were looked up.
     pub(super) located: Option<Arc<Located>>,
 }
 

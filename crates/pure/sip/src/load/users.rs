@@ -15,9 +15,9 @@ pub(super) enum UserSchedule {
     /// Open loop: all shards share one schedule, and each takes every n-th arrival.
     Open {
         schedule: Schedule,
-        /// The next attempt of this shard: its number among those of all shards, its due time, and what it does.
+        /// The next attempt of this shard: its number among the attempts of all shards, its due time, and its kind.
         next: Option<(u64, Instant, Work)>,
-        /// The same draws in all shards, so that each attempt does the same for any number of shards.
+        /// All shards draw the same values, so that the kind of each attempt does not depend on the number of shards.
         work_draws: WorkDraws,
         number: u64,
         shard: u64,
@@ -95,7 +95,7 @@ impl UserSchedule {
         }
     }
 
-    /// Takes the next attempt if it is due by `now`: which one, its due time, and what it does.
+    /// Takes the next attempt if it is due by `now`: its number or user, its due time, and its kind.
     pub fn take(&mut self, now: Instant) -> Option<(NextUser, Instant, Work)> {
         let due = self.due().filter(|due| *due <= now)?;
         match self {
@@ -151,7 +151,7 @@ impl UserSchedule {
     }
 }
 
-/// Draws what each attempt does, one after the other.
+/// Draws the kind of each attempt and its hold time, one attempt after the other.
 #[derive(Debug)]
 pub(super) struct WorkDraws {
     work: Work,
@@ -178,7 +178,7 @@ impl WorkDraws {
     fn draw(&mut self) -> Work {
         let work = self.portion();
         let Some(hold) = &self.hold else { return work };
-        // Drawn for any kind of attempt, so that later draws do not depend on it.
+        // A hold time is drawn for every kind of attempt, so that later draws do not depend on the kind.
         let span = hold.draw(&mut self.spans).min(self.longest);
         match work {
             Work::Call(scenario) => Work::Call(scenario.held_for(span)),
@@ -235,8 +235,8 @@ mod tests {
         assert_eq!((0..3).map(|shard| all_of(&counted, (shard, 3)).len()).collect::<Vec<_>>(), [3, 2, 2]);
     }
 
-    /// What the n-th attempt does, and for how long, depends only on the seed, for any number of threads. The shares
-    /// are those of the mix.
+    /// The kind of the n-th attempt and its hold time depend only on the seed, not on the number of threads. The shares
+    /// of the kinds are those of the mix.
     #[test]
     fn what_is_drawn_is_the_same_for_any_number_of_shards() {
         let call = Work::Call(Scenario::Call { hold: Duration::ZERO });

@@ -46,7 +46,8 @@ pub enum Kind {
     Aaaa,
 }
 
-/// The records of an answer. They are empty without records, for a name that does not exist, and without an answer.
+/// The records of an answer. They are empty if the name has no records of this type, if it does not exist, or if there
+/// was no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Records {
     /// Services.
@@ -83,7 +84,7 @@ pub struct Srv {
     pub weight: u16,
     /// The port of the service.
     pub port: u16,
-    /// Name of the host. `.` is none.
+    /// Name of the host. `.` means that the service is not available.
     pub target: String,
 }
 
@@ -99,7 +100,7 @@ pub struct Abilities {
 /// A transport and an address to send to.
 pub type Hop = Source;
 
-/// Why a URI cannot be located, before the DNS is asked.
+/// The reason why a URI cannot be located, known before any DNS query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
     /// The URI names a transport that cannot be used.
@@ -236,7 +237,7 @@ impl Locator {
         self.go_on();
     }
 
-    /// The next question, until `None`. All questions may be asked at once.
+    /// The next question. `None` if no question is left to ask now. All questions may be asked at the same time.
     pub fn poll_question(&mut self) -> Option<Question> {
         self.unasked.pop_front()
     }

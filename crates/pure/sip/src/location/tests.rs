@@ -86,7 +86,7 @@ fn located(uri: &str) -> (Vec<String>, Vec<String>) {
     (asked, hops.map(|hop| format!("{} {}", hop.transport.name(), hop.address)).collect())
 }
 
-/// What needs no question, or only that for addresses (RFC 3263 sections 4.1 and 4.2).
+/// URIs that need no query, or only a query for addresses (RFC 3263 sections 4.1 and 4.2).
 #[test]
 fn what_stands_in_the_uri_is_not_asked_for() {
     for (uri, hop) in [
@@ -173,7 +173,8 @@ fn weights_are_shares() {
         assert_eq!(order.len(), 3);
         first[usize::from(order[0].port)] += 1;
     }
-    // Of 81 numbers 60 are the first's, 20 the second's, one is that of zero; five standard errors.
+    // Of the 81 numbers that may be drawn, 60 select the first record, 20 the second, and one the record of weight
+    // zero. The tolerance is five standard errors.
     for (count, share) in first.into_iter().zip([60.0, 20.0, 1.0]) {
         let p = share / 81.0;
         let error = (10_000.0_f64 * p * (1.0 - p)).sqrt();

@@ -33,11 +33,11 @@ impl Default for Zone {
 pub struct ZoneError {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault of the line.
     pub fault: ZoneFault,
 }
 
-/// What is wrong with a line of a master file.
+/// A fault of a line of a master file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneFault {
     /// An unknown directive.
@@ -61,7 +61,7 @@ pub enum ZoneFault {
     /// A quotation mark without a second one in its line.
     #[error("a quotation mark is not closed")]
     OpenQuotation,
-    /// A name alone.
+    /// A line with only a name.
     #[error("expected a type after the name: NAPTR, SRV, A or AAAA")]
     NoType,
     /// An unknown type of record.
@@ -107,7 +107,7 @@ pub enum ZoneAnswer<'a> {
     Records(&'a Records, u32),
     /// The name exists, and has no records of this type.
     NoRecords,
-    /// Neither the name nor a name below it exists.
+    /// The name does not exist, and no name below it exists.
     NoSuchName,
 }
 
@@ -192,7 +192,7 @@ impl Zone {
         let kinds = self.names.entry(name).or_default();
         let (known, least) = kinds.entry(kind).or_insert_with(|| (Records::none_of(kind), ttl));
         known.extend(records);
-        // "the TTLs of all RRs in an RRSet must be the same" (RFC 2181 section 5.2): the least of them holds.
+        // "the TTLs of all RRs in an RRSet must be the same" (RFC 2181 section 5.2): the table uses the least of them.
         *least = ttl.min(*least);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Changes of the text of a composed message, which no rule is applied to, and deliberate faults.
+//! Changes of the text of a composed message, whose result is not checked, and deliberate faults.
 
 use std::str::FromStr;
 
@@ -28,8 +28,8 @@ impl FromStr for MessageChange {
     type Err = ChangeError;
 
     /// `Name: value` replaces the fields of that name, and without a value removes them. `+Name: value` appends a
-    /// field. A method before it limits it to the requests of that method. `Request-URI` and `Request-Line` mean the
-    /// first line, and `Body` the body, with `\n` for a line end.
+    /// field. A method before the name limits the change to the requests of that method. `Request-URI` and
+    /// `Request-Line` mean the first line, and `Body` the body, with `\n` for a line end.
     fn from_str(text: &str) -> Result<Self, ChangeError> {
         let wrong = || ChangeError(text.to_owned());
         let (head, value) = text.trim().split_once(':').ok_or_else(wrong)?;

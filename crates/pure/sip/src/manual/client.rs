@@ -107,7 +107,7 @@ pub struct ReceivedMessage {
     pub message: Result<Message, ParseError>,
     /// The broken rules.
     pub violations: Vec<Violation>,
-    /// The kind of request that it answers, and the time since the first transmission of that.
+    /// The kind of request that it answers, and the time since the first transmission of that request.
     pub answers: Option<(Step, Duration)>,
     /// Whether it is a retransmission.
     pub is_again: bool,
@@ -389,7 +389,7 @@ impl ManualClient {
         if let Some(mut before) = self.before_bye.take().filter(|_| step == Step::Bye)
             && let Some(own) = self.dialog_mut()
         {
-            // The `CSeq` of that BYE is used.
+            // Skips the `CSeq` number that the challenged BYE has used.
             let _ = before.request(Method::Options);
             *own = before;
         }

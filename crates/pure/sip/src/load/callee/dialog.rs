@@ -78,7 +78,7 @@ impl Callee {
         if call.phase == CalleePhase::Ringing {
             call.timers.again.stop();
             call.timers.end.stop();
-            // Handles the timer that expired while the PRACK was awaited.
+            // The next step of the call may have become due while the PRACK was awaited.
             if !call.timers.act.is_running() {
                 call.timers.act = Deadline::after(now, netrig_core::Duration::ZERO);
                 self.due(now, key, out);

@@ -54,9 +54,9 @@ const fn answering_contacts(action: CalleeAction) -> u32 {
 /// The calls of the callees of one shard. It is driven by [`Callee::handle_request`], [`Callee::handle_response`] and
 /// [`Callee::handle_timeout`].
 ///
-/// A call is found by its own tag. An INVITE and a CANCEL have none: they are found by their Call-ID and the called
-/// user, because each contact of a user is a call of its own. A call takes memory from its INVITE until T4 after its
-/// end. Beyond [`Setup::calls`] calls, an INVITE is refused with 503.
+/// A call is found by its own tag. An INVITE and a CANCEL lack this tag, so their call is found by the Call-ID and the
+/// called user: each contact of a user is a separate call. A call takes memory from its INVITE until T4 after its end.
+/// Beyond [`Setup::calls`] calls, an INVITE is refused with 503.
 #[derive(Debug)]
 pub struct Callee {
     setup: Setup,
@@ -64,7 +64,7 @@ pub struct Callee {
     inquiries: CalleeRequests,
     /// Behavior for calls that are not of this load.
     foreign: CalleeAction,
-    /// From the INVITE to its 200.
+    /// Time from the INVITE to its 200.
     ringing: Duration,
     calls: Slab<CalleeCall>,
     table: SlabIndex,
@@ -88,9 +88,9 @@ struct ReceivedRequest<'a> {
 }
 
 impl Callee {
-    /// Without calls. `ringing` is the time from INVITE to 200; zero sends no 180. `foreign` is the action for
-    /// calls of callers outside this load. `secret` must be random: it protects the table of calls against chosen
-    /// Call-IDs.
+    /// Callees without calls. `ringing` is the time from INVITE to 200. If it is zero, no 180 is sent. `foreign` is the
+    /// action for calls of callers outside this load. `secret` must be random: it protects the table of calls against
+    /// chosen Call-IDs.
     ///
     /// # Errors
     /// If the domain of the setup is not valid in a URI.
@@ -453,9 +453,9 @@ impl Callee {
         }
     }
 
-    /// Whether the other one of the two answering contacts has answered. A proxy MUST cancel this contact then (RFC
-    /// 3261 section 16.7 step 10), however soon. Whether CANCEL or the 200 comes first is up to the callee. Here the
-    /// 200 always does, as if the two had crossed (section 9.1).
+    /// Whether the other one of the two answering contacts has answered. If so, a proxy MUST cancel this contact (RFC
+    /// 3261 section 16.7 step 10). The CANCEL may arrive before this contact's 200 is due. This contact nevertheless
+    /// sends its 200, as if the 200 and the CANCEL had crossed (section 9.1).
     fn has_answered_elsewhere(&self, scan: &Scan<'_>) -> bool {
         let own = user_of(scan);
         let other = match own.strip_suffix(SECOND) {
@@ -492,7 +492,7 @@ impl Callee {
         if call.is_unacknowledged {
             // "the UAS MUST NOT send a second reliable provisional response until the first is acknowledged", and "MUST NOT send a
             // final response until those provisional responses are acknowledged" that have a session description (RFC 3262
-            // section 3): what is due waits for PRACK.
+            // section 3): the due response waits for the PRACK.
             return;
         }
         if now < call.answers || call.provisionals > 0 {
@@ -506,7 +506,7 @@ impl Callee {
         self.respond(now, key, response, out);
     }
 
-    /// Handles a response that was not acknowledged in time, or a call that nothing has ended.
+    /// Handles a response that was not acknowledged in time, or a call that was not ended in time.
     fn given_up(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let failure = match call.phase {

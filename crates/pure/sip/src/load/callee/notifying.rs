@@ -214,7 +214,7 @@ impl Callee {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.timers.act.has_come(now) {
-            // The subscriber has not renewed it.
+            // The subscriber has not renewed the subscription.
             stamp(&mut call.stamps.ending, now);
             call.failure = call.failure.or(Some(Failure::LeftAlone));
             self.notify(now, key, out);

@@ -121,7 +121,7 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// Handles the session timer. Returns whether this side hangs up, so that no other timer matters.
+    /// Handles the session timer. Returns whether this side hangs up. If so, no other timer matters.
     pub(super) fn refresh_due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return false };
@@ -158,7 +158,7 @@ impl Callee {
         false
     }
 
-    /// Refreshes the session: by UPDATE if the other side takes it, else by INVITE with the same description.
+    /// Refreshes the session: by UPDATE if the other side supports it, else by INVITE with the same description.
     fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         if let Some(call) = self.calls.get_mut(key) {
             call.counts.refreshes_sent += 1;

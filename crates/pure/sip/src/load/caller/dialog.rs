@@ -12,7 +12,7 @@ use super::{Caller, CallerPhase, Key, Scenario};
 use crate::Method;
 use crate::record::stamp;
 
-/// Routes that are collected without an allocation.
+/// Largest number of routes that are collected without an allocation.
 const FEW: usize = 16;
 
 impl Caller {

@@ -46,7 +46,7 @@ impl Caller {
             ..call.clone()
         };
         let Some(own) = self.calls.insert(|_| dialog) else {
-            // It will be retransmitted, because it is not acknowledged.
+            // The callee will retransmit the 2xx, because it is not acknowledged.
             self.strays += 1;
             return;
         };

@@ -38,7 +38,7 @@ impl Caller {
         match status {
             100..200 if is_open => self.proceeding(now, scan, status, key, out),
             100..200 if is_changing => self.change_proceeds(now, status, key),
-            // The final response has overtaken it.
+            // The final response has overtaken this provisional response.
             100..200 => call.counts.reordered += 1,
             200..300 if is_open => self.accepted(now, scan, status, key, out),
             200..300 if is_changing => self.changed(now, scan, key, out),
@@ -267,9 +267,9 @@ impl Caller {
     }
 }
 
-/// The failure of a 2xx without `Contact` or `To` tag. The caller acknowledges it and hangs up at the called address,
-/// because its sender would retransmit it and keep the call. A "UAC MUST be prepared to receive a response without a
-/// tag in the To field" (RFC 3261 section 12.1.2).
+/// The failure of a 2xx without `Contact` or `To` tag. The caller acknowledges the 2xx and sends a BYE to the called
+/// address: otherwise the callee would retransmit the 2xx and keep the call. A "UAC MUST be prepared to receive a
+/// response without a tag in the To field" (RFC 3261 section 12.1.2).
 pub(super) fn broken_dialog(scan: &Scan<'_>) -> Option<Failure> {
     let is_whole = scan.contact.is_some() && scan.to_tag.is_some();
     (!is_whole).then_some(Failure::Rule("RFC 3261 section 12.1.1"))

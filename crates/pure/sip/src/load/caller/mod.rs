@@ -1,8 +1,8 @@
 //! Callers: the client side of the scenarios.
 //!
-//! `sending` writes requests, `inviting` handles responses to the first INVITE, and `dialog` those within the dialog.
-//! `redirecting` follows 3xx and `Retry-After`. `reliable`, `changing`, `forks` and `subscribing` belong to single
-//! scenarios, and `refreshing` has session timers.
+//! `sending` writes requests, `inviting` handles responses to the first INVITE, and `dialog` handles responses within
+//! the dialog. `redirecting` follows 3xx and `Retry-After`. `reliable`, `changing`, `forks` and `subscribing` each
+//! belong to one scenario. `refreshing` has session timers.
 
 mod changing;
 mod dialog;
@@ -73,7 +73,7 @@ pub struct Caller {
 pub struct CallLimitReached;
 
 impl Caller {
-    /// Without calls.
+    /// Callers without calls.
     ///
     /// # Errors
     /// If the domain of the setup is not valid in a URI.
@@ -202,7 +202,7 @@ impl Caller {
         }
         let key = token.key;
         if scan.is_cut() {
-            // The response may be retransmitted, but the call has failed.
+            // The sender may retransmit the whole response, but the call has failed.
             return self.broken(key, "RFC 3261 section 18.3");
         }
         let number = self.number_asked(key, cseq, transaction);
@@ -295,7 +295,7 @@ impl Caller {
     fn hung_up(&mut self, scan: &Scan<'_>, token: Token, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
         let is_held = matches!(call.phase, CallerPhase::Holding | CallerPhase::Changing);
-        // The BYE may be of a further dialog of a forked call.
+        // The BYE may belong to a further dialog of a forked call.
         if is_held && call.remote_tag() == scan.from_tag {
             stamp(&mut call.stamps.ended, self.arrived);
             call.failure = call.failure.or(Some(Failure::EndedByPeer));
@@ -314,7 +314,7 @@ impl Caller {
     }
 
     /// Handles the loss of a connection to `server`, or an unreachable server. Requests that wait for a response on
-    /// it fail, or go to the next server. A call that is held goes on: its BYE may use another connection.
+    /// this connection fail, or go to the next server. An answered call continues: its BYE may use another connection.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
@@ -400,8 +400,7 @@ impl Caller {
         self.rest(key.index);
     }
 
-    /// `CSeq` of the request that this transaction answers. If no request of the transaction is pending, the number
-    /// in the response.
+    /// `CSeq` number of the pending request of this transaction. If there is none, the number in the response.
     fn number_asked(&self, key: Key, said: CSeq<'_>, transaction: u16) -> u32 {
         let Some(call) = self.calls.get(key) else { return said.number };
         let own = match said.method {

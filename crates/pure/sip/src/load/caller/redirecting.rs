@@ -1,4 +1,4 @@
-//! First requests that are sent to the contacts of a 3xx (RFC 3261 section 8.1.3.4), or again after the time of a
+//! First requests that are sent to a contact of a 3xx (RFC 3261 section 8.1.3.4), or sent again after the time of a
 //! `Retry-After` (section 20.33).
 
 use std::net::SocketAddr;

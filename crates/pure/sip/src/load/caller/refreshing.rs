@@ -1,4 +1,4 @@
-//! The session timer of a call at its caller (RFC 4028): refreshes of this side, and responses to those of the
+//! The session timer of a call at its caller (RFC 4028): refreshes by the caller, and responses to refreshes by the
 //! callee.
 
 use std::net::SocketAddr;
@@ -49,7 +49,8 @@ impl Caller {
         }
     }
 
-    /// Takes the least session interval of a 422 for the next INVITE. Returns whether that can help.
+    /// Takes the least session interval of a 422 for the next INVITE. Returns false if this interval is not longer than
+    /// the refused one.
     pub(super) fn lengthen(&mut self, scan: &Scan<'_>, key: Key) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| call.interval > 0) else { return false };
         let Some(least) = least_interval(scan).filter(|least| *least > call.interval) else { return false };
@@ -101,7 +102,7 @@ impl Caller {
         false
     }
 
-    /// Refreshes the session: by UPDATE if the other side takes it, else by INVITE with the same description.
+    /// Refreshes the session: by UPDATE if the other side supports it, else by INVITE with the same description.
     fn refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.cseq += 1;

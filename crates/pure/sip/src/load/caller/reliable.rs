@@ -14,8 +14,8 @@ use crate::sdp::MediaDirection;
 use crate::transaction::Timer;
 
 impl Caller {
-    /// Handles a provisional response that is reliable, or should be. One PRACK is pending at a time: reliable
-    /// responses of other dialogs are retransmitted meanwhile.
+    /// Handles a provisional response that is reliable, or should be. Only one PRACK is pending at a time. Meanwhile,
+    /// the callees of other dialogs retransmit their reliable responses.
     pub(super) fn rings_reliably(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_asked = matches!(call.scenario, Scenario::Prack { .. });

@@ -61,7 +61,7 @@ impl CallerCall {
 }
 
 impl Caller {
-    /// Sends the first request of the scenario, also again with credentials or to the next server.
+    /// Sends the first request of the scenario: initially, again with credentials, or to the next server.
     pub(super) fn ask(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         // The condition of the scenario must be met by this request.
@@ -74,7 +74,8 @@ impl Caller {
         self.send(now, key, sent, out);
     }
 
-    /// Sends the first request to the next server, if the call has not got further. Returns whether it does.
+    /// Sends the first request to the next server if it has no final response and was not redirected. Returns whether
+    /// it was sent.
     pub(super) fn fail_over(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
         let next = self.setup.server(call.located.as_deref(), call.server.saturating_add(1));
@@ -170,7 +171,7 @@ impl Caller {
         call.timers.end = Deadline::after(now, self.setup.timing.patience());
     }
 
-    /// Computes the credentials of a request at its first transmission. Retransmissions have the same.
+    /// Computes the credentials of a request at its first transmission. Retransmissions reuse them.
     pub(super) fn prove(&mut self, key: Key, sent: CallRequest) {
         let Some(call) = self.calls.get_mut(key).filter(|call| call.proof.is_some()) else { return };
         let (method, number) = match sent {

@@ -62,8 +62,8 @@ impl Caller {
         call.timers.act = Deadline::after(now, renewal.min(end.max(now) - now));
     }
 
-    /// Renews the subscription, or terminates it at the end of its hold. If the NOTIFY of the last SUBSCRIBE has not
-    /// arrived, it waits for it until timer N (RFC 6665 section 4.1.2.4).
+    /// Renews the subscription, or terminates it at the end of its hold time. If the NOTIFY of the last SUBSCRIBE has
+    /// not arrived, the caller first waits for it until timer N expires (RFC 6665 section 4.1.2.4).
     pub(super) fn resubscribe(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Scenario::Subscribe { hold, .. } = call.scenario else { return };
@@ -96,7 +96,7 @@ impl Caller {
         call.failure = call.failure.or(broken.map(Failure::Rule));
         let is_over = state.is_some_and(|state| state.trim_ascii().eq_ignore_ascii_case(b"terminated"));
         match call.phase {
-            // A NOTIFY from before the termination.
+            // The notifier sent this NOTIFY before it terminated the subscription.
             CallerPhase::Ending if !is_over => {}
             CallerPhase::Ending => {
                 call.is_met = true;
