@@ -8,7 +8,7 @@ use crate::{Headers, Name};
 pub enum SessionBody<'a> {
     /// The session description, unchanged.
     Description(&'a [u8]),
-    /// There is none, or a required part has an unknown type: 415.
+    /// There is no session description, or a required part has an unknown type: 415.
     NotUnderstood,
     /// The parts break the grammar: 400.
     Malformed,

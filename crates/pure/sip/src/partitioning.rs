@@ -77,8 +77,8 @@ impl Partitioning {
                 let is_registration = method == Method::Register.as_str().as_bytes();
                 let uri = if is_registration { Address::of(scan.to?).uri } else { uri };
                 let user = user_of_uri(uri);
-                // A strict router moves the Request-URI behind the routes and puts the URI of this proxy in its place (RFC 3261
-                // section 16.4).
+                // A strict router appends the Request-URI to the routes and replaces it by the URI of this proxy (RFC
+                // 3261 section 16.4).
                 let last = || scan.all(Field::Route).flat_map(Address::all).last();
                 match last().filter(|_| user.is_empty() && !is_registration) {
                     Some(route) => Some(self.index_of(&user_of_uri(route.uri))),
@@ -205,7 +205,8 @@ mod tests {
         }
     }
 
-    /// The credentials of one request are sent again with other users in the Request-URI, and so to other partitions.
+    /// The credentials of one request are sent again with other users in the Request-URI, which other partitions
+    /// handle.
     #[test]
     fn credentials_are_taken_once_in_all_partitions_together() {
         let alice = User { name: "alice".into(), password: "zanzibar".into(), contact: None };

@@ -220,8 +220,9 @@ impl SessionDescription {
     }
 
     /// The answer to this offer from a receiver at `address` that supports `formats` (RFC 3264 section 6). It has the media of
-    /// the offer in their order, and the supported formats in the offer's order of preference. The first medium has `port`, each
-    /// further one two more. A medium without a supported format, or beyond the last port, is refused.
+    /// the offer in their order, and the supported formats in the offer's order of preference. The first medium has
+    /// `port`, and each further port is higher by two. A medium without a supported format, or beyond the last port, is
+    /// refused.
     #[must_use]
     pub fn answer(&self, address: IpAddr, port: u16, id: u64, formats: &[&str]) -> Self {
         let media = |(place, media): (usize, &Media)| {

@@ -137,7 +137,7 @@ impl Scenario {
         }
     }
 
-    /// How long it is held, if it is to be answered.
+    /// Hold time of a call that should be answered, or of a subscription. `None` for any other scenario.
     pub const fn hold(self) -> Option<Duration> {
         match self {
             Self::Call { hold }

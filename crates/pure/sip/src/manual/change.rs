@@ -1,4 +1,4 @@
-//! Changes of the text of a composed message, whose result is not checked, and deliberate faults.
+//! Changes of the text of a composed message, which may break any rule, and deliberate faults.
 
 use std::str::FromStr;
 

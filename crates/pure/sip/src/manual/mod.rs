@@ -1,5 +1,5 @@
-//! A user agent client that a person controls. It composes each request, which the person may change and sends. It
-//! reports each received message with the rules that it breaks.
+//! A user agent client that a person controls. It composes each request. The person may change the request and sends
+//! it. It reports each received message with the rules that it breaks.
 //!
 //! Start from [`ManualClient`]. [`ManualClient::compose`] makes a request, and [`ManualClient::send`] starts its
 //! transaction with the given bytes, valid or not. [`ManualClient::handle`] takes a received message, and

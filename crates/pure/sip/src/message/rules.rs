@@ -7,8 +7,8 @@ use crate::header::{MAGIC_COOKIE, Parameters};
 use crate::{Headers, Method, Name, ParseError, Request, Violation};
 
 impl Message {
-    /// All violations of RFC 3261 sections 8.1.1, 8.2.6.2, 12, 18 and 20, and of the grammar of each header field that SIP
-    /// itself reads. Empty for a message that a strict peer accepts.
+    /// All violations of RFC 3261 sections 8.1.1, 8.2.6.2, 12, 18 and 20, and of the grammar of each header field that
+    /// the SIP stack interprets. Empty for a message that a strict peer accepts.
     pub fn violations(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         let headers = self.headers();
@@ -76,7 +76,7 @@ fn repeated_parameters(headers: &Headers, found: &mut Vec<Violation>) {
     }
 }
 
-/// The grammar of the header fields that SIP reads, and rules of single fields.
+/// Checks the grammar of the header fields that the SIP stack interprets, and rules of single fields.
 fn fields(headers: &Headers, found: &mut Vec<Violation>) {
     let mut broken = |name: &Name, error: Option<ParseError>| {
         if let Some(ParseError { at, expected, rule }) = error {

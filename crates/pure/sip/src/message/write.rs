@@ -9,8 +9,8 @@ use crate::digits::Decimal;
 use crate::{Name, Status};
 
 impl Message {
-    /// The message on the wire. `Content-Length` is set to the length of the body where the field first stands, or at the end
-    /// (RFC 3261 section 20.14: a stream needs it). All other fields are written unchanged.
+    /// The message on the wire. A `Content-Length` with the length of the body is written at the position of the first
+    /// such field, or at the end (RFC 3261 section 20.14: a stream needs it). All other fields are written unchanged.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Vec::with_capacity(1024 + self.body().len());
         out.extend_from_slice(self.start_line().as_bytes());

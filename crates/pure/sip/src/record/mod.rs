@@ -17,8 +17,8 @@ use crate::transaction::Timer;
 /// The record of one call, registration or request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The token in its Call-ID, if that is of this load, else in the tag of the callee. Both sides of a call have
-    /// the same one.
+    /// The token in the Call-ID if the caller is part of this load, else the token in the tag of the callee. Both sides
+    /// of a call have the same one.
     pub token: Token,
     /// The side that made the record.
     pub side: Side,
@@ -143,9 +143,9 @@ pub struct AttemptCounts {
     pub redirected: u8,
     /// Requests that were repeated after a `Retry-After`.
     pub retried: u8,
-    /// INVITEs within a dialog that crossed one of the other side (491) and were repeated later.
+    /// INVITEs within a dialog that crossed an INVITE of the other side (491) and were sent again later.
     pub pending: u8,
-    /// Session refreshes of this side (RFC 4028), also without success. Retransmissions do not count.
+    /// Session refreshes of this side (RFC 4028), including unsuccessful ones. Retransmissions do not count.
     pub refreshes_sent: u16,
     /// Session refreshes of the other side that this side answered with 2xx.
     pub refreshes_answered: u16,
@@ -165,7 +165,7 @@ pub enum Side {
 /// A kind of attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// A registration by the load, also of a registered user.
+    /// A registration by the load, of an unregistered or a registered user.
     Register,
     /// An automatic renewal before the registration expires.
     Renew,
@@ -226,7 +226,8 @@ impl What {
         Self::Answer,
     ];
 
-    /// Whether its start is counted with its record, because the machines or other user agents begin it.
+    /// Whether the start of the attempt is counted when its record is counted: the machines or other user agents start
+    /// it, not the schedule.
     pub const fn is_unasked(self) -> bool {
         matches!(self, Self::Renew | Self::Notify | Self::Answer)
     }
@@ -251,7 +252,7 @@ pub enum Failure {
     /// No response or acknowledgement before a timer expired.
     #[error("no answer in time (timer {0:?})")]
     TimedOut(Timer),
-    /// A final response that the scenario does not want.
+    /// A final response that the scenario does not expect.
     #[error("answered with {0}")]
     Status(u16),
     /// No final response within the longest time of ringing.
@@ -281,10 +282,10 @@ pub enum Failure {
     /// The other side has ended the call.
     #[error("the other side hung up")]
     EndedByPeer,
-    /// The other side has broken a rule. Its section.
+    /// The other side has broken a rule. The value is the section of the rule.
     #[error("broke {0}")]
     Rule(&'static str),
-    /// An expected event of the scenario did not occur. Its name.
+    /// An expected event of the scenario did not occur. The value is the name of the event.
     #[error("without {0}")]
     Without(&'static str),
     /// The lookup found no server. Nothing was sent, and no server is at fault.
@@ -334,10 +335,10 @@ pub enum Broken {
     /// The port is closed.
     #[error("the connection was refused")]
     Refused,
-    /// The other side has reset it.
+    /// The other side has reset the connection.
     #[error("the connection was reset")]
     Reset,
-    /// The other side has closed it.
+    /// The other side has closed the connection.
     #[error("the connection was closed")]
     Closed,
     /// No response, or no route.
@@ -362,7 +363,7 @@ pub enum Broken {
     /// An ICMP error: a datagram was not delivered.
     #[error("the network reported that a datagram was undeliverable (ICMP)")]
     Undelivered,
-    /// This host had no port, descriptor or memory for it, a limit of the tester.
+    /// This host had no port, descriptor or memory for the connection, a limit of the tester.
     #[error("the tester had no port or descriptor for the connection")]
     Unopened,
 }
@@ -385,7 +386,7 @@ pub enum TlsFault {
     /// The sides have no version or cipher suite in common.
     #[error("the server supports no TLS version or cipher suite of netrig (1.2 and 1.3)")]
     Version,
-    /// The server has sent an alert. Its name (RFC 8446 section 6).
+    /// The server has sent an alert. The value is the name of the alert (RFC 8446 section 6).
     #[error("the server sent the alert {0}")]
     Alert(&'static str),
     /// The received data is not TLS.

@@ -1,4 +1,5 @@
-//! Call-IDs, tags and branches that contain the position of their call, so that a response finds it without a table.
+//! Call-IDs, tags and branches that contain the position of their call, so that the call of a response is found without
+//! a table.
 
 use crate::digits::{hex, put_hex};
 use crate::header::MAGIC_COOKIE;
@@ -34,7 +35,7 @@ pub enum CalleeAction {
     Progress,
     /// Send reliable provisional responses (RFC 3262), then answer.
     Reliable,
-    /// Answer at two contacts at once.
+    /// Answer at two contacts of the user.
     Both,
 }
 

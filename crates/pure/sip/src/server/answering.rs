@@ -55,7 +55,7 @@ pub struct AnsweringMachine {
     pub(super) plain: Option<PlainCalls>,
     /// Tag of the call whose journal the strict model replays.
     pub(super) replayed_tag: Option<u64>,
-    /// The calls of INVITEs that have a transaction.
+    /// The call of each INVITE that has a transaction.
     invites: BTreeMap<ServerKey, DialogId>,
     /// Refreshes of sessions that have a transaction.
     pub(super) refreshes: BTreeMap<ClientKey, (DialogId, Request)>,
@@ -128,7 +128,7 @@ impl AnsweringMachine {
         if request.method == Method::Cancel {
             return Ok(Some(self.handle_cancel(now, key, request)));
         }
-        // A SIPS URI is of an unknown scheme for a user agent without TLS.
+        // A SIPS URI has an unknown scheme for a user agent without TLS.
         if request.uri.as_sip().is_none() || is_sips(&request.uri) && !self.domain.is_secure() {
             return Ok(Some(reply(request, Status::UNSUPPORTED_URI_SCHEME)));
         }
@@ -174,7 +174,8 @@ impl AnsweringMachine {
                     return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
                 };
                 provisionals.handle_request(now, request)?;
-                // The PRACK for an offer of this side has its answer. Any other PRACK may have an offer (RFC 3262 section 5).
+                // If this side sent the offer in the acknowledged response, the PRACK has the answer. Any other PRACK
+                // may have an offer (RFC 3262 section 5).
                 if !request.body.is_empty() && !call.invite.body.is_empty() {
                     answer_offer(&self.manners, call, request, &mut response);
                 }
@@ -273,7 +274,7 @@ impl AnsweringMachine {
         let tag = format!("{:016x}", self.replayed_tag.unwrap_or_else(|| self.random.bits()));
         let mut ringing = request.response(Status::RINGING);
         ringing.headers.add_to_tag(&tag);
-        // A 2xx that is sent again without its transaction has the same destination.
+        // A 2xx that is retransmitted after the end of its transaction has the same destination.
         let way_back = self.transactions.way_back(&key);
         ringing.headers.push(Name::Contact, contact(&self.domain, request, way_back.as_ref()));
         let Ok(dialog) = Dialog::callee(request, &ringing) else {
@@ -529,7 +530,7 @@ fn accepts_descriptions(request: &Request) -> bool {
         || types.any(|kind| ["*/*", "application/*", SDP_TYPE].contains(&&*kind))
 }
 
-/// A 2xx that the transaction sends the first time, and that is retransmitted without it.
+/// The retransmission of a 2xx. The transaction sends the 2xx for the first time.
 fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing) -> Acceptance {
     let mut acceptance = Acceptance::new(now, invite, response.clone(), timing);
     let _ = acceptance.poll_transmit();

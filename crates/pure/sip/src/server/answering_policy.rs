@@ -36,7 +36,7 @@ pub struct ProgressResponse {
 }
 
 impl ProgressResponse {
-    /// A 183 with a session description at once.
+    /// A 183 with a session description, sent immediately.
     pub const fn early_media() -> Self {
         Self { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true }
     }

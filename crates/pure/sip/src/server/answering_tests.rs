@@ -266,7 +266,8 @@ fn a_request_on_two_ways_is_taken_once() {
     assert_eq!(words(&run(&mut machine, 200.0)), [(0, "180".into()), (0, "200".into())]);
 }
 
-/// RFC 3262: the second response waits for the PRACK of the first, and the 2xx for the PRACK of one with a description.
+/// RFC 3262: the second response waits for the PRACK of the first, and the 2xx waits for the PRACK of the response with
+/// a description.
 #[test]
 fn provisional_responses_arrive() {
     let mut machine = machine(AnsweringPolicy {

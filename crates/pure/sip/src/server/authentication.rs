@@ -18,7 +18,7 @@ pub const NONCE_LIFE: Duration = Duration::from_secs(300);
 /// Most nonces whose counts are kept. A forgotten nonce is stale.
 const MOST_NONCES: usize = 100_000;
 
-/// Window of counts below the highest that are accepted, because requests may overtake each other.
+/// Size of the window of accepted counts below the highest one, because requests may overtake each other.
 const WINDOW: u32 = 64;
 
 /// Makes challenges and checks credentials. A nonce is its creation time, signed with the server's key, so an unused nonce takes

@@ -15,10 +15,10 @@ pub const MOST_BINDINGS: usize = 16;
 /// Longest text of a binding, bytes: the address-of-record, the contact with all parameters, the path, the Call-ID.
 pub const LONGEST_BINDING: usize = 4096;
 
-/// Memory of all bindings per user of the limit, bytes. An ordinary binding takes about 700.
+/// Limit for the memory of all bindings, bytes per permitted user. An ordinary binding takes about 700.
 const BYTES_PER_USER: usize = 1024;
 
-/// Additional memory of all bindings, bytes, so that a few users may have the most bindings.
+/// Additional memory of all bindings, bytes, so that a few users may have [`MOST_BINDINGS`].
 const BYTES_BESIDE: usize = 1 << 20;
 
 /// Memory of a binding without its texts, bytes: structures and entries of tables. Texts count four times, because they are
@@ -72,12 +72,12 @@ pub(super) enum BindingConflict {
 pub struct Bindings {
     most: usize,
     users: BTreeMap<String, Vec<Binding>>,
-    /// Memory of all bindings and its limit, bytes.
+    /// Estimated memory of all bindings, bytes.
     kept: usize,
-    /// Limit for the memory of all bindings, bytes: 1 KiB per user of the limit, and 1 MiB.
+    /// Limit for the memory of all bindings, bytes: 1 KiB per permitted user, and 1 MiB.
     most_kept: usize,
     due: BTreeSet<(Instant, String)>,
-    /// Number of bindings by target, as a contact or on its path.
+    /// Number of bindings that lead to each target, as a contact or on its path.
     targets: BTreeMap<String, usize>,
     /// Number of other partitions with bindings to a target.
     other_targets: BTreeMap<String, usize>,
@@ -119,7 +119,7 @@ pub(super) fn record_of(uri: &Uri) -> Option<String> {
 }
 
 impl Bindings {
-    /// Empty, for at most `most` users.
+    /// No bindings, for at most `most` users.
     pub const fn new(most: usize) -> Self {
         let most_kept = most.saturating_mul(BYTES_PER_USER).saturating_add(BYTES_BESIDE);
         Self {
@@ -151,7 +151,8 @@ impl Bindings {
         count_target(&mut self.other_targets, &change.target, change.is_added);
     }
 
-    /// Adds a binding without an end for the user of a URI. Returns whether there is room for it, and the URI is a SIP URI.
+    /// Adds a binding without an end for the user of a URI. Returns false if there is no room for it, or if the URI is
+    /// not a SIP URI.
     pub fn place(&mut self, uri: &Uri, contact: NameAddr) -> bool {
         let Some(record) = record_of(uri) else { return false };
         let origin = RegistrationOrigin { call_id: String::new(), sequence: 0, path: Vec::new() };
@@ -215,7 +216,7 @@ impl Bindings {
         let place_of = |all: &[Binding], contact: &NameAddr| {
             all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri))
         };
-        // Compared with the bindings before the request, which may name a contact twice.
+        // Each change is compared with the bindings before the request, because the request may name a contact twice.
         for place in changes.iter().filter_map(|change| place_of(&all, &change.contact)) {
             in_order(&all[place], origin)?;
         }
@@ -244,7 +245,7 @@ impl Bindings {
         Ok(())
     }
 
-    /// `Contact: *`: all are removed, or none.
+    /// Handles `Contact: *`: removes all bindings, or none.
     pub(super) fn remove_all(
         &mut self,
         now: Instant,
@@ -303,7 +304,7 @@ impl Bindings {
     }
 }
 
-/// Counts one more or one fewer. Returns whether it is the first or the last.
+/// Counts one more or one fewer binding to a target. Returns whether it is the first or was the last one.
 fn count_target(targets: &mut BTreeMap<String, usize>, target: &str, is_added: bool) -> bool {
     if is_added {
         let count = targets.entry(target.to_owned()).or_default();

@@ -12,8 +12,9 @@ pub trait Server: Send {
     /// Handles a received message.
     fn handle(&mut self, now: Instant, message: Message, from: Source);
 
-    /// Handles a complete message if it is a plain request, and describes it. If it returns `None`, the caller parses the message
-    /// and calls [`Server::handle`]. The caller sends `responses` at once; the server is not informed if that fails.
+    /// Handles a complete message if it is a plain request, and returns its description. If it returns `None`, the
+    /// caller parses the message and calls [`Server::handle`]. The caller sends `responses` at once. It does not report
+    /// a failure to the server.
     fn handle_plain<'a>(
         &mut self,
         _now: Instant,

@@ -22,7 +22,7 @@ pub(super) struct ForwardTarget {
     pub(super) path: Vec<NameAddr>,
 }
 
-/// RFC 3261 section 16.3: the refusal of a readable request that the proxy neither forwards nor answers.
+/// RFC 3261 section 16.3: the refusal of a readable request. `None` if the proxy may forward or answer it.
 pub(super) fn refusal(domain: &Domain, request: &Request, ends_here: bool) -> Option<Response> {
     // 1. The request must be well-formed, including the fields that only a proxy reads.
     if request.headers.addresses(&Name::Route).is_err() {
@@ -38,7 +38,7 @@ pub(super) fn refusal(domain: &Domain, request: &Request, ends_here: bool) -> Op
     if !ends_here && request.headers.number(&Name::MaxForwards) == Ok(Some(0)) {
         return Some(reply(request, Status::TOO_MANY_HOPS));
     }
-    // 4. A `Via` of this proxy for the same request on the same way is a loop. On another way it is a spiral.
+    // 4. A `Via` of this proxy for the same request with the same route is a loop. With another route it is a spiral.
     if is_loop(domain, request) {
         return Some(reply(request, Status::LOOP_DETECTED));
     }
@@ -50,7 +50,8 @@ pub(super) fn refusal(domain: &Domain, request: &Request, ends_here: bool) -> Op
     demands.then(|| unsupported(request, &unknown))
 }
 
-/// Fingerprint of the fields that decide on the way of a received request (RFC 5393 section 4.2.1), without the `Via`s.
+/// Fingerprint of the fields that determine the route of a received request (RFC 5393 section 4.2.1), without the
+/// `Via`s.
 pub(super) fn way(request: &Request) -> String {
     let headers = &request.headers;
     let tag =
@@ -214,7 +215,7 @@ fn recorded(domain: &Domain, is_secure: bool, destination: &Destination, token: 
 
 /// Removes the topmost `Via` of a response. If its "sent-by" "does not correspond to a value that the
 /// client transport is configured to insert into requests, the response MUST be silently discarded" (RFC 3261 section 18.1.2).
-/// A response with no other `Via` is for this proxy only, and discarded too.
+/// A response without another `Via` is addressed to this proxy itself. It is discarded too.
 pub(super) fn without_own_via(domain: &Domain, mut response: Response) -> Option<Response> {
     let mut vias = response.headers.vias().ok()?;
     if vias.len() < 2 || !is_own_via(domain, &vias.remove(0)) {

@@ -50,7 +50,7 @@ impl IncomingCall {
         self.answered && outcome.is_some()
     }
 
-    /// Whether the offer of the INVITE has an answer. If the INVITE has none, the offer is that of this side.
+    /// Whether the offer of the INVITE has an answer. If the INVITE has no offer, the offer of this side is meant.
     fn is_settled(&self) -> bool {
         let provisionals = self.provisionals.as_ref().filter(|_| self.described);
         if !self.invite.body.is_empty() {

@@ -17,8 +17,9 @@ pub(super) fn describe(response: &mut Response, description: &SessionDescription
     response.body = description.to_string().into();
 }
 
-/// Adds a session description to the 2xx to a request within the call: the answer to its offer, or an offer if it has none. If
-/// that fails, `response` becomes a refusal: "the session parameters MUST remain unchanged".
+/// Adds a session description to the 2xx to a request within the call: the answer to the offer of the request, or an
+/// offer if the request has none. If that fails, `response` becomes a refusal: "the session parameters MUST remain
+/// unchanged".
 pub(super) fn answer_offer(
     manners: &AnsweringPolicy,
     call: &mut IncomingCall,
@@ -50,7 +51,7 @@ pub(super) fn not_understood(request: &Request, status: Status) -> Response {
     response
 }
 
-/// The answer to the offer of a request, or an offer if it has none.
+/// The answer to the offer of a request, or an offer if the request has none.
 ///
 /// # Errors
 /// The body is unsupported or malformed, or no medium can be accepted: 415, 400 or 488.

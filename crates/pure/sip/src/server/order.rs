@@ -52,7 +52,7 @@ pub struct User {
 pub struct ServerOrder {
     /// The role.
     pub role: Role,
-    /// The domains of the server. The addresses at which it listens belong to it too.
+    /// The domains of the server, besides the addresses at which it listens.
     pub domains: Vec<Host>,
     /// The users; `None` accepts any user.
     pub users: Option<Vec<User>>,

@@ -26,7 +26,7 @@ pub const TIMER_C: Duration = Duration::from_secs(181);
 pub struct Proxy {
     pub(super) registry: Registry,
     record_route: bool,
-    /// Secret of the tokens of dialogs.
+    /// Secret key of the dialog tokens.
     key: [u64; 2],
     random: Stream,
     partition: Partition,

@@ -62,7 +62,7 @@ impl AnsweringMachine {
         Some(RequestHop::new(&self.domain, request, to, &branch))
     }
 
-    /// Handles a response to a refresh, or its failure as a response (RFC 3261 section 8.1.3.1).
+    /// Handles a response to a refresh. A failure of the refresh is passed as a response (RFC 3261 section 8.1.3.1).
     pub(super) fn refreshed(&mut self, now: Instant, key: &ClientKey, response: &Response) {
         let Some((id, request)) = self.refreshes.get(key).cloned() else { return };
         let Some(mut call) = self.calls.remove(&id) else { return };

@@ -38,8 +38,9 @@ struct PlainArrival<'a> {
     /// Destination of its responses.
     reply_to: Source,
     request: PlainRequest<'a>,
-    /// Hash of its Call-ID, and of its transaction below.
+    /// Hash of the Call-ID.
     call_id: u128,
+    /// Hash of the transaction.
     transaction: u128,
 }
 
@@ -136,8 +137,8 @@ impl AnsweringMachine {
         self.plain.as_ref().map_or(0, PlainCalls::weight)
     }
 
-    /// Prepares the strict model for a message: gives it the plain calls of the message. Returns whether the message is handled
-    /// with that: an absorbed INVITE, or a request that is refused with 482.
+    /// Prepares the strict model for a message: gives it the plain calls of the message. Returns whether this completes
+    /// the handling of the message: an absorbed INVITE, or a request that is refused with 482.
     pub(in crate::server) fn leave_plain(&mut self, now: Instant, message: &Message, from: Source) -> bool {
         let Some(plain) = &self.plain else { return false };
         let request = message.as_request();
@@ -293,7 +294,7 @@ fn tail_of(
     let mut ok = with_allow(response(Status::OK), &ALLOWED);
     SessionState::of(&invite).ok()?.accept(Instant::ZERO, &mut ok);
     describe(&mut ok, &description);
-    // Behind the status line.
+    // The bytes after the status line.
     let rest = |response: Response| -> Option<Box<[u8]>> {
         let bytes = Message::from(response).to_bytes();
         let end = memchr::memmem::find(&bytes, b"\r\n")? + 2;

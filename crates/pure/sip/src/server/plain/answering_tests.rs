@@ -37,7 +37,7 @@ fn machine(is_plain: bool, most: usize, progress: &[u16]) -> AnsweringMachine {
     let mut machine = AnsweringMachine::new(domain, manners, most, timing, Seeds::new(1).stream("plain"));
     // Transactions of plain calls have less weight.
     machine.transactions = Transactions::of_user_agent(usize::MAX, timing);
-    // Both draw equally often before their first tag.
+    // Both machines draw the same number of random values before their first tag.
     machine.plain = Some(PlainCalls::new(timing, LONGEST, &mut machine.random));
     machine.is_plain = is_plain;
     machine
@@ -329,7 +329,7 @@ impl StrictPair {
 fn plain_requests_get_the_responses_of_the_strict_model() {
     let (mut taken, mut sent_count) = (0, 0);
     for seed in 0..400 {
-        // Some with little room.
+        // Some pairs have room for few calls.
         let most = if seed % 4 == 0 { 3 } else { 100 };
         let mut pair = StrictPair::new(seed, most);
         for _ in 0..80 {

@@ -34,8 +34,9 @@ const MOST_SPARE: usize = 1024;
 pub(super) struct PlainCall {
     /// Hash of the Call-ID.
     call_id: u128,
-    /// Hash of the transaction of the INVITE, and of the BYE once it is received.
+    /// Hash of the transaction of the INVITE.
     pub invite: u128,
+    /// Hash of the transaction of the BYE. `None` before the BYE is received.
     pub bye: Option<u128>,
     /// Hash of the tag of `From`.
     pub remote_tag: u128,
@@ -45,8 +46,9 @@ pub(super) struct PlainCall {
     pub sequence: u32,
     pub phase: PlainPhase,
     began: Instant,
-    /// Ends of the transactions of the INVITE and of the BYE (timers L and J); `None` after their end.
+    /// End of the transaction of the INVITE (timer L). `None` after the end.
     invite_until: Option<Instant>,
+    /// End of the transaction of the BYE (timer J). `None` without this transaction, and after its end.
     bye_until: Option<Instant>,
     /// The INVITE and the ACK, concatenated; empty once the call has ended.
     journal: Vec<u8>,
@@ -91,10 +93,11 @@ pub(in crate::server) struct PlainCalls {
     pub(super) calls: Slab<PlainCall>,
     by_call_id: SlabIndex,
     by_invite: SlabIndex,
-    /// Calls whose 2xx may be unacknowledged. The first entry is; later entries may be stale.
+    /// Calls whose 2xx may be unacknowledged. The 2xx of the first entry is unacknowledged. Later entries may be stale.
     unconfirmed: DeadlineQueue,
-    /// Ends of the transactions of INVITEs and of BYEs.
+    /// Ends of the transactions of INVITEs.
     invites: DeadlineQueue,
+    /// Ends of the transactions of BYEs.
     byes: DeadlineQueue,
     /// The longest duration of confirmed calls. In a queue, entries of ended calls would stay until `longest` is over.
     wheel: Wheel,
@@ -256,7 +259,7 @@ impl PlainCalls {
         Some(call)
     }
 
-    /// Ends the transaction whose end is `until`, if the call still exists.
+    /// Clears the end of a transaction, which `until` selects, if the call still exists.
     fn end_transaction(&mut self, key: Key, until: impl FnOnce(&mut PlainCall) -> &mut Option<Instant>) {
         if let Some(call) = self.calls.get_mut(key) {
             *until(call) = None;
@@ -265,7 +268,7 @@ impl PlainCalls {
         }
     }
 
-    /// Removes a call after its end and the ends of its transactions.
+    /// Removes a call if the call and its transactions have ended.
     fn remove_ended(&mut self, key: Key) {
         let has_ended = |call: &PlainCall| {
             call.phase == PlainPhase::Terminated && [call.invite_until, call.bye_until] == [None, None]
@@ -348,7 +351,7 @@ impl PlainCall {
         self.invite_until.is_some_and(|until| now < until)
     }
 
-    /// Whether this is the hash of the BYE's transaction, which has not ended.
+    /// Whether this is the hash of the BYE's transaction, and that transaction has not ended.
     pub(super) fn keeps_bye(&self, now: Instant, transaction: u128) -> bool {
         self.bye == Some(transaction) && self.bye_until.is_some_and(|until| now < until)
     }

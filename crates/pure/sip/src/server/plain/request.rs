@@ -15,7 +15,7 @@ use crate::transaction::BranchKey;
 use crate::uri::UriView;
 use crate::{Headers, Method, Name, Scheme};
 
-/// Longest message of the fast path, bytes. Its weight is that of one transaction.
+/// Longest message of the fast path, bytes. The limit keeps its weight at that of one transaction.
 const LONGEST: usize = 2048;
 
 /// Most header fields of a message of the fast path, for the same reason.
@@ -27,8 +27,8 @@ const MOST_PARAMETERS: usize = 32;
 /// Number of copied header fields without an allocation.
 const COPIED: usize = 12;
 
-/// An INVITE, ACK or BYE of an ordinary call. All fields that a user agent server reads follow the grammar, and no other field asks
-/// for an extension.
+/// An INVITE, ACK or BYE of an ordinary call. All fields that a user agent server reads follow the grammar, and no
+/// other field requires an extension.
 pub(super) struct PlainRequest<'a> {
     pub method: Method,
     /// The topmost `Via`.
