@@ -3,7 +3,7 @@
 //!
 //! Prints rates per second of CPU time, the best of five: messages scanned, messages written, calls from INVITE to the 200 of
 //! their BYE between a caller and a callee of one process (six messages written and scanned, 180 included), registrations of a
-//! million users. Prints the memory of the latter too.
+//! million users. Prints the memory of the registrations too.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -48,7 +48,7 @@ pub struct SipUri {
     pub password: Option<String>,
     /// The domain name or address.
     pub host: Host,
-    /// The port. Without one the transport's default holds: 5060, or 5061 for TLS.
+    /// The port. Without one, the transport's default applies: 5060, or 5061 for TLS.
     pub port: Option<u16>,
     /// Parameters, such as `;transport=tcp;lr`.
     pub parameters: Parameters,

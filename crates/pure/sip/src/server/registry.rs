@@ -37,7 +37,7 @@ pub enum DomainUsers {
 /// The limits of a registrar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistrarPolicy {
-    /// A shorter registration is refused with 423; at most an hour.
+    /// Shortest lifetime of a binding, at most an hour. A registration for a shorter time is refused with 423.
     pub least: Duration,
     /// Lifetime of a binding by default.
     pub usual: Duration,
@@ -73,8 +73,9 @@ pub struct Registry {
 }
 
 impl Domain {
-    /// Whether a URI's host and port are this server's. Without a port, the default of the transport holds (RFC 3261 section
-    /// 19.1.2). The URI need not name the transport: a request over TLS may have `sip:192.0.2.1` or `sips:192.0.2.1`.
+    /// Whether a URI's host and port are this server's. Without a port, the default of the transport applies (RFC 3261
+    /// section 19.1.2). The URI need not name the transport: a request over TLS may have `sip:192.0.2.1` or
+    /// `sips:192.0.2.1`.
     pub fn is_own(&self, uri: &SipUri) -> bool {
         let meant = |transport: Transport| match uri.port {
             Some(port) => [port; 2],
@@ -93,8 +94,8 @@ impl Domain {
         self.listens.iter().any(|(transport, _)| transport.is_secure())
     }
 
-    /// The address at which the server listens on `transport` for responses from `to`. It has the same version of IP, and is
-    /// preferably a loopback or link-local address if `to` is. `None` if there is none.
+    /// The address at which the server listens on `transport` for responses from `to`. It has the same version of IP,
+    /// and is preferably a loopback or link-local address if `to` is such an address. `None` if there is none.
     pub fn listens_towards(&self, transport: Transport, to: Option<IpAddr>) -> Option<SocketAddr> {
         let of_transport = self.listens.iter().filter(|(own, _)| *own == transport);
         let fitting = of_transport

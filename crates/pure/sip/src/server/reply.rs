@@ -22,7 +22,8 @@ pub(crate) fn reply(request: &Request, status: Status) -> Response {
     response
 }
 
-/// Whether the `To` tag of a response is computed from its request, as [`reply`] does. Knowledge of such a tag proves nothing.
+/// Whether the `To` tag of a response is computed from its request, as [`reply`] does. A peer can compute such a tag
+/// without the response, so the tag proves nothing.
 pub fn has_computed_tag(response: &Response) -> bool {
     let to = response.headers.to().ok().flatten();
     to.is_none_or(|to| to.tag().is_none_or(|tag| tag == fingerprint(&identity(&response.headers))))

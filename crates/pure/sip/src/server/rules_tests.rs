@@ -38,7 +38,8 @@ fn a_branch_is_cancelled_once() {
     assert_eq!((proxy.contexts.len(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
 }
 
-/// RFC 4320: 100 when the client retransmits every T2, nothing else before the end, and no 408 then.
+/// RFC 4320: the server sends 100 when the client retransmits every T2, no other response before the end of the
+/// transaction, and no 408 at the end.
 #[test]
 fn a_request_that_is_no_invite_gets_no_408() {
     let mut proxy = proxy();
@@ -61,7 +62,7 @@ fn a_request_that_is_no_invite_gets_no_408() {
     assert_eq!((proxy.contexts.len(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
 }
 
-/// A refusal goes to the source of the request, not to a host that is only named.
+/// A refusal goes to the source of the request, not to another host that the request names.
 #[test]
 fn a_refusal_goes_to_who_has_asked() {
     let from = source("198.51.100.7:9000");

@@ -60,7 +60,7 @@ impl StatelessProxy {
         if !self.registry.relays && leads_away(&self.registry, &own) {
             return Err(refuse(Status::FORBIDDEN));
         }
-        // "A stateless proxy MUST choose one and only one target from the target set": the preferred.
+        // "A stateless proxy MUST choose one and only one target from the target set": the preferred one.
         let target = targets(&self.registry, now, &own).map_err(refuse)?.into_iter().next();
         let Some((copy, to)) = target.and_then(|target| copy(domain, &own, target, None)) else {
             return Err(refuse(Status::UNSUPPORTED_URI_SCHEME));
@@ -89,7 +89,7 @@ impl StatelessProxy {
         format!("{MAGIC_COOKIE}{proof}.{rest}")
     }
 
-    /// Keyed fingerprint of the `Via` below this proxy's own, whose branch begins with it.
+    /// Keyed fingerprint of the `Via` below this proxy's own `Via`. The branch of the own `Via` begins with it.
     fn proof_of(&self, via: &Via) -> String {
         let transport = via.transport.as_ref().map_or_else(String::as_str, |known| known.name());
         let host = via.host.to_string().to_ascii_lowercase();

@@ -132,7 +132,7 @@ fn a_registration_is_done_wholly_or_not_at_all() {
         (10, "Contact: sip:bob@h?x=y\r\n", 400),
         (11, "Contact: <sip:bob@h3>\r\nRequire: x\r\n", 420),
     ] {
-        // Each has its own transaction.
+        // Each request has its own transaction.
         let found = answer(&mut server, at(60.0 + f64::from(number)), register("bob", "a", number, more));
         assert_eq!(found.status.code(), expected, "{more}");
         assert_eq!(found.headers.get(&Name::MinExpires), (expected == 423).then_some("60"));
@@ -519,7 +519,7 @@ fn routes_are_taken_off_and_strict_routers_served() {
     assert_eq!(to, Destination::Address(source("192.0.2.7:5060")));
 }
 
-/// RFC 3327: the path to a binding is a route before it.
+/// RFC 3327: a request to a binding first visits the proxies on its path.
 #[test]
 fn a_path_is_followed() {
     let mut proxy = proxy();
@@ -707,8 +707,8 @@ fn bindings_take_no_more_bytes_than_they_may() {
     assert!((0..1000).all(|number| bindings.place(&user(number), NameAddr::new(user(number)))));
 }
 
-/// For each method, validation precedes the routes of the proxy, these precede the proxy's own responses, and those precede the
-/// targets (RFC 3261 section 16).
+/// For each method, the proxy first validates the request, then removes its own routes, then answers the request itself
+/// or selects the targets (RFC 3261 section 16).
 #[test]
 fn a_proxy_processes_each_method_in_one_order() {
     let mut proxy = Proxy::new(registry(), false, 10_000, Timing::default(), Seeds::new(1).stream("proxy"));
@@ -725,7 +725,7 @@ fn a_proxy_processes_each_method_in_one_order() {
     };
     let [domain, own] = ["sip:biloxi.com", "sip:192.0.2.9:5060"];
     for (method, uri, more, expected) in [
-        // It registers and answers requests for itself without forwarding them: Max-Forwards may be 0.
+        // The proxy answers registrations and requests for itself without forwarding them: Max-Forwards may be 0.
         ("REGISTER", domain, "Max-Forwards: 0\r\n", "200"),
         ("OPTIONS", own, "Max-Forwards: 0\r\n", "200"),
         ("OPTIONS", own, "Route: <sip:192.0.2.9;lr>\r\n", "200"),
@@ -821,7 +821,7 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
         |message: &Message| message.headers().get(&Name::RecordRoute).unwrap_or_default().to_owned();
     let (contact, route) = (format!("sip:caller@{ALICE}"), route_of(&invite));
     assert_eq!(within(&mut proxy, "BYE", BOB, [(&contact, &route), ("1", "c500"), same, same]), ["BYE"]);
-    // The same route is useless for another call, another target, or a sender outside of the dialog.
+    // The same route is invalid for another call, another target, or a sender outside of the dialog.
     let way_on = format!("{route}, <sip:192.0.2.99;lr>");
     for edits in [
         [(contact.as_str(), route.as_str()), ("1", "c502"), same, same],
@@ -836,7 +836,7 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
     let user = ("caller@elsewhere.com", "carol@biloxi.com");
     let edits = [(contact.as_str(), way_on.as_str()), ("1", "c500"), user, same];
     assert_eq!(within(&mut proxy, "MESSAGE", BOB, edits), ["407"]);
-    // The caller does not get the callee's token, and none without a dialog.
+    // The caller does not get the callee's token. A response that makes no dialog has no token for the caller.
     let answered = |proxy: &mut Proxy, invite: &Message, code: u16| {
         let mut response = invite.as_request().unwrap().response(Status::new(code).unwrap());
         response.headers.set(Name::To, "<sip:bob@biloxi.com>;tag=b");

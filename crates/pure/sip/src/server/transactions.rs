@@ -71,7 +71,7 @@ type MergeKey = (String, String, CSeq);
 /// An event of the transactions of an element.
 #[derive(Debug)]
 pub(super) enum ElementEvent {
-    /// A new request. An ACK is that of a 2xx, and has no transaction.
+    /// A new request. If it is an ACK, it acknowledges a 2xx and has no transaction.
     Request(ServerKey, Box<Request>),
     /// A response to a request of this element.
     Response(ClientKey, Box<Response>),
@@ -133,7 +133,7 @@ impl Transactions {
         self.external_weight = weight;
     }
 
-    /// Whether there is room for one more, with this weight elsewhere.
+    /// Whether there is room for one more transaction, if the transactions that are kept elsewhere have this weight.
     pub(super) const fn has_room_beside(&self, weight: usize) -> bool {
         self.weight + weight < self.most
     }
@@ -148,7 +148,8 @@ impl Transactions {
         !self.entries.is_empty() && key().is_some_and(|key| self.has(&key))
     }
 
-    /// Refuses a request that was received before on another path, if there is room for it. Returns whether it did.
+    /// Refuses a request that was received before on another path, if there is room for it. Returns whether the request
+    /// was refused.
     pub(super) fn refuse_merged(&mut self, request: &Request, from: Source) -> bool {
         if self.weight + self.external_weight + weight_of(request) > self.most {
             return false;
@@ -301,7 +302,8 @@ impl Transactions {
         self.entries.contains_key(&TransactionKey::Server(key.clone()))
     }
 
-    /// Sends a request with its `Via`. `None` without a branch, if it was sent before, or if there are too many transactions.
+    /// Sends a request with its `Via`. Returns `None` if the request has no branch or was sent before, or if there are
+    /// too many transactions.
     pub(super) fn send(&mut self, now: Instant, hop: RequestHop) -> Option<ClientKey> {
         let RequestHop { request, to, fallback } = hop;
         let key = ClientKey::of_request(&request).ok()??;
@@ -388,7 +390,8 @@ impl Transactions {
         }
     }
 
-    /// The alternative for a request that failed over TCP. Its transaction is removed, to begin again.
+    /// The alternative for a request that failed over TCP. The transaction of the request is removed, so that a new one
+    /// can begin.
     fn other_hop(&mut self, key: &ClientKey, request: &Request) -> Option<RequestHop> {
         let fallback = self.entries.get_mut(&TransactionKey::Client(key.clone()))?.fallback.take()?;
         self.forget(key);

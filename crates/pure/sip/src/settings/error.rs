@@ -6,7 +6,7 @@
 pub struct SettingError {
     /// The key in the file, below that of the application.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The reason why the value is invalid.
     pub why: String,
 }
 

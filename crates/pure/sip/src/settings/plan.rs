@@ -14,10 +14,10 @@ use crate::load::{
 };
 use crate::transaction::Timing;
 
-/// The most users of a file with the population, which a few GiB can hold. Files may be from untrusted authors.
+/// The most users of a file, including the population: a few GiB can hold them. Files may be from untrusted authors.
 const MOST_USERS: u64 = 10_000_000;
 
-/// The most servers that take over.
+/// The most servers that take over from a failed one.
 const MOST_OTHERS: usize = 7;
 
 impl LoadSettings {
@@ -26,11 +26,11 @@ impl LoadSettings {
         self.scenario.into_iter().chain(self.mix.keys().copied())
     }
 
-    /// What all or most of its users do. `None` without a scenario.
+    /// The kind of attempt that all users make, or the most frequent kind of a mix. `None` without a scenario.
     fn work(&self) -> Option<Work> {
         // The first scenario with the greatest share.
         let most = self.mix.iter().rev().max_by(|one, other| one.1.get().total_cmp(&other.1.get()));
-        // Calls that follow a scenario file are not in the plan, which has their number and times.
+        // For calls that follow a scenario file, the plan has only their number and times.
         let of_script = self.script().map(|_| ScenarioName::Call);
         let scenario = self.scenario.or_else(|| most.map(|(scenario, _)| *scenario)).or(of_script)?;
         Some(scenario.work(self.spans()))
@@ -157,7 +157,7 @@ impl LoadSettings {
         self.fail_over.iter().map(|text| text.parse().map_err(|_| refused(text))).collect()
     }
 
-    /// The keys that can set when attempts start, and whether they do.
+    /// The keys that can set when attempts start, and whether each is given.
     fn paces(&self) -> [(&'static str, bool); 6] {
         [
             ("interval", self.interval.is_some()),

@@ -47,7 +47,7 @@ choices! {
 pub struct Spans {
     /// Duration of an answered call or a subscription.
     pub hold: Duration,
-    /// Ringing before a call is cancelled.
+    /// Time that a call rings before it is cancelled.
     pub patience: Duration,
     /// Requested duration of a subscription, s.
     pub expires: u32,
@@ -78,7 +78,7 @@ impl ScenarioName {
         Work::Call(scenario)
     }
 
-    /// Whether it concerns registrations.
+    /// Whether the scenario adds or removes registrations.
     pub const fn registers(self) -> bool {
         matches!(self, Self::Register | Self::ReRegister | Self::Unregister)
     }

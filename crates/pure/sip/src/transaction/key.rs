@@ -14,7 +14,7 @@ pub struct ClientKey {
     method: Method,
 }
 
-/// Key of a server transaction. An ACK has the key of its INVITE, a CANCEL its own.
+/// Key of a server transaction. An ACK has the key of its INVITE. A CANCEL has its own key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerKey {
     identity: TransactionIdentity,
@@ -47,8 +47,8 @@ impl ClientKey {
             .map(|branch| Self { branch: folded(branch), method: request.method.clone() }))
     }
 
-    /// The key of the responses to a request, which may be wrong on purpose: a server copies the CSeq with any method (RFC 3261
-    /// section 8.2.6.2).
+    /// The key of the responses to a request, whose `CSeq` may have the wrong method on purpose: a server copies the
+    /// `CSeq` unchanged (RFC 3261 section 8.2.6.2).
     ///
     /// # Errors
     /// The topmost `Via` or the `CSeq` breaks the grammar. `Ok(None)`: one of them is missing.
@@ -103,7 +103,7 @@ impl<'a> BranchKey<'a> {
         ServerKey { identity: TransactionIdentity::Branch { branch: folded(self.branch), sent_by }, method }
     }
 
-    /// Hashes the key. Two keys feed the same bytes exactly if [`BranchKey::server_key`] makes equal keys.
+    /// Hashes the key. Two keys hash the same bytes if and only if [`BranchKey::server_key`] makes equal keys.
     pub(crate) fn hash(self, hasher: &mut impl Hasher) {
         match self.host {
             HostView::Name(name) => {

@@ -2,8 +2,8 @@
 //!
 //! Start from [`InviteClientTransaction`] and [`ClientTransaction`] for outgoing requests, and from [`InviteServerTransaction`]
 //! and [`ServerTransaction`] for incoming ones. Each is an [`Endpoint`](netrig_core::Endpoint): messages and time go in, messages
-//! and [`TransactionEvent`]s come out. A transaction knows neither dialogs nor destinations. The caller passes it only its own
-//! messages, by [`ClientKey`] and [`ServerKey`].
+//! and [`TransactionEvent`]s come out. A transaction has no information about dialogs and destinations. The caller
+//! passes it only its own messages, by [`ClientKey`] and [`ServerKey`].
 
 mod client;
 mod invite_client;

@@ -108,7 +108,7 @@ fn the_delays_of_a_call() {
     assert_eq!(only(&tally, Delay::Connection), None);
 }
 
-/// The request delay of failed calls is kept apart, and nothing else is measured.
+/// The request delay of failed calls is counted separately, and no other delay is measured.
 #[test]
 fn the_delays_of_a_call_that_is_refused() {
     let tally = tally_of(&[refused(503)]);
@@ -133,8 +133,9 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     assert_eq!(tally.sessions().completion(), Some(1.0));
 }
 
-/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4). Delays that end with the timeout are kept
-/// apart, whatever else failed in the call. A call that broke another rule and whose BYE was answered has no failed disconnect.
+/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4). Delays that end with the timeout
+/// are counted separately, whatever else failed in the call. A call that broke another rule and whose BYE was answered
+/// has no failed disconnect.
 #[test]
 fn a_disconnect_fails_at_the_expiry_of_timer_f() {
     for failure in [Failure::TimedOut(Timer::F), Failure::Rule("RFC 3261 section 12.1.1")] {
@@ -239,7 +240,7 @@ fn all_that_was_begun_is_accounted_for() {
     assert_eq!(twice.delay(Delay::Invite).count(), 6);
 }
 
-/// A threshold of the mean may be met when that of the 95th percentile is not.
+/// The mean may be within a bound when the 95th percentile is not.
 #[test]
 fn thresholds_hold_what_they_are_told_to_hold() {
     let with = |ringing| {

@@ -69,7 +69,7 @@ fn comments(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Quotations of a comment that are in no sentence.
+/// Quotations of a comment that are not part of any of the sentences.
 fn unknown<'a>(comment: &'a str, sentences: &[String]) -> Vec<&'a str> {
     let marks: Vec<usize> = comment.match_indices('"').map(|(at, _)| at).collect();
     let opens = |at: usize| {

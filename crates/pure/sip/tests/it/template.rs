@@ -1,4 +1,4 @@
-//! Messages from templates are right or wrong as intended, by the strict parser.
+//! The strict parser finds that messages from templates are correct, or have the intended fault only.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use netrig_sip::fault::Fault;
 use netrig_sip::load::{Hole, HoleValues, Scan, Template, TemplateError};
 use netrig_sip::{Message, Name, ParseError};
 
-/// An INVITE with a hole of every kind, but `Copied`.
+/// An INVITE with a hole of every kind except `Copied`.
 fn invite() -> Message {
     let hole = Hole::text;
     let body = format!("v=0\r\no={}\r\n", hole(Hole::Body));

@@ -91,7 +91,7 @@ outcomes! {
     cparam02 FINE;
     regescrt FINE;
     sdp01 FINE;
-    // Section 3.4, of a sender of RFC 2543.
+    // Section 3.4, a message from a sender of RFC 2543.
     inv2543 Breaks(&[
         "RFC 3261 section 8.1.1.3",
         "RFC 3261 section 8.1.1.6",
@@ -118,7 +118,7 @@ fn each_message_is_judged_as_the_rfc_says() {
     }
 }
 
-/// Details of the well-formed messages by the RFC.
+/// Details of the well-formed messages that the RFC describes.
 #[test]
 fn what_stands_in_them_is_found() {
     let message =

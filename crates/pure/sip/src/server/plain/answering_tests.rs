@@ -307,9 +307,9 @@ impl StrictPair {
                 let method = ["INVITE", "OPTIONS", "UPDATE", "INFO"][self.below(4) as usize];
                 self.send(call, method, true, (cseq + 1, branch + 1));
             }
-            // The branch is new: a retransmission repeats the whole BYE.
-            // Outside of a dialog, with the number of the INVITE.
+            // A request outside of a dialog, with the `CSeq` number of the INVITE.
             3 => self.send(call, "OPTIONS", false, (1, 7000)),
+            // The branch is new, because a retransmission repeats the whole BYE.
             16 => {
                 self.strays += 1;
                 let branch = 2000 + self.strays;
@@ -403,7 +403,7 @@ fn plain_transactions_take_an_eighth_of_the_room() {
         let text = usual("INVITE", number, from.transport, "");
         machine.handle_plain(now, text.as_bytes(), from, &mut responses).is_some()
     };
-    // Two have room if the first eight count as one transaction.
+    // The room is that of two transactions. The first eight plain transactions count as one.
     assert!((1..=9).all(&mut takes) && !takes(10));
     machine.handle(now, Message::parse(&Bytes::from(usual("INVITE", 10, from.transport, ""))).unwrap(), from);
     let Some((_, Message::Response(response))) = machine.poll_transmit() else { panic!("no response") };

@@ -91,8 +91,9 @@ fn an_answer_that_copies_the_request_wrongly_is_named() {
     assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
 }
 
-/// "The UAC core MUST generate an ACK request for each 2xx" (RFC 3261 section 13.2.2.4), even without a contact or tag, and hangs
-/// up, at the destination of the call. A refusal after a 2xx is not acknowledged (RFC 6026 section 7.2).
+/// "The UAC core MUST generate an ACK request for each 2xx" (RFC 3261 section 13.2.2.4), even for a 2xx without a
+/// contact or tag. The caller then hangs up at the destination of the call. A refusal after a 2xx is not acknowledged
+/// (RFC 6026 section 7.2).
 #[test]
 fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
     for (lacks, record_route) in
@@ -148,9 +149,9 @@ fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
     assert_eq!((sent, pair.caller.strays()), (vec!["INVITE".to_owned(), "ACK".to_owned()], 1));
 }
 
-/// A proxy MUST cancel its other branches after an answer (RFC 3261 section 16.7). Of the two contacts that must answer, the second
-/// answers anyway, whether the tester sees the CANCEL or the time of the answer first. A contact that is cancelled before any
-/// answer does not.
+/// A proxy MUST cancel its other branches after an answer (RFC 3261 section 16.7). Of the two contacts that must
+/// answer, the second one answers nevertheless, whether the CANCEL arrives before or after the time of its answer. A
+/// contact that is cancelled before any answer does not answer.
 #[test]
 fn the_second_place_answers_however_soon_it_is_cancelled() {
     let (seen, network) = recorded();

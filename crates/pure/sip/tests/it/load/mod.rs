@@ -93,7 +93,7 @@ fn losing(lost: &'static [usize]) -> impl Network {
     move |now: Instant, number: usize, _: &Message| (!lost.contains(&number)).then(|| now + DELAY)
 }
 
-/// Timer A, the timer of the 2xx, and timer E.
+/// Lost messages are retransmitted by timer A, the timer of the 2xx, and timer E.
 #[test]
 fn what_is_lost_is_sent_again() {
     let (sent, caller, _) = played(losing(&[0, 1]), CALL);
@@ -352,7 +352,7 @@ fn a_bye_ends_what_rings() {
     assert_eq!((out.records.len(), out.records[0].status), (1, 487));
 }
 
-/// Challenges of servers: folded, and several of them, the first of an unknown kind.
+/// Challenges of servers: a folded one, and several of which the first has an unknown scheme.
 #[test]
 fn a_challenge_in_several_lines_is_answered() {
     let (seen, network) = recorded();
@@ -500,7 +500,7 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
         for message in asked {
             heard += 1;
             let request = message.as_request().unwrap();
-            // Two of twenty requests in a row are lost.
+            // Of every twenty requests, two consecutive ones are lost.
             if heard % 20 > 1 {
                 let mut answer = request.response(Status::OK);
                 answer.headers.set(Name::Contact, request.headers.get(&Name::Contact).unwrap());

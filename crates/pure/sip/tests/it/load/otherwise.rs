@@ -201,7 +201,7 @@ fn what_is_refused_for_a_time_is_asked_again_after_it() {
             let late = played.asked();
             assert!(late.iter().all(|(.., request)| request.method.as_str() == "ACK"), "{late:?}");
             assert_eq!(played.caller.next_deadline(), Some(at + Duration::from_secs(2)));
-            // It is retransmitted.
+            // The refusal is retransmitted.
             played.reply(at, &request, status, &[(Name::RetryAfter, value)]);
             played.asked();
             played.caller.handle_timeout(at + Duration::from_secs(2), &mut played.out);
@@ -559,8 +559,8 @@ fn a_dialog_over_tcp_goes_on_over_tcp() {
     assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp));
 }
 
-/// A final response ends the effect of the provisional ones: whatever the result of a PRACK then, the call has one record, and no
-/// state after timer D.
+/// A final response ends the effect of the provisional ones. Whatever the response to a pending PRACK, the call has one
+/// record, and no state after timer D.
 #[test]
 fn an_answer_to_prack_behind_the_final_response_changes_nothing() {
     let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "7")];

@@ -32,7 +32,7 @@ fn times(sent: &[(u64, String)], what: &str) -> Vec<u64> {
     sent.iter().filter(|(_, own)| own == what).map(|(at, _)| at / 1000).collect()
 }
 
-/// RFC 4028 section 7.4 and 10: an UPDATE at each half of 90 s, and the session continues.
+/// RFC 4028 section 7.4 and 10: an UPDATE every 45 s, half of the interval of 90 s, and the session continues.
 #[test]
 fn a_caller_who_asks_for_a_session_timer_refreshes_the_session() {
     let mut pair = asking(perfect(), 90);
@@ -56,7 +56,8 @@ fn a_call_without_a_session_timer_is_not_refreshed() {
     assert_eq!((times(&pair.sent, "UPDATE").len(), pair.record(Side::Caller).failure), (0, None));
 }
 
-/// If the refreshes of one side are lost, the other hangs up 30 s before the end of the 90 s, and so would this one.
+/// If the refreshes of one side are lost, the other side hangs up 30 s before the end of the 90 s. The first side would
+/// do the same.
 #[test]
 fn a_session_that_is_not_refreshed_is_ended() {
     let deaf = |now: Instant, _: usize, message: &Message| {
@@ -88,7 +89,8 @@ fn calls_with_session_timers_come_to_their_end_over_a_lossy_network() {
     let sent: u32 = of(Side::Caller).map(|record| u32::from(record.counts.refreshes_sent)).sum();
     let well = of(Side::Caller).filter(|record| record.failure.is_none()).count();
     assert_eq!(of(Side::Caller).count(), 100);
-    // At 45, 90 and 135 s in half of the calls, without the last if earlier ones were late. INVITEs within the others refresh them.
+    // Half of the calls are refreshed at 45, 90 and 135 s, without the last refresh if earlier ones were late. The
+    // others are refreshed by INVITEs within the dialog.
     assert!((140..=150).contains(&sent) && well >= 90, "{sent} {well}");
 }
 
@@ -207,7 +209,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     pair.inject_bytes(&server_request(&invite, "ACK", 2, "", ""));
     pair.run(ms(100_000));
     assert_eq!(pair.sent.len(), accepted + 1);
-    // Too short.
+    // An interval that is too short.
     let brief = "Supported: timer\r\nSession-Expires: 30;refresher=uac\r\n";
     pair.inject_bytes(&server_request(&invite, "UPDATE", 3, brief, ""));
     pair.run(ms(100_010));
@@ -333,10 +335,10 @@ fn one_who_is_called_refreshes_the_session() {
         let said = called.answer(&refresh, 200, &expires);
         if method == "INVITE" {
             assert_eq!(Called::only(&said).method.as_str(), "ACK");
-            // It is retransmitted, because the response was lost.
+            // The refresh is retransmitted, because the response was lost.
             assert_eq!(Called::only(&called.answer(&refresh, 200, &expires)).method.as_str(), "ACK");
         }
-        // The second gets no response: it is retransmitted, and the session ends 60 s after the first response.
+        // The second refresh gets no response. It is retransmitted, and the session ends 60 s after the first response.
         let all = called.run(ms(105_000));
         let methods: Vec<_> = all.iter().map(|one| one.as_request().unwrap().method.to_string()).collect();
         assert!(methods.len() > 3 && methods.iter().all(|own| own == method), "{methods:?}");
@@ -376,7 +378,7 @@ fn one_who_is_called_refuses_a_session_interval_that_is_too_small() {
     assert_eq!(accepted.headers.get(&Name::SessionExpires), None);
 }
 
-/// The side that does not own the Call-ID sends it again within 2 s (RFC 3261 section 14.1).
+/// The side that does not own the Call-ID sends its refresh again within 2 s (RFC 3261 section 14.1).
 #[test]
 fn a_refresh_by_one_who_is_called_that_crosses_another_request_is_sent_again_soon() {
     let (mut called, _) = talking("x: 90\r\n");

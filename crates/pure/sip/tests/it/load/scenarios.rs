@@ -401,7 +401,7 @@ fn a_subscription_from_its_beginning_to_its_end() {
     assert_eq!([stamps.request, stamps.answered, stamps.changed], [ms(0), ms(2), ms(2)]);
     assert!(pair.caller.is_empty() && pair.callee.is_empty());
 
-    // Without an unsubscription it ends when it expires.
+    // Without an unsubscription, the subscription ends when it expires.
     let mut pair = Pair::new(deaf("SUBSCRIBE"), RING);
     pair.start(Scenario::Subscribe { hold: Duration::from_secs(1), expires: 10 });
     pair.run(ms(400_000));
@@ -482,8 +482,8 @@ fn the_timers_of_a_request_run_from_when_it_leaves() {
 }
 
 /// "a new request, which is identical to the previous, but has a different value of the Via branch ID than the previous" goes
-/// to the next server after timer B, 503 and a lost connection (RFC 3263 section 4.3). A late response of the first server is not
-/// mistaken for its response.
+/// to the next server after timer B, 503 and a lost connection (RFC 3263 section 4.3). A late response of the first
+/// server is not taken for a response of the next one.
 #[test]
 fn the_next_server_takes_over() {
     let second: std::net::SocketAddr = "192.0.2.3:5060".parse().unwrap();

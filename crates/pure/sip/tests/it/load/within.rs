@@ -179,7 +179,7 @@ fn what_never_rang_did_not_ring_too_long() {
     assert_eq!(working(&[180], false, cancel).1, Some(timer_f));
 }
 
-/// The callee receives retransmitted requests, the caller retransmitted responses.
+/// The callee receives retransmitted requests, and the caller receives retransmitted responses.
 #[test]
 fn what_comes_again_is_counted_by_what_it_is() {
     let mut pair = Pair::new(perfect(), RING);
