@@ -61,7 +61,8 @@ fn survive(messages: &[Message]) -> Result<(), TestCaseError> {
             server.handle_timeout(now);
             while server.poll_transmit().is_some() {}
         }
-        // Without input it comes to rest: calls that ring for ever are within its limits.
+        // Without further input, the server reaches a state without deadlines. Its limits end calls that would ring for
+        // ever.
         for _ in 0..2000 {
             let Some(next) = server.poll_timeout() else { break };
             now = next.max(now);

@@ -129,7 +129,7 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     assert_eq!([Delay::Disconnect, Delay::Total].map(|delay| only(&tally, delay)), [None; 2]);
     assert_eq!(only(&tally, Delay::DisconnectRefused), Some(span(50)));
     assert_eq!(only(&tally, Delay::DisconnectFailed), None);
-    // The reason of the failure is not a missing response.
+    // The call counts as completed, because its BYE got a response.
     assert_eq!(tally.sessions().completion(), Some(1.0));
 }
 
@@ -193,7 +193,7 @@ fn ratios_of_sessions() {
     assert_eq!(sessions.effectiveness(), Some(7.0 / 9.0));
     assert_eq!(sessions.ineffective(), Some(2.0 / 10.0));
     assert_eq!(sessions.completion(), Some(4.0 / 10.0));
-    // A response that indicates neither the user nor an overloaded server counts in neither ratio.
+    // These refusals count neither as refusals by the user nor as ineffective attempts.
     let tally = tally_of(&[answered(), refused(404), refused(401), refused(420)]);
     let sessions = tally.sessions();
     assert_eq!(sessions.establishment(), Some(0.25));

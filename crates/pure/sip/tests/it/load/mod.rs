@@ -217,7 +217,8 @@ fn many_calls_with_losses() {
     let of = |side| pair.records.iter().filter(move |record: &&Record| record.side == side);
     assert_eq!(of(Side::Caller).count(), 700);
     let failed: Vec<_> = of(Side::Caller).filter_map(|record| record.failure).collect();
-    // Seven losses in a row of a message or its response: 0.36^7 of the calls, and a BYE whose 200 is lost eleven times.
+    // A message times out if it or its response is lost seven times in a row (0.36^7 of the calls). A BYE times out
+    // after eleven losses.
     assert!(failed.len() <= 7, "{failed:?}");
     assert!(failed.iter().all(|failure| matches!(failure, Failure::TimedOut(_))), "{failed:?}");
     let again: u32 = of(Side::Caller).map(|record| u32::from(record.counts.requests_again)).sum();
