@@ -106,8 +106,8 @@ pub fn read_users(text: &str) -> Result<Vec<ListedUser>, UserListError> {
     if users.is_empty() { Err(UserListError::Empty) } else { Ok(users) }
 }
 
-/// Whether the name can be a user part without escapes. The grammar allows a semicolon (RFC 3261 section 25.1), but here it
-/// indicates other separators.
+/// Whether the name can be a user part without escapes. The grammar allows a semicolon (RFC 3261 section 25.1), but
+/// here a semicolon shows that the file has other separators.
 fn is_user(name: &str) -> bool {
     let uri = format!("sip:{name}@localhost").parse::<Uri>();
     uri.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.user.as_deref() == Some(name)))

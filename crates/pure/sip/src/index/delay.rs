@@ -47,7 +47,7 @@ pub enum Delay {
     Message,
     /// PRACK to its 2xx.
     Prack,
-    /// INVITE that puts a call on hold to its 2xx.
+    /// The time from the INVITE that puts a call on hold to the 2xx of this INVITE.
     Reinvite,
     /// SUBSCRIBE to its 2xx.
     Subscription,

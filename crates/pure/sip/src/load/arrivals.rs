@@ -106,7 +106,7 @@ impl SettingValue for ArrivalRate {
     }
 }
 
-/// Setting of a rate whose value is a number, 1/s, and whose text is that of an [`ArrivalRate`].
+/// A setting whose value is a rate as a number, 1/s. It is written like an [`ArrivalRate`].
 #[derive(Clone, Copy, Debug)]
 pub struct PerSecond;
 

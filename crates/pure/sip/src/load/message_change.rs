@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(message.body(), "v=0\r\n");
     }
 
-    /// `Content-Length` is that of each message (RFC 3261 section 20.14).
+    /// Each written message has the `Content-Length` of its own body (RFC 3261 section 20.14).
     #[test]
     fn a_body_with_keywords_has_its_length() {
         let message = changed(&own(

@@ -453,7 +453,8 @@ fn put_stamped(via: &[u8], from: SocketAddr, out: &mut Vec<u8>) {
     put_unfolded(sent_by, out);
     for parameter in FieldParameters(parameters) {
         if parameter.is(b"rport") {
-            // RFC 3581 section 4: the source port of the request, and the source address even if it is that of Via.
+            // RFC 3581 section 4: the source port of the request, and the source address even if `Via` has the same
+            // address.
             asks = true;
             out.extend_from_slice(b";rport=");
             out.extend_from_slice(Decimal::new(from.port().into()).as_bytes());

@@ -9,7 +9,7 @@ use super::template::{HoleValues, Template};
 use crate::Method;
 use crate::record::{Departure, Record, Token};
 
-/// Start of the second line of a message that a load writes, by its transport.
+/// Start of the second line of a message that a load writes, for each transport.
 const OVER_UDP: &[u8] = b"\nVia: SIP/2.0/UDP ";
 const OVER_TCP: &[u8] = b"\nVia: SIP/2.0/TCP ";
 

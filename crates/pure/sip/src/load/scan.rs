@@ -2,7 +2,7 @@
 //!
 //! [`Scan::of`] allocates and copies nothing and checks no grammar. The fields are slices of the datagram; a missing
 //! one is `None`. Names of header fields may be compact and in any case, lines may be folded and end with LF alone.
-//! It reads any message that the strict [`Message::parse`](crate::Message::parse) accepts in the same way. Its time
+//! If the strict [`Message::parse`](crate::Message::parse) accepts a message, the scan finds the same fields. Its time
 //! grows only with the length of the datagram.
 
 use std::borrow::Cow;

@@ -127,8 +127,8 @@ impl Setup {
         format!("sip:{user}{behind}@{local}{}", self.transport_parameter())
     }
 
-    /// The server to use after `failed` servers have failed. `None` if there are no more. An attempt with a lookup
-    /// has servers of its own.
+    /// The server to use after `failed` servers have failed. `None` if there are no more. An attempt with a lookup uses
+    /// the servers that it found.
     pub(super) fn server(&self, located: Option<&Located>, failed: u8) -> Option<SocketAddr> {
         if let Some(own) = located {
             return own.servers.get(usize::from(failed)).copied();

@@ -50,7 +50,7 @@ impl FromStr for MessageChange {
 }
 
 impl MessageChange {
-    /// The same change, which appends its field.
+    /// The same change, but it appends its field.
     #[must_use]
     pub fn added(self) -> Self {
         Self { is_added: true, ..self }

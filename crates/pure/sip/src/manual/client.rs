@@ -187,8 +187,8 @@ impl ManualClient {
         self.cancelled().map(InviteClientTransaction::cancellation).ok_or_else(none)
     }
 
-    /// Sends a draft as these bytes, which may be changed. If they can be parsed as a request of the same method, the
-    /// transaction is that of the changed request.
+    /// Sends these bytes for a draft. They may differ from the draft. If they can be parsed as a request of the same
+    /// method, the transaction belongs to the parsed request.
     pub fn send(&mut self, now: Instant, draft: Draft, bytes: Bytes) {
         let Draft { step, request, dialog } = draft;
         let request = match Message::parse(&bytes) {
@@ -294,7 +294,7 @@ impl ManualClient {
         }
     }
 
-    /// Notes that the credentials were accepted, and checks the proof of the server that it knows the password.
+    /// Notes that the credentials were accepted, and checks the server's proof that it knows the password.
     fn proven(&mut self, at: usize, response: &Response) -> Option<Violation> {
         if matches!(response.status.code(), 100 | 401 | 407) {
             return None;

@@ -55,7 +55,8 @@ pub(super) struct RequestIdentity {
     pub call_id: String,
     pub tag: String,
     pub sequence: u32,
-    /// Whether the next request of the same kind continues with it: a registration, or a request that was challenged.
+    /// Whether the next request of the same kind has this identity too: a registration, or a request that was
+    /// challenged.
     pub goes_on: bool,
 }
 

@@ -113,7 +113,8 @@ impl Token {
 /// Number of bits of the `CSeq` in the number of a transaction. The bits above them have the index of the server.
 const NUMBER: u32 = 12;
 
-/// The bit above those of the server. It distinguishes the transaction of an ACK, which has the `CSeq` of its INVITE.
+/// The bit above the bits of the server index. It distinguishes the transaction of an ACK, which has the `CSeq` of its
+/// INVITE.
 const ACK: u16 = 0x8000;
 
 /// The number of a transaction: its `CSeq`, and the index of the server. The next server gets "a new request, which

@@ -258,7 +258,8 @@ fn a_request_on_two_ways_is_taken_once() {
     machine.handle(at(0.1), again("branch=z9hG4bKother\r", invite(1, "")), source(ALICE));
     assert_eq!(words(&run(&mut machine, 0.1)), [(0, "482".into())]);
     assert_eq!(machine.calls(), 1);
-    // A new request of the same call is not merged, nor is one after the end of the first.
+    // A new request of the same call is not merged. A request after the end of the first transaction is not merged
+    // either.
     machine.handle(at(0.1), request("OPTIONS", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
     assert_eq!(words(&run(&mut machine, 0.1)), [(0, "200".into())]);
     run(&mut machine, 200.0);

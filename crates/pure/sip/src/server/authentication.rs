@@ -21,8 +21,8 @@ const MOST_NONCES: usize = 100_000;
 /// Size of the window of accepted counts below the highest one, because requests may overtake each other.
 const WINDOW: u32 = 64;
 
-/// Makes challenges and checks credentials. A nonce is its creation time, signed with the server's key, so an unused nonce takes
-/// no memory. The counts of used nonces are kept, so that no count is accepted twice.
+/// Makes challenges and checks credentials. A nonce contains its creation time and a signature with the server's key,
+/// so an unused nonce takes no memory. The counts of used nonces are kept, so that no count is accepted twice.
 #[derive(Debug)]
 pub struct Authenticator {
     realm: String,

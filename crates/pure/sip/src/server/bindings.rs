@@ -15,7 +15,7 @@ pub const MOST_BINDINGS: usize = 16;
 /// Longest text of a binding, bytes: the address-of-record, the contact with all parameters, the path, the Call-ID.
 pub const LONGEST_BINDING: usize = 4096;
 
-/// Limit for the memory of all bindings, bytes per permitted user. An ordinary binding takes about 700.
+/// Limit for the memory of all bindings, bytes per permitted user. An ordinary binding takes about 700 bytes.
 const BYTES_PER_USER: usize = 1024;
 
 /// Additional memory of all bindings, bytes, so that a few users may have [`MOST_BINDINGS`].
@@ -56,7 +56,7 @@ pub(super) struct RegistrationOrigin {
     pub(super) path: Vec<NameAddr>,
 }
 
-/// A registration changed nothing.
+/// The reason why a registration was refused. It has changed no binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BindingConflict {
     /// A later registration was received before.

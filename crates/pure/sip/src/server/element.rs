@@ -37,7 +37,8 @@ pub trait Server: Send {
     /// The next message to send.
     fn poll_transmit(&mut self) -> Option<(Destination, Message)>;
 
-    /// Whether a message had valid credentials since the last call. Its sender then receives messages at its address.
+    /// Whether a message with valid credentials was received since the last call. Such a message proves that its sender
+    /// receives messages at its source address.
     fn take_proof(&mut self) -> bool {
         false
     }
@@ -78,7 +79,7 @@ pub(super) trait Element {
         None
     }
 
-    /// Called before the transaction of a message. Returns whether the message is handled.
+    /// Called before the transactions handle a message. If it returns true, they do not handle the message.
     fn intercept(&mut self, _now: Instant, _message: &Message, _from: Source) -> bool {
         false
     }

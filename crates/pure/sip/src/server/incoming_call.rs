@@ -26,9 +26,9 @@ pub(super) struct IncomingCall {
     pub(super) session: SessionState,
     pub(super) provisionals: Option<ProvisionalSender>,
     pub(super) acceptance: Option<Acceptance>,
-    /// The answer to the caller's offer, or an offer of its own.
+    /// The answer to the caller's offer, or the offer of this side.
     pub(super) description: SessionDescription,
-    /// A response had the description.
+    /// A response with the description was sent.
     pub(super) described: bool,
     /// Time of the next provisional response that extends the INVITE transaction of proxies.
     pub(super) extended: Instant,
@@ -36,7 +36,7 @@ pub(super) struct IncomingCall {
     pub(super) hang_up: Option<Instant>,
     /// End of the invitation by `Expires`.
     pub(super) expires: Option<Instant>,
-    /// End of the longest duration.
+    /// Time at which the call reaches its longest duration.
     pub(super) end: Instant,
     pub(super) due: Option<Instant>,
     pub(super) weight: usize,
@@ -50,7 +50,8 @@ impl IncomingCall {
         self.answered && outcome.is_some()
     }
 
-    /// Whether the offer of the INVITE has an answer. If the INVITE has no offer, the offer of this side is meant.
+    /// Whether the first offer has an answer: the offer of the INVITE, or the offer of this side if the INVITE has
+    /// none.
     fn is_settled(&self) -> bool {
         let provisionals = self.provisionals.as_ref().filter(|_| self.described);
         if !self.invite.body.is_empty() {

@@ -56,7 +56,7 @@ pub struct ServerOrder {
     pub domains: Vec<Host>,
     /// The users; `None` accepts any user.
     pub users: Option<Vec<User>>,
-    /// The contact of each user that has none of its own, with `{user}` for its name.
+    /// The contact of each user without a [`User::contact`]. `{user}` stands for the user's name.
     pub contact: Option<String>,
     /// Algorithm of digest authentication; `None` does not authenticate users.
     pub digest: Option<Algorithm>,

@@ -34,7 +34,8 @@ impl Redirect {
         }
         match request.method {
             Method::Register => return self.registry.register(now, request),
-            // The request that it would cancel has its final response: CANCEL "has no effect" (RFC 3261 section 9.2).
+            // The request to be cancelled already has its final response, so CANCEL "has no effect" (RFC 3261 section
+            // 9.2).
             Method::Cancel => {
                 let known = self.transactions.has(&key.cancelled());
                 return reply(request, if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST });

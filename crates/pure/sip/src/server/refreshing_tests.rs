@@ -115,10 +115,10 @@ fn a_machine_answers_refreshes_and_ends_a_session_without_them() {
     let brief = (Name::SessionExpires, "89");
     let refused = call.ask(50.0, Method::Update, &[timer.clone(), brief.clone()]);
     assert_eq!((refused.status, refused.headers.get(&Name::MinSe)), (Status::new(422).unwrap(), Some("90")));
-    // 100 s minus 32 s after the UPDATE at 45 s.
+    // The UPDATE at 45 s sets an interval of 100 s. The BYE follows 32 s before its end.
     let sent = call.run(200.0);
     assert_eq!((sent[0].0, sent[0].1.method.clone()), (113, Method::Bye));
-    // A refused INVITE.
+    // An INVITE with too small an interval is refused.
     let more = request("INVITE", "sip:bob@biloxi.com", ALICE, 9, "Supported: timer\r\nx: 30\r\n");
     call.machine.handle(at(300.0), more, source(ALICE));
     let refused = transmitted(&mut call.machine).pop().unwrap().1;

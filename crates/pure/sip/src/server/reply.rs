@@ -23,7 +23,7 @@ pub(crate) fn reply(request: &Request, status: Status) -> Response {
 }
 
 /// Whether the `To` tag of a response is computed from its request, as [`reply`] does. A peer can compute such a tag
-/// without the response, so the tag proves nothing.
+/// without receiving the response, so the tag does not prove the peer's address.
 pub fn has_computed_tag(response: &Response) -> bool {
     let to = response.headers.to().ok().flatten();
     to.is_none_or(|to| to.tag().is_none_or(|tag| tag == fingerprint(&identity(&response.headers))))

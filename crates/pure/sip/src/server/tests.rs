@@ -97,7 +97,7 @@ fn bindings_are_added_refreshed_and_removed() {
     assert_eq!(contacts(&response), ["<sip:bob@h2>;expires=200", "<sip:bob@h1>;q=0.5;expires=90"]);
     // Without a contact it is a query.
     assert_eq!(contacts(&answer(&mut server, at(20.5), register("bob", "q", 1, ""))).len(), 2);
-    // The equivalent URI is the same binding.
+    // A contact with an equivalent URI is the same binding.
     let response =
         answer(&mut server, at(30.0), register("bob", "a", 2, "Contact: <sip:bob@H1>\r\nExpires: 9000\r\n"));
     assert_eq!(contacts(&response), ["<sip:bob@h2>;expires=180", "<sip:bob@H1>;expires=3600"]);

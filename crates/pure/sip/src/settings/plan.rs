@@ -352,7 +352,7 @@ mod tests {
     use super::*;
     use crate::load::Scenario;
 
-    /// A load of calls with these keys in place of its own, or without those that are null.
+    /// A load of calls in which these keys replace the default ones. A null value removes its key.
     fn settings(keys: &Value) -> LoadSettings {
         let mut all = json!({ "scenario": "call", "rate": 10.0, "server": "program" });
         for (key, value) in keys.as_object().unwrap() {

@@ -205,7 +205,7 @@ fn what_is_read_comes_back_as_it_was() {
 }
 
 proptest! {
-    /// The same for each message with some bytes changed, removed or inserted.
+    /// The same test for each message with some bytes changed, removed or inserted.
     #[test]
     fn what_is_broken_comes_back_or_is_refused(
         place in 0..MESSAGES.len(),

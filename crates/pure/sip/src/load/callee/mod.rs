@@ -1,6 +1,7 @@
 //! Callees: the server side of the scenarios, for any called user.
 //!
-//! `dialog` handles requests within a dialog, `refreshing` session timers and `notifying` subscriptions.
+//! `dialog` handles requests within a dialog, `refreshing` handles session timers, and `notifying` handles
+//! subscriptions.
 
 mod dialog;
 mod notifying;
@@ -62,7 +63,7 @@ pub struct Callee {
     setup: Setup,
     responses: Responses,
     inquiries: CalleeRequests,
-    /// Behavior for calls that are not of this load.
+    /// Behavior for calls from outside this load.
     foreign: CalleeAction,
     /// Time from the INVITE to its 200.
     ringing: Duration,

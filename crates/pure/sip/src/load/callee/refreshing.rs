@@ -206,7 +206,7 @@ impl Callee {
         self.inquire((call, key), &refresh.far, template, (own.cseq, own.cseq as u16), values, out);
     }
 
-    /// Acknowledges the final response to an INVITE of this side. The ACK of a 2xx is a transaction of its own.
+    /// Acknowledges the final response to an INVITE of this side. The ACK of a 2xx is a separate transaction.
     pub(super) fn acknowledge_refresh(&self, key: Key, cseq: u32, is_accepted: bool, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let Some(refresh) = &call.refresh else { return };

@@ -146,7 +146,7 @@ impl Caller {
         }
     }
 
-    /// Handles a 2xx after the first: a retransmission, or one of a further dialog.
+    /// Handles a 2xx after the first: a retransmission, or the 2xx of a further dialog.
     fn accepted_again(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_answered = matches!(

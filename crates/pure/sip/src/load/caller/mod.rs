@@ -440,8 +440,7 @@ impl Caller {
         true
     }
 
-    /// Notes that the credentials of a request were accepted, and checks the proof of the server that it knows the
-    /// password.
+    /// Notes that the credentials of a request were accepted, and checks the server's proof that it knows the password.
     fn proven(&mut self, scan: &Scan<'_>, (status, cseq): (u16, u32), key: Key) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(proof) = &mut call.proof else { return };

@@ -277,7 +277,7 @@ impl Caller {
                 true
             }
             _ if call.stays_on_udp => false,
-            // The transport of the URI is that of the request (RFC 3263 section 4.1).
+            // A request within the dialog uses the transport of the next hop's URI (RFC 3263 section 4.1).
             CallRequest::Acknowledge(_)
             | CallRequest::Prack
             | CallRequest::Change

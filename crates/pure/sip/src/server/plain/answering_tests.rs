@@ -372,8 +372,8 @@ fn usual(method: &str, number: u32, transport: Transport, tag: &str) -> String {
     )
 }
 
-/// After the BYE no transaction could remove the call later: that of the INVITE has ended, and a BYE over a reliable transport
-/// has none (RFC 3261 section 17.2.2).
+/// The call must be removed with its BYE, because no transaction ends later: the transaction of the INVITE has ended,
+/// and a BYE over a reliable transport has none (RFC 3261 section 17.2.2).
 #[test]
 fn a_plain_call_over_tcp_that_outlasts_its_transaction_is_removed_with_its_bye() {
     let mut machine = machine(true, 100, &[]);

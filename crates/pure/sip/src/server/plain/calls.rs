@@ -136,7 +136,7 @@ impl PlainCalls {
         }
     }
 
-    /// The weight of the plain transactions among those of the strict model.
+    /// The weight of all plain transactions, in transactions of the strict model.
     pub(super) const fn weight(&self) -> usize {
         self.transactions.div_ceil(PER_TRANSACTION)
     }
@@ -220,7 +220,7 @@ impl PlainCalls {
         call.entries[1] = Some(JournalEntry { at: now, from, end: call.journal.len() });
         let end = call.began + self.longest;
         self.wheel.set(key.index, end);
-        // A search for the earliest deadline at each change could take long. It is done when a deadline has expired.
+        // A search for the earliest deadline at each change could take long, so it waits until a deadline has expired.
         self.next_longest = Some(self.next_longest.map_or(end, |own| own.min(end)));
         self.pass_confirmed();
     }

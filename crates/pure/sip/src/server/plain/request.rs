@@ -15,7 +15,7 @@ use crate::transaction::BranchKey;
 use crate::uri::UriView;
 use crate::{Headers, Method, Name, Scheme};
 
-/// Longest message of the fast path, bytes. The limit keeps its weight at that of one transaction.
+/// Longest message of the fast path, bytes. A longer message would weigh more than one transaction.
 const LONGEST: usize = 2048;
 
 /// Most header fields of a message of the fast path, for the same reason.
@@ -79,7 +79,7 @@ impl<'a> PlainVia<'a> {
     }
 }
 
-/// Further header fields that make a message not plain: those of bodies with a disposition or encoding.
+/// Header fields of bodies with a disposition or encoding. A message with one of these fields is not plain.
 const CONTENT: [&str; 2] = ["Content-Disposition", "Content-Transfer-Encoding"];
 
 /// Reads a value to its end.

@@ -136,7 +136,7 @@ fn proofs(headers: &Headers, body: &[u8]) {
     }
 }
 
-/// Asserts that both have read the same.
+/// Asserts that the scanner and the strict parser have read the same fields.
 pub fn agree(scan: &Scan<'_>, message: &Message) {
     assert!(scan.is_complete);
     start(scan, message);
