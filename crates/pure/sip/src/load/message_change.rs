@@ -23,7 +23,7 @@ impl Keyword {
     }
 }
 
-/// A text with the values of its keywords.
+/// A text in which each keyword is replaced by its value.
 fn filled(text: &str, setup: &Setup) -> String {
     let value = |piece: Result<&str, &str>| match piece {
         Ok(text) => text.replace("\\x5B", "["),
@@ -38,7 +38,7 @@ pub fn with_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// A session description with the values of its keywords.
+/// A session description in which each keyword is replaced by its value.
 pub(super) fn own_session(text: &str, setup: &Setup) -> Bytes {
     Bytes::from(with_line_ends(&filled(text, setup)))
 }

@@ -26,7 +26,7 @@ pub(super) fn names_tcp(via: &[u8]) -> bool {
     transport[..end.unwrap_or(transport.len())].eq_ignore_ascii_case(b"TCP")
 }
 
-/// Output of one or several calls of a machine. If it is cleared and used again, it allocates nothing.
+/// Output of one or several method calls of a machine. If it is cleared and used again, it needs no new allocation.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOutput {
     /// Messages to be sent, in this order.

@@ -6,7 +6,7 @@ use crate::{Name, Request};
 
 /// "If a request is within 200 bytes of the path MTU, or if it is larger than 1300 bytes and the path MTU is unknown, the
 /// request MUST be sent using an RFC 2914 [43] congestion controlled transport protocol, such as TCP." (RFC 3261 section
-/// 18.1.1) Bytes; the path MTU is unknown here.
+/// 18.1.1) The limit in bytes: here the path MTU is always unknown.
 pub const LONGEST_OVER_UDP: usize = 1300;
 
 /// A request with its `Via` and its destination.
@@ -44,7 +44,7 @@ impl RequestHop {
         Self { request, to: over_tcp, fallback: Some(UdpFallback { to, via }) }
     }
 
-    /// A request with its `Via`, without an alternative.
+    /// A request that has this element's `Via` already, without an alternative.
     pub(super) const fn bound(request: Request, to: Destination) -> Self {
         Self { request, to, fallback: None }
     }

@@ -1,4 +1,4 @@
-//! Orders for servers: the role of a server and its parameters.
+//! The configuration of a server: its role and its parameters.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub struct User {
     pub name: String,
     /// Password for digest authentication.
     pub password: String,
-    /// A contact without registration.
+    /// A configured contact, which needs no registration.
     pub contact: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct PartitionShare<'a> {
     pub nonces: UsedNonces,
 }
 
-/// An order cannot be carried out.
+/// The reason why a [`ServerOrder`] gives no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
     /// A contact is not a SIP URI.
@@ -99,7 +99,7 @@ impl ServerOrder {
     /// The server, which listens at these addresses.
     ///
     /// # Errors
-    /// The order cannot be carried out.
+    /// The parameters contradict each other or exceed a limit.
     pub fn server(&self, listens: &[(Transport, SocketAddr)]) -> Result<Box<dyn Server>, RoleError> {
         let share = PartitionShare {
             partition: Partition::default(),

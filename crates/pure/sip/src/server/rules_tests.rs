@@ -84,7 +84,7 @@ fn a_refusal_goes_to_who_has_asked() {
         assert_eq!(to, Destination::Address(source("198.51.100.7:53")));
         let (to, _) = asked(behind(via("203.0.113.2:53;rport")), from);
         assert_eq!(to, Destination::Address(from));
-        // Over a stream it returns on the connection, whatever the Via (RFC 3261 section 18.2.2).
+        // Over a stream the refusal returns on the connection, whatever the Via (RFC 3261 section 18.2.2).
         let stream = Source { transport: Transport::Tcp, ..from };
         let (to, _) = asked(behind(changed(&via("203.0.113.3:53"), "/UDP", "/TCP")), stream);
         assert_eq!(to, Destination::Address(stream));

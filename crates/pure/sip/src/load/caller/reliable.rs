@@ -25,8 +25,8 @@ impl Caller {
         let may_be = is_asked || has_offered;
         let Some(rseq) = scan.rseq.filter(|_| may_be && scan.requires_100rel) else {
             // "The UAS MUST send any non-100 provisional response reliably if the initial request contained a Require header
-            // field with the option tag 100rel", and "MUST NOT attempt to send a 100 (Trying) response reliably" or any
-            // without the support of the caller (RFC 3262 section 3).
+            // field with the option tag 100rel", and "MUST NOT attempt to send a 100 (Trying) response reliably" (RFC
+            // 3262 section 3). Without the support of the caller, no response may be reliable.
             call.failure = call.failure.or(Some(Failure::Rule("RFC 3262 section 3")));
             return;
         };

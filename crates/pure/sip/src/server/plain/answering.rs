@@ -100,7 +100,7 @@ impl AnsweringMachine {
         let tag = self.random.bits();
         let digits = tag_text(tag);
         let provisional = self.manners.progress.iter().map(|progress| (progress.status, &tail.provisional));
-        // Range of the copied fields in the bytes, which are the same in each response.
+        // Range of the copied fields in `out`, once the first response is written. They are the same in each response.
         let mut copied = None;
         for (status, tail) in provisional.chain([(Status::OK, &tail.ok)]) {
             responses.push(reply_to, status, |out| {
