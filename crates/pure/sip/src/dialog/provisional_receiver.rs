@@ -19,7 +19,7 @@ pub enum ProvisionalKind {
     Reliable(RAck),
     /// The same response was acknowledged before: must be dropped.
     Repeated,
-    /// An earlier one is missing: must be dropped. It will be retransmitted.
+    /// An earlier response is missing. This response must be dropped: it will be retransmitted.
     TooEarly,
 }
 

@@ -127,7 +127,7 @@ impl Proxy {
         }
         if request.method == Method::Cancel {
             // "If a matching response context is found, the element MUST immediately return a 200 (OK) response to the CANCEL
-            // request." Without one the request was never forwarded, because this proxy is never stateless.
+            // request." Without a context, the request was never forwarded, because this proxy is never stateless.
             let known = self.contexts.contains_key(&key.cancelled());
             self.cancel_all(now, &key.cancelled());
             return answer(if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST });
@@ -331,7 +331,7 @@ impl Proxy {
         self.set_timer_c(branch_key, None);
         let Some(context) = self.contexts.get_mut(&key) else { return };
         match status.class() {
-            // "Any 2xx response" is forwarded at once. To an INVITE that includes a 2xx of a second branch.
+            // "Any 2xx response" is forwarded at once. For an INVITE, this includes the 2xx of a second branch.
             Class::Success => {
                 context.answered = true;
                 self.transactions.respond(now, &key, response);

@@ -256,7 +256,7 @@ impl Caller {
         }
     }
 
-    /// Handles a response to CANCEL. The final response to the INVITE comes before or after it.
+    /// Handles a response to CANCEL. The final response to the INVITE may arrive before or after that response.
     pub(super) fn cancelled(&mut self, key: Key, status: u16) {
         if let Some(call) = self.calls.get_mut(key).filter(|call| call.phase == CallerPhase::Cancelling)
             && status >= 200

@@ -74,8 +74,8 @@ impl Caller {
         self.send(now, key, sent, out);
     }
 
-    /// Sends the first request to the next server if it has no final response and was not redirected. Returns whether
-    /// it was sent.
+    /// Sends the first request to the next server, if the request has no final response and was not redirected. Returns
+    /// whether it was sent.
     pub(super) fn fail_over(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
         let next = self.setup.server(call.located.as_deref(), call.server.saturating_add(1));
