@@ -95,8 +95,8 @@ impl FromStr for Fault {
 }
 
 impl Fault {
-    /// The message with this fault, as bytes. If the fault does not apply to the message, the message stays correct: a
-    /// response has no `Max-Forwards` to remove.
+    /// The message with this fault, as bytes. If the fault does not apply to the message, the message stays correct:
+    /// for example, a response has no `Max-Forwards` to remove.
     pub fn spoil(self, message: &Message) -> Bytes {
         let mut wrong = message.clone();
         if self.spoil_fields(&mut wrong) {

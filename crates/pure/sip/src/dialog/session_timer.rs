@@ -16,8 +16,8 @@ pub const LEAST_INTERVAL: u32 = 90;
 /// The option tag of session timers (RFC 4028 section 3).
 pub const TIMER: &str = "timer";
 
-/// If a session is not refreshed, it ends this long before the end of its interval. If a third of the interval is less,
-/// it ends a third of the interval before (RFC 4028 section 10).
+/// A session that is not refreshed is ended this long before the end of its interval. If a third of the interval is
+/// shorter, that third is used instead (RFC 4028 section 10).
 const MARGIN: Duration = Duration::from_secs(32);
 
 /// The side that sends the next refresh, relative to the request that begins or refreshes the session.
@@ -92,8 +92,8 @@ pub struct TimerGrant {
 impl TimerGrant {
     /// The grant for a request that asks for a timer (RFC 4028 section 9, table 2). `is_supported` means that its sender supports
     /// session timers (`Supported: timer`). The interval is granted unchanged. If the choice is left to this side, the other side
-    /// refreshes. Without a `Session-Expires` there is no timer. If a proxy added the field for a side without support, a small
-    /// interval gives no timer instead of an error.
+    /// refreshes. Without a `Session-Expires` there is no timer. If the sender does not support session timers, because
+    /// a proxy added the field, too small an interval gives no timer instead of an error.
     ///
     /// # Errors
     /// The interval is too small.

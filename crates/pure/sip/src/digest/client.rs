@@ -85,8 +85,8 @@ pub enum ServerProof {
 
 impl DigestClient {
     /// Handles the challenges of a 401 or 407 in their order, each with the name of its header field. If a realm has several,
-    /// the topmost is used (RFC 8760 section 2.4). If credentials for a realm were sent before, its new challenge is answered
-    /// only if the nonce was stale, or if the credentials had been accepted in the meantime.
+    /// the topmost is used (RFC 8760 section 2.4). If credentials for a realm were sent before, a new challenge of this
+    /// realm is answered only if the nonce was stale, or if the credentials had been accepted in the meantime.
     ///
     /// # Errors
     /// The request must not be sent again with the credentials of this user.

@@ -21,7 +21,7 @@ pub enum Delay {
     /// The same delay of refused calls, whose first response may be the refusal. Session request delay of RFC 6076
     /// section 4.3.2, which must not be combined with that of section 4.3.1.
     SessionRequestFailed,
-    /// 200 sent by the callee to its ACK received.
+    /// From the 200 that the callee sends to the ACK that it receives.
     AnswerSignal,
     /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of successful calls.
     Disconnect,
@@ -129,7 +129,7 @@ impl Delay {
         }
     }
 
-    /// The response of a run that reports this delay.
+    /// The measured quantity of a run that reports this delay.
     pub const fn quantity(self) -> &'static Quantity {
         match self {
             Self::Registration => &quantity::SIP_REGISTRATION_DELAY,

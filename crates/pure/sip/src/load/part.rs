@@ -30,7 +30,7 @@ const AT_ONCE: u32 = 32;
 /// Number of users that are searched for an idle one.
 const ASKED: u32 = 64;
 
-/// Interval in which open attempts are counted, by their scheduled time.
+/// Open attempts are counted for each interval of this length, by their scheduled time.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// One part of a load. It shares only the schedule with the other parts.
@@ -349,7 +349,7 @@ impl Part {
     /// An idle user that registers again in place of a busy `user`. A server that keeps users waiting must not delay
     /// the others.
     fn idle(&self, work: Work, user: u32) -> u32 {
-        // A user that does something only once is idle.
+        // If each user makes only one attempt, the user is idle.
         if !work.registers() || self.plan.is_once() {
             return user;
         }
@@ -457,7 +457,7 @@ impl Part {
         }
     }
 
-    /// Whether records are of the load, and not of the registrations before or after it.
+    /// Whether records belong to the load, and not to the registrations before or after it.
     pub fn is_of_load(&self) -> bool {
         !self.is_over && self.start != Instant::NEVER
     }

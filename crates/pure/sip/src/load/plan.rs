@@ -39,7 +39,7 @@ const LONGEST_DESCRIPTION: usize = 60_000;
 /// The most contacts of a peer.
 const MOST_CONTACTS: u8 = 16;
 
-/// If the server does not answer, there are idle users for this time, or for 4 T1 if that is longer. By then each
+/// If the server does not answer, some users remain idle for this time, or for 4 T1 if that is longer. By then each
 /// waiting user has sent its request three times (RFC 3261 section 17.1.2.2: initially, after T1 and after 3 T1), and a
 /// capacity search has noticed the missing answers.
 const AWAITED: Duration = Duration::from_secs(2);

@@ -84,7 +84,8 @@ pub enum Scenario {
         /// Time from the first provisional response other than 100 to the CANCEL.
         patience: Duration,
     },
-    /// A call that the server redirects with a 3xx, which the caller does not follow: it tests a redirect server.
+    /// A call that the server redirects with a 3xx, which the caller does not follow. The scenario tests a redirect
+    /// server.
     Redirect,
     /// OPTIONS.
     Options,
@@ -151,7 +152,8 @@ impl Scenario {
         }
     }
 
-    /// A third of the hold: the time before, during and after the hold of [`Scenario::Reinvite`].
+    /// A third of the hold time. A call of [`Scenario::Reinvite`] lasts this long before, during and after the time on
+    /// hold.
     pub(super) const fn third(self) -> Duration {
         match self.hold() {
             Some(hold) => Duration::from_nanos(hold.as_nanos() / 3),

@@ -25,7 +25,7 @@ pub struct Setup {
     pub shard: u16,
     /// Address that requests go to.
     pub server: SocketAddr,
-    /// Servers that replace it, one after the other, when it fails: at most seven (RFC 3263 section 4.3).
+    /// Servers that replace `server`, one after the other, when it fails: at most seven (RFC 3263 section 4.3).
     pub others: Vec<SocketAddr>,
     /// Addresses that requests within a dialog may go to, if the route says so. Requests go nowhere else.
     pub peers: Vec<SocketAddr>,

@@ -1,8 +1,8 @@
 //! Messages that are prepared once and written many times.
 //!
 //! A [`Template`] is made of a strict [`Message`] with [`Hole::text`] wherever a call has its own value. Writing it
-//! copies the fixed bytes between the holes and the [`HoleValues`]. It checks nothing: a message is correct if its
-//! template and its values are.
+//! copies the fixed bytes between the holes and the [`HoleValues`]. Writing checks nothing: a message is correct if its
+//! template and its values are correct.
 
 use bytes::Bytes;
 

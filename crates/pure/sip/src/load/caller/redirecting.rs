@@ -14,7 +14,7 @@ use crate::settings::UserOptions;
 
 impl Caller {
     /// Handles a refusal of the first request: sends it to the next contact of a 3xx, or schedules it again after
-    /// `Retry-After`. Returns whether it does either.
+    /// `Retry-After`. Returns whether it does one of the two.
     pub(super) fn ask_otherwise(
         &mut self,
         now: Instant,

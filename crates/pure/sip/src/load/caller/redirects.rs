@@ -10,7 +10,7 @@ use crate::header::Transport;
 pub(super) struct Redirects {
     /// Request-URIs that were tried, each with the `CSeq` of the first request to it.
     tried: Vec<(u32, Box<[u8]>)>,
-    /// Request-URIs that were not tried, the best last.
+    /// Request-URIs that were not tried, the preferred one last.
     untried: Vec<Box<[u8]>>,
 }
 
