@@ -29,7 +29,7 @@ const MOST_NAMES: usize = 64;
 pub struct Question {
     /// The type of the records.
     pub kind: Kind,
-    /// Their name.
+    /// The name of the records.
     pub name: String,
 }
 
@@ -354,7 +354,7 @@ impl Locator {
         }
     }
 
-    /// Whether all answers were received. [`Locator::next_hop`] returns the hops then, if there are any.
+    /// Whether all answers were received. [`Locator::next_hop`] then returns the hops, if there are any.
     pub const fn is_done(&self) -> bool {
         matches!(self.stage, LocatorStage::Found)
     }
@@ -364,9 +364,9 @@ impl Locator {
         self.is_refused
     }
 
-    /// The next hop to try, each once. "failure occurs if the transaction layer reports a 503 error response or a
-    /// transport failure of some sort", and "if the transaction layer times out without ever having received any
-    /// response" (RFC 3263 section 4.3). The request is then sent to the next hop with a new branch.
+    /// The next hop to try. Each hop is returned once. "failure occurs if the transaction layer reports a 503 error
+    /// response or a transport failure of some sort", and "if the transaction layer times out without ever having
+    /// received any response" (RFC 3263 section 4.3). The request is then sent to the next hop with a new branch.
     pub fn next_hop(&mut self) -> Option<Hop> {
         self.hops.pop_front()
     }

@@ -114,7 +114,7 @@ pub enum ZoneAnswer<'a> {
 impl Zone {
     /// Reads lines of `NAME [TTL] [IN] TYPE DATA`, where the type is NAPTR, SRV, A or AAAA. `$TTL` sets the default
     /// time to live, and `;` begins a comment. After `$ORIGIN`, names without a final dot are relative and `@` is the
-    /// origin; before it all names are absolute. A line that begins with a space has the name of the record above it,
+    /// origin. Before it, all names are absolute. A line that begins with a space has the name of the record above it,
     /// and a record in parentheses may have several lines. A byte order mark is skipped.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub struct ManualClient {
     due: Option<Request>,
     /// Sent ACKs, by remote tag and `CSeq`. Each is sent again for a retransmission of its 2xx.
     acknowledged: BTreeMap<(String, u32), Bytes>,
-    /// The dialog before the last BYE, in case that is challenged.
+    /// The dialog before the last BYE, in case the BYE is challenged.
     before_bye: Option<Dialog>,
     events: VecDeque<ManualClientEvent>,
 }
@@ -300,7 +300,7 @@ impl ManualClient {
             return None;
         }
         self.digest.accepted(response.status.is_final());
-        // `rspauth` is that of the last credentials.
+        // `rspauth` can be checked only for the request with the last credentials.
         let is_last = self.proving.is_some() && self.open[at].key == self.proving;
         let info = response.headers.authentication_info().ok().flatten().filter(|_| is_last)?;
         let is_wrong = self.digest.informed(&info, &response.body) == ServerProof::Wrong;

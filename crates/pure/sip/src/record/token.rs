@@ -17,7 +17,7 @@ pub enum Owner {
     Registration,
     /// An attempt of a caller, with the behavior of a callee of the same load.
     Caller(CalleeAction),
-    /// A call at its callee: the tag of the callee.
+    /// A call at its callee. The token is in the tag of the callee.
     Callee,
 }
 

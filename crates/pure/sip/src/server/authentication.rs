@@ -30,12 +30,12 @@ pub struct Authenticator {
     key: [u8; 32],
     /// Makes the nonces of partitions different.
     partition: Partition,
-    /// Number of nonces, which makes each unique.
+    /// Number of nonces made so far, which makes each nonce unique.
     made: u64,
     used: UsedNonces,
 }
 
-/// The counts of nonces in use. All partitions of a server share them, so that a count is accepted by one of them only. Only
+/// The counts of nonces in use. All partitions of a server share them, so that only one partition accepts a count. Only
 /// requests with a right password wait for the lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UsedNonces(Arc<Mutex<NonceTable>>);

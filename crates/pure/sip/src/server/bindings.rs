@@ -74,7 +74,7 @@ pub struct Bindings {
     users: BTreeMap<String, Vec<Binding>>,
     /// Estimated memory of all bindings, bytes.
     kept: usize,
-    /// Limit for the memory of all bindings, bytes: 1 KiB per permitted user, and 1 MiB.
+    /// Limit for the memory of all bindings, bytes: 1 KiB per permitted user, plus 1 MiB.
     most_kept: usize,
     due: BTreeSet<(Instant, String)>,
     /// Number of bindings that lead to each target, as a contact or on its path.

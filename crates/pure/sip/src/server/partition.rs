@@ -5,7 +5,7 @@ use netrig_core::{Seeds, Stream};
 use crate::digits::hex;
 use crate::header::MAGIC_COOKIE;
 
-/// One of several servers that share the work of one. Each handles the messages of its partition of the state
+/// One of several servers that share the work of one server. Each handles the messages of its partition of the state
 /// ([`Partitioning`](crate::partitioning::Partitioning)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {

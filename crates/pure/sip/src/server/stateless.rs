@@ -89,7 +89,8 @@ impl StatelessProxy {
         format!("{MAGIC_COOKIE}{proof}.{rest}")
     }
 
-    /// Keyed fingerprint of the `Via` below this proxy's own `Via`. The branch of the own `Via` begins with it.
+    /// Keyed fingerprint of the `Via` below this proxy's own `Via`. The branch of the own `Via` begins with this
+    /// fingerprint.
     fn proof_of(&self, via: &Via) -> String {
         let transport = via.transport.as_ref().map_or_else(String::as_str, |known| known.name());
         let host = via.host.to_string().to_ascii_lowercase();

@@ -453,7 +453,7 @@ fn a_network_that_refuses_is_503_and_that_500() {
     assert_eq!(described(&transmitted(&mut proxy)), ["500"]);
 }
 
-/// RFC 3261 section 16.3, with the messages of RFC 4475 for it.
+/// RFC 3261 section 16.3, with the messages of RFC 4475 for this section.
 #[test]
 fn what_is_not_fit_is_not_forwarded() {
     let mut server = proxy();
@@ -555,7 +555,8 @@ fn a_stateless_proxy_does_the_same_again() {
     proxy.handle(at(2.0), ringing.into(), source(BOB));
     let (to, back) = transmitted(&mut proxy).remove(0);
     assert_eq!((to, back.headers().vias().unwrap().len()), (Destination::Address(source(ALICE)), 1));
-    // A response without this proxy's `Via` is dropped, and so is one to a request that it has not forwarded.
+    // A response without this proxy's `Via` is dropped, and so is a response to a request that this proxy has not
+    // forwarded.
     proxy.handle(at(2.0), back, source(BOB));
     assert_eq!(described(&transmitted(&mut proxy)), [""; 0]);
     let text = Message::from(first.as_request().unwrap().response(Status::RINGING)).to_string();
@@ -613,7 +614,7 @@ fn an_answer_to_an_address_of_a_link_leaves_on_its_link() {
     assert_eq!(on_link_of(plain, from.address), plain, "an address of no link has no interface");
 }
 
-/// RFC 3261 section 19.1.2: without a port it is 5060, and 5061 over TLS.
+/// RFC 3261 section 19.1.2: a URI without a port means port 5060, or 5061 over TLS.
 #[test]
 fn a_uri_without_a_port_is_for_who_listens_where_it_means() {
     for (transport, listens, uri, own) in [
@@ -658,7 +659,7 @@ fn what_is_long_takes_the_room_of_several() {
     assert_eq!(code(&mut server, 34.0, register("bob", "a", 4, &contact)), 413);
 }
 
-/// RFC 3261 section 10.3: the registrar chooses the interval, and its response has it.
+/// RFC 3261 section 10.3: the registrar chooses the interval and returns it in the response.
 #[test]
 fn no_binding_lasts_longer_than_its_most() {
     let mut server = registrar();

@@ -376,7 +376,7 @@ impl Transactions {
                 key.map(TransactionKey::Client)
             }
             Message::Response(response) => {
-                // The key of the request: its `Via` and method are the same.
+                // The key of the request, which has the same `Via` and method.
                 let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
                 let uri = crate::Uri::Other { scheme: String::new(), rest: String::new() };
                 method.and_then(|method| {

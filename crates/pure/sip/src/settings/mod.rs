@@ -1,6 +1,6 @@
 //! SIP in an experiment file: a load of users at one end of a flow, and their server at the other.
 //!
-//! Start from [`LoadSettings::plan`] and [`ServerSettings::order`], which make checked plans and servers of the
+//! Start from [`LoadSettings::plan`] and [`ServerSettings::order`], which make checked plans and servers from the
 //! settings.
 
 mod drawn_time;

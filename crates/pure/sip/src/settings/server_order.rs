@@ -1,4 +1,4 @@
-//! The order of a server of netrig, made from its settings.
+//! The `ServerOrder` of a server of netrig, made from its settings.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The property of the fuzzer for its committed corpus, with any compiler.
+//! Checks the property of the fuzzer for its committed corpus, with any compiler.
 
 use netrig_test_support::corpus::replay;
 

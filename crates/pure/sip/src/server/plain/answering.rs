@@ -83,7 +83,7 @@ impl AnsweringMachine {
         is_handled.then(|| arrival.request.info())
     }
 
-    /// Accepts an INVITE if it begins a plain call and there is room. Returns whether it did.
+    /// Accepts an INVITE if it begins a plain call and there is room. Returns whether the INVITE was accepted.
     fn accept_plain(&mut self, arrival: &PlainArrival<'_>, responses: &mut PlainResponses) -> bool {
         let PlainArrival { now, datagram, from, reply_to, ref request, call_id, transaction } = *arrival;
         let is_call = request.to_tag.is_none() && request.has_contact && request.has_description;
@@ -137,8 +137,8 @@ impl AnsweringMachine {
         self.plain.as_ref().map_or(0, PlainCalls::weight)
     }
 
-    /// Prepares the strict model for a message: gives it the plain calls of the message. Returns whether this completes
-    /// the handling of the message: an absorbed INVITE, or a request that is refused with 482.
+    /// Prepares the strict model for a message: gives it the plain calls that the message concerns. Returns whether
+    /// this completes the handling of the message: an absorbed INVITE, or a request that is refused with 482.
     pub(in crate::server) fn leave_plain(&mut self, now: Instant, message: &Message, from: Source) -> bool {
         let Some(plain) = &self.plain else { return false };
         let request = message.as_request();
@@ -184,7 +184,7 @@ impl AnsweringMachine {
         self.transactions.handle_timeout(now);
         drain(self, now);
         let own = std::mem::replace(&mut self.transactions, others);
-        // Its responses were sent before.
+        // The replayed responses were sent before, so only the transactions are taken over.
         self.transactions.take_over(own);
         self.transactions.set_external_weight(self.plain_weight());
     }
@@ -275,7 +275,8 @@ fn handle_bye(
     is_again || is_end
 }
 
-/// The tail of the responses to an INVITE, made by the strict model; `None` if the strict model would refuse it.
+/// The tail of the responses to an INVITE, made by the strict model; `None` if the strict model would refuse the
+/// INVITE.
 fn tail_of(
     domain: &Domain,
     manners: &AnsweringPolicy,

@@ -7,8 +7,8 @@
 //! ends the call.
 //!
 //! A test compares all responses with those of the strict model, byte for byte. They differ in two cases. The response to a
-//! retransmitted BYE is made from the retransmission, not from the first BYE. Both are the same unless the peer breaks RFC 3261
-//! section 17.1.2. And more calls have room, because eight plain transactions count as one.
+//! retransmitted BYE is made from the retransmission, not from the first BYE. The two are the same unless the peer
+//! breaks RFC 3261 section 17.1.2. And more calls have room, because eight plain transactions count as one.
 
 mod answering;
 #[cfg(test)]

@@ -152,7 +152,7 @@ impl<'a> PlainRequest<'a> {
         }
     }
 
-    /// The key of its transaction; `None` for one of RFC 2543.
+    /// The key of its transaction. `None` for a transaction of RFC 2543.
     pub fn branch_key(&self) -> Option<BranchKey<'a>> {
         BranchKey::of_branch(&self.via.view, self.via.branch)
     }

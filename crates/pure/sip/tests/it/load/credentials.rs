@@ -28,8 +28,8 @@ fn challenge(realm: &str, nonce: &str) -> String {
     format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", qop=\"auth\", algorithm=MD5")
 }
 
-/// A proxy challenges, then the server behind it; each keeps its credentials (RFC 3261 section 22.3). Two challenges in one
-/// response are answered together.
+/// A proxy challenges, then the server behind it. The credentials for both are kept (RFC 3261 section 22.3). Two
+/// challenges in one response are answered together.
 #[test]
 fn every_realm_that_asks_is_answered() {
     let (seen, network) = recorded();
@@ -71,7 +71,7 @@ fn every_realm_that_asks_is_answered() {
     assert_eq!((record.failure, record.counts.challenges), (Some(Failure::Authentication), 3));
 }
 
-/// A request that a new realm challenges each time, and one with a challenge of another scheme.
+/// One request is challenged by a new realm each time. Another gets a challenge of an unknown scheme.
 #[test]
 fn a_failure_says_why_a_challenge_was_not_answered() {
     let failure_of = |challenge: &dyn Fn(usize) -> String| {

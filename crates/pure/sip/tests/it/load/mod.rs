@@ -302,7 +302,7 @@ fn answer(pair: &mut Pair<impl Network>, request: &Request, status: u16, more: &
     pair.inject(&response.into());
 }
 
-/// A router in a test. A strict router expects its URI in the Request-URI (RFC 3261 section 12.2.1.1).
+/// A strict router expects its URI in the Request-URI (RFC 3261 section 12.2.1.1).
 #[test]
 fn a_load_sends_a_strict_router_the_request_and_the_target_last() {
     let contact = "<sip:bob@192.0.2.7:5070>";
@@ -525,7 +525,7 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
             assert!(matches!(begun, AttemptStart::At(_)), "{now:?}: {begun:?}");
         }
     }
-    // Ten of them before the start of the load.
+    // Ten of these registrations precede the start of the load.
     assert_eq!(registered, 410);
     assert!(unheard >= 40, "{unheard}");
 }

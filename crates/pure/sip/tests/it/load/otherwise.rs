@@ -216,7 +216,8 @@ fn what_is_refused_for_a_time_is_asked_again_after_it() {
         tally.record(&record);
         assert_eq!([Delay::Invite, Delay::Options].map(|delay| tally.delay(delay).count()), [0, 0]);
     }
-    // No retry without a time, with one beyond the longest ringing time, or if the scenario expects a refusal.
+    // There is no retry without a time, with a time beyond the longest ringing time, or if the scenario expects a
+    // refusal.
     let scenarios = [
         (CALL_AND_LEAVE, None),
         (CALL_AND_LEAVE, Some("181")),

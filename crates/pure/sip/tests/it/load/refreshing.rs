@@ -215,7 +215,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     pair.run(ms(100_010));
     let response = last(&pair);
     assert_eq!((response.status.code(), response.headers.get(&Name::MinSe)), (422, Some("90")));
-    // Without further refreshes it ends after 90 s minus a third, from the INVITE on.
+    // Without further refreshes, the session ends 90 s minus a third after the INVITE.
     pair.run(ms(149_990));
     assert_ne!(seen.borrow().last().unwrap().method.as_str(), "BYE");
     pair.run(ms(150_100));
@@ -310,8 +310,8 @@ fn talking(more: &str) -> (Called, Response) {
     (called, accepted)
 }
 
-/// The callee refreshes if the INVITE requires it, or if the caller does not support timers and a proxy asks for one. If the other
-/// side does not support UPDATE, it refreshes by INVITE.
+/// The callee refreshes if the INVITE requires it, or if the caller does not support timers and a proxy asks for a
+/// timer. If the other side does not support UPDATE, it refreshes by INVITE.
 #[test]
 fn one_who_is_called_refreshes_the_session() {
     for (more, requires, method) in [
@@ -385,7 +385,7 @@ fn a_refresh_by_one_who_is_called_that_crosses_another_request_is_sent_again_soo
     let refresh = Called::only(&called.run(ms(45_100)));
     assert_eq!(refresh.method.as_str(), "INVITE");
     assert_eq!(Called::only(&called.answer(&refresh, 491, &[])).method.as_str(), "ACK");
-    // It may have been retransmitted in this time.
+    // The refresh may have been retransmitted in this time.
     let all = called.run(ms(47_150));
     let again = all.first().expect("it is sent again").as_request().unwrap().clone();
     let numbers = [&refresh, &again].map(|request| request.headers.cseq().unwrap().unwrap().number);

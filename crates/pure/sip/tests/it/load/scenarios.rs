@@ -238,7 +238,7 @@ fn only_the_next_reliable_response_is_acknowledged() {
     assert_eq!(seen.borrow()[2].headers.get(&Name::RAck), Some("8 1 INVITE"));
 }
 
-/// Each 2xx of each dialog is acknowledged, and the surplus one hung up at once (RFC 3261 section 13.2.2.4).
+/// Each 2xx of each dialog is acknowledged, and the surplus dialog is hung up at once (RFC 3261 section 13.2.2.4).
 #[test]
 fn of_two_answers_one_is_kept() {
     let (seen, network) = recorded();
@@ -435,7 +435,7 @@ fn a_subscription_from_its_beginning_to_its_end() {
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Rule("RFC 6665 section 3.1.1")));
 }
 
-/// A NOTIFY of another event package breaks one rule, and one without the state another.
+/// A NOTIFY of another event package breaks one rule, and a NOTIFY without the state breaks another.
 #[test]
 fn notifications_that_break_a_rule() {
     for (field, value, rule) in [
