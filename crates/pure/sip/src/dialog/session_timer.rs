@@ -92,8 +92,8 @@ pub struct TimerGrant {
 impl TimerGrant {
     /// The grant for a request that asks for a timer (RFC 4028 section 9, table 2). `is_supported` means that its sender supports
     /// session timers (`Supported: timer`). The interval is granted unchanged. If the choice is left to this side, the other side
-    /// refreshes. Without a `Session-Expires` there is no timer. If the sender does not support session timers, because
-    /// a proxy added the field, too small an interval gives no timer instead of an error.
+    /// refreshes. Without a `Session-Expires` there is no timer. If a proxy added the field and the sender does not
+    /// support session timers, too small an interval gives no timer instead of an error.
     ///
     /// # Errors
     /// The interval is too small.

@@ -173,8 +173,8 @@ fn request(
 
 const DESCRIPTION: &str = "Content-Type: application/sdp\r\n";
 
-/// The methods that a user of a load accepts. Each INVITE and each 2xx to one lists them (RFC 3261 sections 13.2.1
-/// and 13.3.1.4).
+/// The methods that a user of a load accepts. Each INVITE and each 2xx to an INVITE lists them (RFC 3261 sections
+/// 13.2.1 and 13.3.1.4).
 const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY, UPDATE\r\n";
 
 const SUPPORTED: &str = "Supported: 100rel, timer\r\n";

@@ -334,8 +334,8 @@ impl Callee {
         call.provisionals = call.provisionals.saturating_sub(1);
         let pause = Duration::from_nanos(left.as_nanos() / (u64::from(call.provisionals) + 1));
         if call.action == CalleeAction::Reliable {
-            // "The RSeq numbering space is within a single transaction", and that of "each subsequent reliable provisional
-            // response for the same request MUST be greater by exactly one" (RFC 3262 section 3).
+            // "The RSeq numbering space is within a single transaction", and the RSeq of "each subsequent reliable
+            // provisional response for the same request MUST be greater by exactly one" (RFC 3262 section 3).
             call.rseq += 1;
             call.is_unacknowledged = true;
             call.timers.again = Repetition::after(now, timing.t1);
