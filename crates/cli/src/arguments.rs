@@ -48,13 +48,13 @@ pub enum Command {
     /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
     Lab(Lab),
     /// Split an experiment into chunks that many machines make: a folder with all that they need
-    Split(crate::commands::Split),
+    Split(crate::commands::SplitArguments),
     /// Make the runs of a chunk of a sweep
     Chunk(crate::commands::ChunkArguments),
     /// Add the runs of other stores, or of a sweep, to a store
-    Merge(crate::commands::Merge),
+    Merge(crate::commands::MergeArguments),
     /// Show the state of a sweep, or cancel it
-    Sweep(crate::commands::Sweep),
+    Sweep(crate::commands::SweepArguments),
     /// Show what this machine can do and what would spoil a measurement, and remove what a killed run left behind
     Doctor(Doctor),
     /// Print the JSON schema of experiment files, or of a tester's document
@@ -135,7 +135,7 @@ pub struct Run {
     #[command(flatten)]
     pub keep: RunKeep,
     #[command(flatten)]
-    pub via: crate::commands::Via,
+    pub via: crate::commands::ViaArguments,
 }
 
 /// Messages of SIP flows that are kept while runs are made.

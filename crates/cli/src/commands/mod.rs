@@ -38,4 +38,6 @@ pub use schema::{Schema, schema};
 pub use show::show;
 pub use sip::{Sip, sip, spelled};
 pub use speed::{Speed, speed};
-pub use sweep::{ChunkArguments, Merge, Split, Sweep, Via, chunk, merge, split, sweep};
+pub use sweep::{
+    ChunkArguments, MergeArguments, SplitArguments, SweepArguments, ViaArguments, chunk, merge, split, sweep,
+};

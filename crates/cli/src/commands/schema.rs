@@ -37,6 +37,8 @@ pub enum Of {
     Speed,
     /// The document of `netrig speed tune --json`
     SpeedTune,
+    /// The document of `netrig sweep DIR --json`
+    Sweep,
 }
 
 /// Prints a JSON schema.
@@ -49,6 +51,7 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
         Of::SipScenario => written::<netrig_sip_tester::scenario::ScenarioDocument>(),
         Of::SipShow => written::<netrig_sip_tester::ladder::TraceDocument>(),
         Of::Speed => written::<netrig_speed::measure::SpeedReport>(),
+        Of::Sweep => written::<netrig_sweep::SweepState>(),
         Of::SpeedTune => written::<netrig_speed::tune::Tuning>(),
     };
     print(serde_json::to_string_pretty(&schema).map_err(Failure::failed)?)?;

@@ -119,6 +119,9 @@ impl StoreError {
     pub fn fault(&self) -> String {
         match self {
             Self::NotAStore(_) => "it is not a netrig store".to_owned(),
+            Self::Missing(path) if path.exists() => {
+                "it has no runs: it is empty, or its write-ahead log (-wal) is not beside it".to_owned()
+            }
             Self::Missing(_) => "there is no such file".to_owned(),
             Self::Damaged { what, .. } => format!("it is damaged ({what})"),
             Self::CannotOpen { reason, .. } => format!("it cannot be opened: {reason}"),

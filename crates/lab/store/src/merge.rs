@@ -57,32 +57,45 @@ pub struct RunDifference {
     pub there: String,
 }
 
-/// The columns of a run that are copied, but for its provenance.
-const COLUMNS: [&str; 18] = [
-    "identity",
-    "substrate",
-    "seed",
-    "status",
-    "why",
-    "offered",
-    "duplicated",
-    "delivered",
-    "dropped",
-    "inside",
-    "events",
-    "lateness_ns",
-    "took_s",
-    "finished",
-    "lasted_ns",
-    "deterministic",
-    "remarks",
-    "provenance",
+/// The columns of a run, and whether two runs of one identity must agree in them, if the substrate repeats.
+const COLUMNS: [(&str, bool); 18] = [
+    ("identity", false),
+    ("substrate", false),
+    ("seed", false),
+    ("status", false),
+    ("why", false),
+    ("offered", true),
+    ("duplicated", true),
+    ("delivered", true),
+    ("dropped", true),
+    ("inside", true),
+    ("events", true),
+    ("lateness_ns", false),
+    ("took_s", false),
+    ("finished", false),
+    ("provenance", false),
+    ("lasted_ns", true),
+    ("deterministic", true),
+    ("remarks", false),
 ];
-const STATUS: usize = 3;
-const PROVENANCE: usize = COLUMNS.len() - 1;
+const IDENTITY: usize = index("identity");
+const SUBSTRATE: usize = index("substrate");
+const STATUS: usize = index("status");
+const PROVENANCE: usize = index("provenance");
 
-/// The columns of a run that its identity decides, if it repeats.
-const DECIDED: [usize; 8] = [5, 6, 7, 8, 9, 10, 14, 15];
+/// The index of a column in `COLUMNS`. A name that is not there does not compile.
+const fn index(name: &str) -> usize {
+    let mut index = 0;
+    while !COLUMNS[index].0.as_bytes().eq_ignore_ascii_case(name.as_bytes()) {
+        index += 1;
+    }
+    index
+}
+
+/// The names of the columns, separated by commas.
+fn column_list() -> String {
+    COLUMNS.map(|(column, _)| column).join(", ")
+}
 
 /// The tables of a run's parts, with their columns but for the run.
 const PARTS: [(&str, &str); 3] = [
@@ -212,9 +225,9 @@ fn merge(
     for (statement, (table, columns)) in statements.iter_mut().zip(PARTS) {
         parts.push(PartTable::new(to, statement, table, columns)?);
     }
-    let columns = COLUMNS.join(", ");
+    let columns = column_list();
     let here = |sql: String| to.prepare(&sql).map_err(FailedSide::Here);
-    let set = COLUMNS.map(|column| format!("{column} = ?")).join(", ");
+    let set = COLUMNS.map(|(column, _)| format!("{column} = ?")).join(", ");
     let merging = MergeInProgress {
         find: here(format!("SELECT id, {columns} FROM run WHERE identity = ?"))?,
         insert: here(format!("INSERT INTO run ({columns}) VALUES (?{})", ", ?".repeat(COLUMNS.len() - 1)))?,
@@ -334,7 +347,7 @@ impl MergeInProgress<'_> {
 
     fn runs(&mut self, provenances: &RowIds) -> Result<RowIds, FailedSide> {
         let mut ids = RowIds::new();
-        let columns = COLUMNS.join(", ");
+        let columns = column_list();
         let mut read = self
             .from
             .prepare(&format!("SELECT id, {columns} FROM run ORDER BY id"))
@@ -359,7 +372,7 @@ impl MergeInProgress<'_> {
     fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, FailedSide> {
         let mine = self
             .find
-            .query_row([&values[0]], |row| {
+            .query_row([&values[IDENTITY]], |row| {
                 let mine = (1..=COLUMNS.len()).map(|column| row.get(column));
                 Ok((row.get(0)?, mine.collect::<rusqlite::Result<Vec<Value>>>()?))
             })
@@ -403,21 +416,22 @@ impl MergeInProgress<'_> {
 
     /// Compares two valid runs of one identity.
     fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), FailedSide> {
-        if matches!(&mine[1], Value::Text(substrate) if !(self.repeats)(substrate)) {
+        if matches!(&mine[SUBSTRATE], Value::Text(substrate) if !(self.repeats)(substrate)) {
             self.outcome.kept += 1;
             return Ok(());
         }
         let responses = &mut self.parts[RESPONSES];
         let my_responses = responses.mine(here).map_err(FailedSide::Here)?;
         let their_responses = responses.theirs(there).map_err(FailedSide::There)?;
-        let column = DECIDED.into_iter().find(|column| mine[*column] != theirs[*column]);
+        let differs = |column: &usize| COLUMNS[*column].1 && mine[*column] != theirs[*column];
+        let column = (0..COLUMNS.len()).find(differs);
         let difference = column
-            .map(|column| (COLUMNS[column].to_owned(), mine[column].clone(), theirs[column].clone()))
+            .map(|column| (COLUMNS[column].0.to_owned(), mine[column].clone(), theirs[column].clone()))
             .or_else(|| first_difference(&my_responses, &their_responses));
         match difference {
             None => self.outcome.equal += 1,
             Some((what, here, there)) => self.outcome.different.push(RunDifference {
-                identity: shown(&mine[0]),
+                identity: shown(&mine[IDENTITY]),
                 what,
                 here: shown(&here),
                 there: shown(&there),
@@ -488,5 +502,26 @@ fn shown(value: &Value) -> String {
         Value::Real(number) => number.to_string(),
         Value::Text(text) => text.clone(),
         Value::Blob(bytes) => format!("{} bytes", bytes.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merge_copies_every_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("netrig.db")).unwrap();
+        let columns = |table: &str| -> Vec<String> {
+            let mut read = store.connection.prepare("SELECT name FROM pragma_table_info(?)").unwrap();
+            let names =
+                read.query_map([table], |row| row.get(0)).unwrap().collect::<Result<Vec<String>, _>>();
+            names.unwrap().into_iter().filter(|name| !["id", "run"].contains(&name.as_str())).collect()
+        };
+        assert_eq!(columns("run").join(", "), column_list());
+        for (table, list) in PARTS {
+            assert_eq!(columns(table).join(", "), list, "{table}");
+        }
     }
 }

@@ -13,6 +13,11 @@ use crate::{Shard, SweepChunk, SweepError, SweepFolder};
 /// A shard whose digest is not that of its name.
 pub(crate) const CHANGED: &str = "it was changed or cut after it was published";
 
+/// Whether runs of the substrate with a name are compared when they come twice: those of this substrate, if it repeats.
+pub(crate) fn repeats(substrate: &dyn Substrate) -> impl Fn(&str) -> bool {
+    |name| name == substrate.name() && substrate.repeats()
+}
+
 /// Checks that a shard holds only runs of its sweep.
 pub struct ShardCheck<'a> {
     folder: &'a SweepFolder,

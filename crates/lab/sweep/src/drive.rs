@@ -13,6 +13,7 @@ use netrig_experiment::{Experiment, Substrate};
 use netrig_runner::{EarlierRuns, PlannedRun, missing};
 use netrig_store::{MergeError, MergeOutcome, RunDifference, Store, StoreError};
 
+use crate::check::repeats;
 use crate::engine::{Engine, EngineError, TaskNeeds};
 use crate::{ChunkSize, Shard, ShardCheck, SweepChunk, SweepError, SweepFolder, cut};
 
@@ -20,14 +21,17 @@ use crate::{ChunkSize, Shard, ShardCheck, SweepChunk, SweepError, SweepFolder, c
 const SHORTEST_POLL: Duration = Duration::from_millis(500);
 const LONGEST_POLL: Duration = Duration::from_secs(10);
 
-/// If the engine does not list a chunk and its shard has not arrived, the chunk is lost after this time: a network file system
-/// may list a new file late, and a queue may show a new task late.
-const LATE: Duration = Duration::from_secs(5);
+/// The longest interval if tasks are processes of this machine: a free slot is filled at a poll.
+const LONGEST_LOCAL_POLL: Duration = Duration::from_secs(1);
 
-/// A chunk that runs for more than this times its estimated work, and longer than `HELD_LEAST`, is submitted a second time: its node may
-/// be dead without the engine's knowledge.
-const HELD: f64 = 10.0;
-const HELD_LEAST: Duration = Duration::from_secs(600);
+/// If the engine does not list a chunk and its shard has not arrived, the first attempt is lost after this time, and each further one
+/// after twice as much: a network file system may list a new file late, and a queue may show a task late, or none of them for a while.
+const UNLISTED: Duration = Duration::from_secs(5);
+
+/// A chunk that runs for more than this times its estimated work, and longer than `OVERDUE_LEAST`, is submitted a second time: its node
+/// may be dead without the engine's knowledge.
+const OVERDUE: f64 = 10.0;
+const OVERDUE_LEAST: Duration = Duration::from_secs(600);
 
 /// The memory of a task: what runs took, times this, and more, bytes.
 const MEMORY_SHARE: f64 = 1.5;
@@ -37,8 +41,8 @@ const MEMORY_ROOM: u64 = 128 << 20;
 const MOST_DOUBLINGS: u32 = 4;
 
 /// If the engine has no task of the sweep and refuses chunks for this time, the sweep ends. A restart of the controller takes
-/// less, and so does a limit on tasks that other users have reached.
-const REFUSED: Duration = Duration::from_secs(120);
+/// less.
+const REFUSALS: Duration = Duration::from_secs(120);
 
 /// The number of reads after which an unreadable shard is refused: a network file system may show a part of it at first.
 const READS: u32 = 3;
@@ -82,7 +86,7 @@ pub enum DriveEvent {
     /// A shard was merged.
     Merged(Shard, MergeOutcome),
     /// A shard cannot be used, and its runs are repeated: the reason.
-    Refused(PathBuf, String),
+    BadShard(PathBuf, String),
     /// The engine does not answer, or refused: the reason. It is asked again.
     EngineAway(String),
     /// A submission that the user has to hand over: what to do.
@@ -90,7 +94,7 @@ pub enum DriveEvent {
     /// A chunk failed, and is tried again: the last line of its log.
     Failed(u32, String),
     /// A chunk runs for far longer than expected, and is submitted a second time.
-    Held(u32),
+    Overdue(u32),
     /// Tasks wait for a reason that may never pass, in the engine's words.
     Waits(String),
     /// Nothing happened.
@@ -123,8 +127,8 @@ pub trait DriveListener {
 pub enum DriveOutcome {
     /// The store has all runs that the stopping rule asks for.
     Complete,
-    /// It was cancelled. Tasks on other machines continue.
-    Interrupted,
+    /// It was cancelled. The engine may have tasks of so many chunks, which continue on other machines.
+    Interrupted(usize),
     /// Chunks failed as often as allowed: each with the text of its last log.
     GaveUp(BTreeMap<u32, String>),
     /// The engine answers, has no task of the sweep, and takes none: the reason.
@@ -162,6 +166,8 @@ struct ChunkState {
     is_unconfirmed: bool,
     /// Whether its last attempt runs for far longer than expected.
     is_stuck: bool,
+    /// Whether an attempt has left a log since the chunk was last submitted.
+    has_failed: bool,
 }
 
 struct Driver<'a> {
@@ -285,10 +291,13 @@ impl Driver<'_> {
                 return Ok(ended);
             }
             if self.request.cancel.load(Ordering::Relaxed) {
-                return Ok(DriveOutcome::Interrupted);
+                let open = self.chunks.values().filter(|state| !state.is_done);
+                let submitted = open.filter(|state| state.attempts > 0).count();
+                return Ok(DriveOutcome::Interrupted(submitted));
             }
             if self.chunks.values().all(|state| state.is_done) && !self.next_round()? {
                 self.tell(&DriveEvent::Tick);
+                self.request.folder.remove_unfinished();
                 return Ok(DriveOutcome::Complete);
             }
             let spent = self.report_failures()?;
@@ -312,7 +321,8 @@ impl Driver<'_> {
     fn longest_poll(&self) -> Duration {
         let open = self.chunks.values().filter(|state| !state.is_done);
         let longest_s = open.map(|state| state.chunk.work_s).fold(0.0, f64::max);
-        Duration::from_secs_f64(longest_s / 4.0).clamp(SHORTEST_POLL, LONGEST_POLL)
+        let limit = if self.engine.is_local() { LONGEST_LOCAL_POLL } else { LONGEST_POLL };
+        Duration::from_secs_f64(longest_s / 4.0).clamp(SHORTEST_POLL, limit)
     }
 
     /// Finds the chunks of an earlier submitter, and which of them are done.
@@ -390,7 +400,7 @@ impl Driver<'_> {
                     *reads += 1;
                     if *reads >= READS {
                         self.settled.insert(shard.path.clone());
-                        self.tell(&DriveEvent::Refused(shard.path, why));
+                        self.tell(&DriveEvent::BadShard(shard.path, why));
                     }
                 }
             }
@@ -405,9 +415,8 @@ impl Driver<'_> {
         if let Some(fault) = self.check.fault(shard, chunk) {
             return Err(MergeFault::Shard(fault));
         }
-        let repeats = |name: &str| name == substrate.name() && substrate.repeats();
         let opened = shard.open().map_err(|error| MergeFault::Shard(error.fault()))?;
-        let outcome = self.store.merge(&opened, repeats).map_err(|error| match error {
+        let outcome = self.store.merge(&opened, repeats(substrate)).map_err(|error| match error {
             MergeError::Here(error) => MergeFault::Store(error),
             MergeError::There(error) => MergeFault::Shard(error.fault()),
         })?;
@@ -433,6 +442,9 @@ impl Driver<'_> {
         let mut failed = self.read_failures()?;
         failed.retain(|number| self.chunks.get(number).is_some_and(|state| !state.is_done));
         for number in failed {
+            if let Some(state) = self.chunks.get_mut(&number) {
+                state.has_failed = true;
+            }
             let text = self.failures.get(&number).and_then(|text| text.lines().last()).unwrap_or_default();
             self.tell(&DriveEvent::Failed(number, text.to_owned()));
         }
@@ -455,7 +467,9 @@ impl Driver<'_> {
         !state.is_done
             && state.running.is_none()
             && (state.attempts == 0
-                || state.unlisted.is_some_and(|since| self.clock.now().saturating_sub(since) > LATE))
+                || state.unlisted.is_some_and(|since| {
+                    state.has_failed || self.clock.now().saturating_sub(since) > state.patience()
+                }))
     }
 
     /// Whether a chunk is lost or stuck, and no attempt is left.
@@ -477,7 +491,7 @@ impl Driver<'_> {
         };
         let now = self.clock.now();
         (self.progress.running, self.progress.waiting) = (0, 0);
-        let mut held = Vec::new();
+        let mut overdue = Vec::new();
         for (number, state) in &mut self.chunks {
             if state.is_done {
                 continue;
@@ -495,19 +509,19 @@ impl Driver<'_> {
                 state.unlisted.get_or_insert(now);
             }
             state.running = runs.then(|| state.running.unwrap_or(now));
-            let limit = HELD_LEAST.max(Duration::from_secs_f64(HELD * state.chunk.work_s.max(0.0)));
+            let limit = OVERDUE_LEAST.max(Duration::from_secs_f64(OVERDUE * state.chunk.work_s.max(0.0)));
             let is_late = state.running.is_some_and(|since| now - since > limit);
             state.is_stuck = is_late && state.attempts >= self.request.attempts;
             if is_late && !state.is_stuck {
                 state.running = Some(now);
-                held.push(*number);
+                overdue.push(*number);
             }
         }
         let is_due = |state: &&ChunkState| self.is_lost(state) && state.attempts < self.request.attempts;
         let lost = self.chunks.values().filter(is_due).map(|state| state.chunk.chunk);
-        let due: BTreeSet<u32> = lost.chain(held.iter().copied()).collect();
-        for number in held {
-            self.tell(&DriveEvent::Held(number));
+        let due: BTreeSet<u32> = lost.chain(overdue.iter().copied()).collect();
+        for number in overdue {
+            self.tell(&DriveEvent::Overdue(number));
         }
         for reason in tasks.reasons {
             if self.reasons.insert(reason.clone()) {
@@ -525,7 +539,7 @@ impl Driver<'_> {
             && self.progress.running + self.progress.waiting == 0
         {
             let since = *self.refused.get_or_insert(now);
-            return (now - since > REFUSED).then_some(DriveFault::Refused(why));
+            return (now - since > REFUSALS).then_some(DriveFault::Refused(why));
         }
         self.refused = None;
         let mut open = self.chunks.values().filter(|state| !state.is_done);
@@ -551,10 +565,11 @@ impl Driver<'_> {
         };
         for number in due {
             let Some(state) = self.chunks.get_mut(number) else { continue };
-            state.unlisted = None;
-            // A refusal is no attempt.
-            state.attempts += u32::from(submitted.is_ok());
-            state.is_unconfirmed = submitted.is_err();
+            (state.unlisted, state.has_failed) = (None, false);
+            // A refusal is no attempt. A program that succeeds with an unexpected answer has probably submitted.
+            let is_taken = matches!(submitted, Ok(()) | Err(EngineError::Words { .. }));
+            state.attempts += u32::from(is_taken);
+            state.is_unconfirmed = !is_taken;
         }
         match submitted {
             Ok(()) => {
@@ -590,6 +605,11 @@ impl Driver<'_> {
 }
 
 impl ChunkState {
+    /// The time after which an attempt that the engine does not list is lost.
+    fn patience(&self) -> Duration {
+        UNLISTED.saturating_mul(1 << self.attempts.saturating_sub(1).min(MOST_DOUBLINGS))
+    }
+
     const fn new(chunk: SweepChunk) -> Self {
         Self {
             chunk,
@@ -599,6 +619,7 @@ impl ChunkState {
             running: None,
             is_unconfirmed: false,
             is_stuck: false,
+            has_failed: false,
         }
     }
 }

@@ -11,7 +11,7 @@ use netrig_store::StoreError;
 #[non_exhaustive]
 pub enum SweepError {
     /// The folder is not that of a sweep.
-    #[error("{} is not the folder of a sweep ({why}); make one with `netrig split`", path.display())]
+    #[error("{} is not the folder of a sweep ({why})", path.display())]
     NotASweep {
         /// The folder.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum SweepError {
         known: usize,
     },
     /// Another process submits this sweep.
-    #[error("another netrig submits the sweep in {}; `netrig sweep {}` shows its state", .0.display(), .0.display())]
+    #[error("another netrig submits the sweep in {}", .0.display())]
     Busy(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot {act} {}: {source}", path.display())]

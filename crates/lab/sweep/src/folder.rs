@@ -32,12 +32,15 @@ const MEMORY_UNIT: &str = "MiB";
 /// The file that a folder has until it is complete.
 const UNFINISHED: &str = ".unfinished";
 
+/// The end of the name of a shard or a log that is being written.
+const NEW: &str = ".new";
+
 /// The form of the folder.
 const FORM: u32 = 1;
 
 /// Time that a node waits for a chunk that the list does not have yet: network file systems show a new list late.
-const LATE: Duration = Duration::from_secs(15);
-const LATE_STEP: Duration = Duration::from_millis(500);
+const LIST_DELAY: Duration = Duration::from_secs(15);
+const LIST_STEP: Duration = Duration::from_millis(500);
 
 /// The values that determine the runs of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,9 +193,11 @@ impl SweepFolder {
         folder.write("experiment.toml", text.as_bytes())?;
         let executable = folder.executable();
         let new = folder.path.join(format!(".netrig.{}", std::process::id()));
-        put_executable(&new)
-            .and_then(|()| fs::rename(&new, &executable))
-            .map_err(SweepError::io("write", &executable))?;
+        put_executable(&new).and_then(|()| fs::rename(&new, &executable)).map_err(|error| {
+            // It may not exist.
+            let _ = fs::remove_file(&new);
+            SweepError::io("write", &executable)(error)
+        })?;
         folder.write("job", folder.job.as_bytes())?;
         // The manifest comes last: a folder that has one is complete.
         let manifest = serde_json::to_string_pretty(&folder.manifest);
@@ -358,12 +363,12 @@ impl SweepFolder {
             if let Some(line) = place.and_then(|place| list.lines().nth(place as usize)) {
                 return self.read_chunk(number, line);
             }
-            if number == 0 || waited >= LATE {
+            if number == 0 || waited >= LIST_DELAY {
                 let known = list.lines().count();
                 return Err(SweepError::NoChunk { path: self.path.clone(), chunk: number, known });
             }
-            std::thread::sleep(LATE_STEP);
-            waited += LATE_STEP;
+            std::thread::sleep(LIST_STEP);
+            waited += LIST_STEP;
         }
     }
 
@@ -474,7 +479,7 @@ impl SweepFolder {
         let digest = digest_of(store).map_err(SweepError::io("read", store))?;
         let (attempt, memory) = (attempt.replace('.', "-"), memory.div_ceil(1 << 20));
         let place = folder.join(format!("{chunk}.{attempt}-{memory}{MEMORY_UNIT}.{digest}.db"));
-        let new = folder.join(format!(".{chunk}.{attempt}.new"));
+        let new = folder.join(format!(".{chunk}.{attempt}{NEW}"));
         let copied = fs::copy(store, &new)
             .and_then(|_| File::open(&new)?.sync_all())
             .and_then(|()| fs::rename(&new, &place));
@@ -486,13 +491,26 @@ impl SweepFolder {
         Ok(place)
     }
 
+    /// Removes what attempts that were killed have written in part. No other attempt is needed: the sweep is complete.
+    pub(crate) fn remove_unfinished(&self) {
+        for folder in [self.shards_path(), self.parts_path(), self.logs_path()] {
+            for path in files(&folder).unwrap_or_default() {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                if name.starts_with('.') && name.ends_with(NEW) {
+                    // Another process may have removed it.
+                    let _ = fs::remove_file(path);
+                }
+            }
+        }
+    }
+
     /// Keeps the reason why an attempt failed.
     ///
     /// # Errors
     /// If the log cannot be written.
     pub fn add_failure(&self, chunk: u32, attempt: &str, text: &str) -> Result<(), SweepError> {
         let path = self.logs_path().join(format!("{chunk}.{attempt}.log"));
-        let new = self.logs_path().join(format!(".{chunk}.{attempt}.new"));
+        let new = self.logs_path().join(format!(".{chunk}.{attempt}{NEW}"));
         // A log that appears is complete.
         fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(SweepError::io("write", &path))
     }

@@ -19,7 +19,9 @@ pub mod engine;
 mod error;
 mod estimate;
 mod folder;
+mod split;
 mod state;
+mod task;
 mod work;
 
 pub use check::ShardCheck;
@@ -30,7 +32,9 @@ pub use drive::{
 pub use error::SweepError;
 pub use estimate::WorkEstimate;
 pub use folder::{EngineRecord, FailureLog, Shard, SubmitterLock, SweepFolder, SweepManifest};
+pub use split::{AddedChunks, add_missing};
 pub use state::SweepState;
+pub use task::{TaskError, chunks_of_task};
 pub use work::{ChunkOutcome, ChunkRequest, make_chunk, not_made};
 
 // The tests of the public interface, in one test binary with the unit tests.

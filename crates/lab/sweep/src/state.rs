@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::text::AlignedTable;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::check::CHANGED;
@@ -11,7 +12,7 @@ use crate::folder::{FailureLog, digest_of};
 use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
 /// The state of a sweep.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct SweepState {
     /// The sweep.
     pub sweep: String,
@@ -56,7 +57,7 @@ impl SweepState {
         let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
         let (mut unreadable, mut used_s) = (BTreeMap::new(), 0.0);
         // A shard has runs of earlier parts of its chunk: their time counts once. A run that was made twice took another time.
-        let (mut counted, mut counted_of) = (BTreeSet::new(), 0);
+        let mut counted: BTreeMap<u32, BTreeSet<(String, u64)>> = BTreeMap::new();
         let numbered: BTreeMap<u32, &SweepChunk> = chunks.iter().map(|chunk| (chunk.chunk, chunk)).collect();
         for shard in folder.shards()? {
             let fault = match check {
@@ -69,9 +70,7 @@ impl SweepState {
             let durations = shard.open().and_then(|store| store.durations()).map_err(|error| error.fault());
             match durations.and_then(|durations| fault.map_or(Ok(durations), Err)) {
                 Ok(durations) => {
-                    if counted_of != shard.chunk {
-                        (counted, counted_of) = (BTreeSet::new(), shard.chunk);
-                    }
+                    let counted = counted.entry(shard.chunk).or_default();
                     let new = durations
                         .into_iter()
                         .filter(|(run, took_s)| counted.insert((run.clone(), took_s.to_bits())));
@@ -88,6 +87,13 @@ impl SweepState {
                 }
             }
         }
+        // Parts have some of the runs of a chunk.
+        let left_s = |chunk: &SweepChunk| {
+            let made: BTreeSet<&str> =
+                counted.get(&chunk.chunk).into_iter().flatten().map(|(run, _)| run.as_str()).collect();
+            let planned = chunk.planned().count().max(1);
+            chunk.work_s * planned.saturating_sub(made.len()) as f64 / planned as f64
+        };
         let missing: Vec<_> = chunks.iter().filter(|chunk| !whole.contains(&chunk.chunk)).collect();
         let is_missing = |number| numbered.contains_key(&number) && !whole.contains(&number);
         // A task may name chunks that are done, and more than there are.
@@ -105,7 +111,7 @@ impl SweepState {
             waiting: tasks.map(|tasks| at_engine(&tasks.waiting)),
             missing: missing.len(),
             used_h: used_s / 3600.0,
-            left_h: missing.iter().map(|chunk| chunk.work_s).fold(0.0, |sum, work_s| sum + work_s) / 3600.0,
+            left_h: missing.iter().map(|chunk| left_s(chunk)).fold(0.0, |sum, left_s| sum + left_s) / 3600.0,
             unreadable,
             failed: last.into_iter().map(|(chunk, log)| (chunk, log.text())).collect(),
         })

@@ -10,6 +10,7 @@ use netrig_experiment::{Experiment, Substrate};
 use netrig_runner::{EarlierRuns, PlanRequest, PlannedRun, ProgressListener, carry_out};
 use netrig_store::{MergeError, Provenance, Store};
 
+use crate::check::repeats;
 use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
 /// The order to make the runs of a chunk.
@@ -134,7 +135,9 @@ pub fn make_chunk(
 fn scratch(request: &ChunkRequest<'_>) -> Result<Scratch, SweepError> {
     let prefix = format!("netrig-chunk-{}-", request.folder.manifest().sweep);
     for entry in fs::read_dir(request.scratch).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+        let name = entry.file_name();
+        // A folder that has no name yet begins with a dot.
+        let is_ours = name.to_str().is_some_and(|name| name.trim_start_matches('.').starts_with(&prefix));
         let lock = entry.path().join(LOCK);
         if is_ours && File::open(&lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
             // Another attempt may remove it at the same time.
@@ -170,7 +173,7 @@ fn take_earlier_parts(
     for part in parts.iter().filter(|part| check.fault(part, Some(chunk)).is_none()) {
         // The runs of a part that vanished, cannot be read, or differs from another part are made again.
         let Ok(part) = part.open() else { continue };
-        match store.merge(&part, |name| name == substrate.name() && substrate.repeats()) {
+        match store.merge(&part, repeats(substrate)) {
             Err(MergeError::Here(error)) => return Err(error.into()),
             Ok(_) | Err(MergeError::There(_)) => {}
         }

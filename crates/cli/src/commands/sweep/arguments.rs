@@ -12,7 +12,7 @@ use crate::which::{Where, Which};
 
 /// `netrig split`.
 #[derive(Debug, Args)]
-pub struct Split {
+pub struct SplitArguments {
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct ChunkArguments {
 
 /// `netrig merge`.
 #[derive(Debug, Args)]
-pub struct Merge {
+pub struct MergeArguments {
     /// The store that gets the runs; it is created if it does not exist
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
@@ -72,7 +72,7 @@ pub struct Merge {
 
 /// `netrig sweep`.
 #[derive(Debug, Args)]
-pub struct Sweep {
+pub struct SweepArguments {
     /// The folder of the sweep
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
@@ -86,8 +86,12 @@ pub struct Sweep {
 
 /// `netrig run --via`.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "On many machines")]
-pub struct Via {
+#[command(
+    next_help_heading = "On many machines",
+    mut_arg("chunk", |chunk| chunk.requires("via")),
+    mut_arg("slots", |slots| slots.requires("via"))
+)]
+pub struct ViaArguments {
     /// Make the runs on an engine: `slurm`, `hq`, `kubernetes`, `parallel`, or `command PROGRAM .. {}`, where {} is replaced by the
     /// command of a chunk (`command ssh node1 {}`)
     #[arg(long, value_name = "ENGINE", conflicts_with = "jobs")]
@@ -95,12 +99,8 @@ pub struct Via {
     /// The folder of the sweep, which all machines must see; default: beside the store
     #[arg(long, value_name = "DIR", requires = "via")]
     pub into: Option<PathBuf>,
-    /// Work of a chunk; default: 45 s, or less if that gives fewer than eight chunks for each of the --slots
-    #[arg(long, value_name = "TIME", requires = "via", value_parser = value_as::<AboveZero, Duration>)]
-    pub chunk: Option<Duration>,
-    /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
-    #[arg(long, value_name = "N", requires = "via", value_parser = value_as::<AtLeastOne, u32>)]
-    pub slots: Option<u32>,
+    #[command(flatten)]
+    pub size: SizeArguments,
     /// The most attempts for each chunk
     #[arg(long, value_name = "N", requires = "via", default_value_t = 5, value_parser = value_as::<AtLeastOne, u32>)]
     pub attempts: u32,

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use netrig_store::{MergeError, MergeOutcome, RunDifference, Store};
 use netrig_sweep::{ShardCheck, SweepFolder};
 
-use super::arguments::Merge;
+use super::arguments::MergeArguments;
 use super::{failure, repeating};
 use crate::build::BUILD;
 use crate::failure::{FAILED, Failure, print};
 use crate::request::{ExperimentRequest, SUBSTRATES, substrate};
 
 /// Adds the runs of other stores to a store.
-pub fn merge(arguments: &Merge) -> Result<ExitCode, Failure> {
+pub fn merge(arguments: &MergeArguments) -> Result<ExitCode, Failure> {
     let named = arguments.shards.iter().filter(|path| !path.is_dir());
     if let Some(same) = named.clone().find(|path| is_same(path, &arguments.store)) {
         return Err(Failure::request(format!("{}: a store is not merged into itself", same.display())));
@@ -90,8 +90,15 @@ pub fn tell_differences(shard: &Path, different: &[RunDifference]) {
         let identity = identity.get(..12).unwrap_or(identity);
         eprintln!(
             "error: {}: run {identity} has {what} {there}, and the same run in the store has {here}: two machines disagree; nothing of \
-             this file was merged; make the run once more with `netrig run` and another --store to see which is right",
+             this file was merged",
             shard.display()
+        );
+    }
+    if !different.is_empty() {
+        eprintln!(
+            "make one of these runs once more with `netrig run` and another --store to see which is right. If this file is wrong, remove it and \
+             give the same command again. If the store is wrong, remove the shards of the machine that made its run, and merge the others \
+             into a new store"
         );
     }
     if different.len() == MergeOutcome::MOST_DIFFERENT {

@@ -8,7 +8,7 @@ mod split;
 mod state;
 mod via;
 
-pub use arguments::{ChunkArguments, Merge, Split, Sweep, Via};
+pub use arguments::{ChunkArguments, MergeArguments, SplitArguments, SweepArguments, ViaArguments};
 pub use chunk::chunk;
 pub use merge::merge;
 pub use split::split;
@@ -26,6 +26,10 @@ use crate::request::ExperimentRequest;
 fn failure(error: SweepError) -> Failure {
     match error {
         SweepError::Io { .. } | SweepError::Store(_) | SweepError::Runner(_) => Failure::failed(error),
+        SweepError::NotASweep { .. } => Failure::request(format!("{error}; make one with `netrig split`")),
+        SweepError::Busy(ref path) => {
+            Failure::request(format!("{error}; `netrig sweep {}` shows its state", path.display()))
+        }
         _ => Failure::request(error),
     }
 }

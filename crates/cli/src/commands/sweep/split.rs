@@ -1,18 +1,16 @@
 //! `netrig split`.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::number::counted;
 use netrig_experiment::Substrate;
-use netrig_runner::{EarlierRuns, missing};
 use netrig_store::Store;
-use netrig_sweep::engine::typed;
-use netrig_sweep::{ChunkSize, SweepChunk, SweepFolder, SweepManifest, WorkEstimate, cut};
+use netrig_sweep::engine::command_line;
+use netrig_sweep::{AddedChunks, ChunkSize, SweepFolder, SweepManifest, WorkEstimate, add_missing};
 
-use super::arguments::{SizeArguments, Split};
+use super::arguments::{SizeArguments, SplitArguments};
 use super::{executable, failure, repeating};
 use crate::build::BUILD;
 use crate::failure::{Failure, print};
@@ -20,7 +18,7 @@ use crate::progress::words;
 use crate::request::ExperimentRequest;
 
 /// Writes the folder of a sweep, with chunks of the runs that the store lacks.
-pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
+pub fn split(arguments: &SplitArguments) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     request.check_scenarios()?;
     let substrate = repeating(&request)?;
@@ -28,28 +26,29 @@ pub fn split(arguments: &Split) -> Result<ExitCode, Failure> {
     let folder = folder(&request, manifest(&request, substrate, arguments.traces), &arguments.into)?;
     let lock = folder.lock().map_err(failure)?;
     let work = work(&request, substrate, &store, &AtomicBool::new(false))?;
-    let known = folder.chunks().map_err(failure)?;
-    let planned: BTreeSet<_> = known.iter().flat_map(SweepChunk::planned).collect();
-    let runs = missing(&request.experiment, substrate, &BUILD, EarlierRuns::TriedAgain, &store)
-        .map_err(Failure::failed)?;
-    let all = runs.len();
-    // Runs that an earlier split assigned stay in their chunk.
-    let runs: Vec<_> = runs.into_iter().filter(|run| !planned.contains(run)).collect();
-    let chunks = cut(&runs, |point| work.work_s(point), size(arguments.size), known.len() as u32 + 1);
-    folder.add_chunks(&chunks).map_err(failure)?;
+    let added = add_missing(
+        &folder,
+        &request.experiment,
+        substrate,
+        &store,
+        |point| work.work_s(point),
+        size(arguments.size),
+    );
+    let AddedChunks { missing, chunks } = added.map_err(failure)?;
     drop(lock);
     let place = arguments.into.display();
     let total: f64 = chunks.iter().map(|chunk| chunk.work_s).sum();
     print(format!(
         "{} missing; {} of them are in {} of {place}, {} of work",
-        counted(all as u64, "run is", "runs are"),
-        runs.len(),
+        counted(missing as u64, "run is", "runs are"),
+        chunks.iter().map(|chunk| chunk.planned().count()).sum::<usize>(),
         counted(chunks.len() as u64, "new chunk", "new chunks"),
         words(std::time::Duration::from_secs_f64(total))
     ))?;
-    if !chunks.is_empty() {
-        let (first, last) = (known.len() + 1, known.len() + chunks.len());
-        let words = |words: &[&str]| typed(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    if let [first, ..] = &chunks[..] {
+        let (first, last) = (first.chunk, first.chunk + chunks.len() as u32 - 1);
+        let words =
+            |words: &[&str]| command_line(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let (place, store) = (place.to_string(), arguments.place.store.display().to_string());
         print(format!(
             "each chunk: {} K, with K = {first} to {last}; then: {}",

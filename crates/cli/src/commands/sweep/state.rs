@@ -1,21 +1,24 @@
 //! `netrig sweep`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use netrig_sweep::{ShardCheck, SweepFolder, SweepState};
 
-use super::arguments::Sweep;
-use super::via::{cancel_tasks, engine_of};
+use super::arguments::SweepArguments;
+use super::via::{cancel_tasks, engine};
 use super::{failure, repeating};
 use crate::build::BUILD;
 use crate::failure::{Failure, print_report};
 use crate::request::ExperimentRequest;
 
 /// Shows the state of a sweep, or cancels its tasks.
-pub fn sweep(arguments: &Sweep) -> Result<ExitCode, Failure> {
+pub fn sweep(arguments: &SweepArguments) -> Result<ExitCode, Failure> {
     let path = std::path::absolute(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
     let folder = SweepFolder::open(&path).map_err(failure)?;
-    let engine = folder.engine().map_err(failure)?.map(|record| engine_of(&record)).transpose()?;
+    // Ctrl-C ends this program, and the kernel those that it runs.
+    let engine_of = |record| engine(&record, Arc::default());
+    let engine = folder.engine().map_err(failure)?.map(engine_of).transpose()?;
     if arguments.cancel {
         let Some(mut engine) = engine else {
             return Err(Failure::request(format!("{}: no engine has this sweep", path.display())));

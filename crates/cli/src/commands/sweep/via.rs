@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use netrig_core::number::counted;
 use netrig_store::Store;
-use netrig_sweep::engine::{CommandEngine, Engine, HyperQueue, Kubernetes, Slurm, is_there};
+use netrig_sweep::engine::{Engine, changed_by_shells, engine_of, is_there};
 use netrig_sweep::{
     DriveEvent, DriveListener, DriveOutcome, DriveRequest, EngineRecord, SweepClock, SweepFolder,
     SweepManifest, SweepProgress, drive, dry_run,
@@ -22,9 +23,6 @@ use crate::arguments::Run;
 use crate::failure::{FAILED, Failure, print};
 use crate::progress::words;
 use crate::request::ExperimentRequest;
-
-/// Engines by their names.
-const ENGINES: &str = "slurm, hq, kubernetes, parallel, or command PROGRAM .. {}";
 
 /// Time between two looks at an interruption.
 const STEP: Duration = Duration::from_millis(50);
@@ -45,12 +43,13 @@ pub fn carry_via(
     arguments: &Run,
     request: &ExperimentRequest,
     store: &mut Store,
-    cancel: &AtomicBool,
+    cancel: &Arc<AtomicBool>,
 ) -> Result<ViaEnd, Failure> {
     let chosen = &arguments.via;
     let substrate = repeating(request)?;
-    let record = EngineRecord { via: via.to_owned(), options: chosen.options.clone(), slots: chosen.slots };
-    let mut engine = engine_of(&record)?;
+    let record =
+        EngineRecord { via: via.to_owned(), options: chosen.options.clone(), slots: chosen.size.slots };
+    let mut engine = engine(&record, Arc::clone(cancel))?;
     let manifest = manifest(request, substrate, arguments.traces);
     let place = chosen.into.clone().unwrap_or_else(|| beside(request, arguments, &manifest));
     if engine.is_local() {
@@ -66,13 +65,13 @@ pub fn carry_via(
     let sweep = folder(request, manifest, &place)?;
     let lock = sweep.lock().map_err(failure)?;
     let work = work(request, substrate, store, cancel)?;
-    let slots = chosen.slots.or_else(|| engine.is_local().then(processors));
+    let slots = chosen.size.slots.or_else(|| engine.is_local().then(processors));
     let order = DriveRequest {
         folder: &sweep,
         experiment: &request.experiment,
         substrate,
         work_s: &|point| work.work_s(point),
-        size: size(SizeArguments { chunk: chosen.chunk, slots }),
+        size: size(SizeArguments { slots, ..chosen.size }),
         memory: largest_memory(),
         attempts: chosen.attempts,
         cancel,
@@ -84,16 +83,17 @@ pub fn carry_via(
         return Ok(ViaEnd::Over(ExitCode::SUCCESS));
     }
     sweep.note_engine(&record).map_err(failure)?;
-    let mut line = SweepLine::new();
+    let mut line = SweepLine::new(engine.tells_running());
     let ended = drive(&order, &mut *engine, store, &mut RealClock(Instant::now(), cancel), &mut line);
     drop((line, lock));
     match ended.map_err(failure)? {
         DriveOutcome::Complete => Ok(ViaEnd::Complete),
-        DriveOutcome::Interrupted => {
-            if !engine.is_local() {
+        DriveOutcome::Interrupted(submitted) => {
+            if submitted > 0 && !engine.is_local() {
                 eprintln!(
-                    "{} continues its tasks; run the same command again to merge their runs, or with --cancel to end them",
-                    engine.name()
+                    "{} continues its tasks of {}; run the same command again to merge their runs, or with --cancel to end them",
+                    engine.name(),
+                    chunks(submitted)
                 );
             }
             Ok(ViaEnd::Interrupted)
@@ -123,21 +123,8 @@ pub fn carry_via(
 }
 
 /// The engine of a record.
-pub fn engine_of(record: &EngineRecord) -> Result<Box<dyn Engine>, Failure> {
-    let EngineRecord { via, options, slots } = record;
-    let via = via.trim();
-    match via.split_once(char::is_whitespace) {
-        Some(("command", template)) => {
-            let slots = slots.unwrap_or_else(processors);
-            let engine = CommandEngine::template(template, options, slots);
-            Ok(Box::new(engine.map_err(|error| Failure::request(format!("--via: {error}")))?))
-        }
-        None if via == "slurm" => Ok(Box::new(Slurm::new(options.clone()))),
-        None if via == "hq" => Ok(Box::new(HyperQueue::new(options.clone()))),
-        None if via == "kubernetes" => Ok(Box::new(Kubernetes::new(options.clone(), *slots))),
-        None if via == "parallel" => Ok(Box::new(CommandEngine::parallel(options.clone(), *slots))),
-        _ => Err(Failure::request(format!("--via {via}: there is no such engine; there are: {ENGINES}"))),
-    }
+pub fn engine(record: &EngineRecord, interrupted: Arc<AtomicBool>) -> Result<Box<dyn Engine>, Failure> {
+    engine_of(record, processors(), interrupted).map_err(|error| Failure::request(format!("--via: {error}")))
 }
 
 /// The folder of a sweep beside the store. A sweep of other runs has another one.
@@ -164,15 +151,14 @@ pub fn cancel_tasks(engine: &mut dyn Engine, sweep: &SweepFolder) -> Result<(), 
     print(format!("{} has no tasks of this sweep any more; its shards stay in {place}", engine.name()))
 }
 
-/// Refuses a path that a shell would change: commands as engines, such as GNU parallel and ssh, pass their arguments to shells.
+/// Refuses a path that a shell on the way to a task would change.
 fn check_path(place: &Path) -> Result<(), Failure> {
     let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
-    let text = place.display().to_string();
-    let is_plain = |c: char| c.is_alphanumeric() || "-_=./,:@+%".contains(c);
-    match text.chars().find(|c| !is_plain(*c)) {
+    match changed_by_shells(&place) {
         None => Ok(()),
         Some(other) => Err(Failure::request(format!(
-            "the path {text} has `{other}`, which a shell on the way to the task would change: name another folder with --into"
+            "the path {} has `{other}`, which a shell on the way to the task would change: name another folder with --into",
+            place.display()
         ))),
     }
 }
@@ -209,15 +195,17 @@ struct SweepLine {
     work_s: Option<f64>,
     /// The last reason why the engine was away: it is printed once.
     away: Option<String>,
+    /// Whether the engine reports which of its tasks run.
+    tells_running: bool,
 }
 
 impl SweepLine {
-    fn new() -> Self {
+    fn new(tells_running: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
         if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} chunks {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, start: Instant::now(), work_s: None, away: None }
+        Self { bar, start: Instant::now(), work_s: None, away: None, tells_running }
     }
 
     fn say(&self, text: &str) {
@@ -241,7 +229,7 @@ impl DriveListener for SweepLine {
             DriveEvent::Submitted(count, again) => {
                 self.say(&format!("{} submitted, {again} again", chunks(*count)));
             }
-            DriveEvent::Refused(shard, why) => self.say(&format!("warning: {}: {why}", shard.display())),
+            DriveEvent::BadShard(shard, why) => self.say(&format!("warning: {}: {why}", shard.display())),
             DriveEvent::EngineAway(why) if self.away.as_ref() != Some(why) => {
                 self.say(&format!("warning: {why}; the engine is asked again"));
                 self.away = Some(why.clone());
@@ -253,7 +241,7 @@ impl DriveListener for SweepLine {
             }
             DriveEvent::ByHand(what) => self.say(what),
             DriveEvent::Failed(chunk, why) => self.say(&format!("chunk {chunk} failed: {why}")),
-            DriveEvent::Held(chunk) => {
+            DriveEvent::Overdue(chunk) => {
                 self.say(&format!(
                     "chunk {chunk} takes far longer than expected, and is submitted a second time"
                 ));
@@ -267,7 +255,12 @@ impl DriveListener for SweepLine {
         self.bar.set_position(progress.done as u64);
         let left =
             self.left(progress.left_s).map(|left| format!(", {} left", words(left))).unwrap_or_default();
-        self.bar.set_message(format!("{} running, {} waiting{left}", progress.running, progress.waiting));
+        let at_engine = if self.tells_running {
+            format!("{} running, {} waiting", progress.running, progress.waiting)
+        } else {
+            format!("{} at the engine", progress.waiting)
+        };
+        self.bar.set_message(at_engine + &left);
     }
 }
 

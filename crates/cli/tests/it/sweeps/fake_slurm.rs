@@ -60,7 +60,7 @@ fn ids_that_come_twice_and_a_queue_that_prints_nothing_do_no_harm() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     lab.is_as_alone("all.db");
     let submitted = lab.path().join("sweep/slurm.sh");
-    assert!(std::fs::read_to_string(submitted).unwrap().contains("\nexec '"));
+    assert!(std::fs::read_to_string(submitted).unwrap().contains("\nexec /"));
 }
 
 #[test]
@@ -100,10 +100,7 @@ fn a_refusal_is_shown_and_an_interrupt_ends_the_wait() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("invalid partition specified: x"), "{said}");
-    assert!(
-        said.contains("slurm continues its tasks; run the same command again to merge their runs"),
-        "{said}"
-    );
+    assert!(!said.contains("continues its tasks"), "nothing was submitted: {said}");
 }
 
 #[test]
@@ -158,4 +155,39 @@ fn a_chunk_that_crashes_each_time_is_given_up_with_its_log() {
     );
     let state = lab.ok("sweep sweep");
     assert!(state.contains("chunk 1 failed:"), "{state}");
+}
+
+#[test]
+fn an_interruption_ends_a_program_that_hangs_and_names_the_tasks_that_stay() {
+    let lab = Lab::new();
+    // The first chunks are made; then the queue does not answer.
+    let hangs = "[ $n -lt 3 ] || { touch asked; exec sleep 600; }; echo \"9|$(cat sweep/job)-0x3|4|PD\"";
+    let bin = programs(&lab, &format!("SKIP=4\n{MAKES}"), hangs);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let line = "run four.toml --store=all.db --out=all.csv --via=slurm --into=sweep --chunk=1ms";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    let run = super::Running::start(command.args(line.split(' ')).env("PATH", path).current_dir(lab.path()));
+    super::wait_for("a call that hangs", || lab.path().join("asked").exists());
+    run.signal(rustix::process::Signal::INT);
+    let output = run.output();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("slurm continues its tasks of "), "{said}");
+    assert!(
+        said.contains("run the same command again to merge their runs, or with --cancel to end them"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_submission_that_prints_nothing_is_an_attempt() {
+    let lab = Lab::new();
+    let submitted = lab.path().join("submitted");
+    let bin = programs(&lab, &format!("echo x >> {}", submitted.display()), "true");
+    let output = run(&lab, &bin, "--chunk=1h --attempts=2");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("sbatch printed \"\", where the number of a job was expected"), "{said}");
+    assert!(said.contains("chunk 1 was tried 2 times"), "{said}");
+    assert_eq!(std::fs::read_to_string(submitted).unwrap(), "x\nx\n");
 }

@@ -105,6 +105,7 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
         "no store, but a text that is as long as the head of one would be".repeat(9),
     )
     .unwrap();
+    std::fs::write(lab.path().join("empty.db"), "").unwrap();
     for (line, said) in [
         ("chunk . 1", "is not the folder of a sweep (it has no sweep.json)"),
         (
@@ -119,9 +120,9 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
         ),
         (
             "run four.toml --via=pbs",
-            "--via pbs: there is no such engine; there are: slurm, hq, kubernetes, parallel",
+            "--via: there is no engine \"pbs\"; there are: slurm, hq, kubernetes, parallel",
         ),
-        ("run four.toml --via=command", "--via command: there is no such engine"),
+        ("run four.toml --via=command", "--via: there is no engine \"command\""),
         (
             "run four.toml --via=parallel --into=a$b",
             "has `$`, which a shell on the way to the task would change",
@@ -133,6 +134,10 @@ fn what_is_wrong_with_a_sweep_is_a_sentence() {
         ("merge all.db all.db", "a store is not merged into itself"),
         ("merge all.db no.db", "is not a netrig store"),
         ("merge all.db none.db", "none.db: there is no such file"),
+        (
+            "merge all.db empty.db",
+            "empty.db: it has no runs: it is empty, or its write-ahead log (-wal) is not beside it",
+        ),
         ("chunk sweep 1 --jobs=0", "expected a whole number of at least 1"),
         ("chunk sweep one", "expected a whole number up to 4294967295"),
         ("run four.toml --via=parallel --jobs=2", "cannot be used with"),

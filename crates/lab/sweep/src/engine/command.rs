@@ -5,11 +5,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::OpenOptions;
 use std::io;
+use std::path::Path;
 use std::process::Child;
 
 use super::group;
 use super::program::ProgramError;
-use super::{Engine, EngineError, EngineTasks, TaskNeeds, typed};
+use super::{Engine, EngineError, EngineTasks, TaskNeeds, command_line};
 use crate::SweepFolder;
 
 /// The placeholder for the command of a task in a template.
@@ -30,7 +31,7 @@ pub struct CommandEngine {
 /// The form of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CommandForm {
-    /// The words of a template, one of which is `{}`, and the number of commands at the same time.
+    /// The words of a template, one of which has `{}`, and the number of commands at the same time.
     Template(Vec<String>, u32),
     /// Options of GNU parallel.
     Parallel(Vec<String>),
@@ -52,19 +53,25 @@ pub enum TemplateError {
     /// It begins with the task, so nothing would start it elsewhere.
     #[error("the template {0:?} names no program")]
     NoProgram(String),
+    /// A quotation mark has no partner.
+    #[error("the template {0:?} has a quotation mark without a partner")]
+    OpenQuote(String),
 }
 
 impl CommandEngine {
-    /// A command for each chunk: words that spaces separate, with `{}` for the task. At most `slots` run at the same time.
+    /// A command for each chunk: words, quoted as in a shell, with `{}` for the task. At most `slots` commands run at the same time. A word
+    /// `{}` becomes the words of the task. In a longer word, and behind `-c`, it becomes the task as a shell would read it.
     ///
     /// # Errors
-    /// If the template has no `{}`, or no program before it.
+    /// If the template has no `{}`, no program before it, or an open quotation.
     pub fn template(template: &str, options: &[String], slots: u32) -> Result<Self, TemplateError> {
-        let words: Vec<String> = template.split_whitespace().map(str::to_owned).collect();
-        if !words.iter().any(|word| word == TASK) {
+        // As a separator, a shell knows only the spaces of ASCII.
+        let plain = template.replace(|c: char| c.is_whitespace() && !c.is_ascii(), " ");
+        let words = shlex::split(&plain).ok_or_else(|| TemplateError::OpenQuote(template.to_owned()))?;
+        if !words.iter().any(|word| word.contains(TASK)) {
             return Err(TemplateError::NoTask(template.to_owned()));
         }
-        if words.first().is_some_and(|word| word == TASK) {
+        if words.first().is_some_and(|word| word.contains(TASK)) {
             return Err(TemplateError::NoProgram(template.to_owned()));
         }
         // Options follow the program.
@@ -82,6 +89,13 @@ impl CommandEngine {
         Self { form, waiting: VecDeque::new(), running: Vec::new() }
     }
 
+    const fn chunks_per_call(&self) -> usize {
+        match self.form {
+            CommandForm::Template(..) => 1,
+            CommandForm::Parallel(_) => CHUNKS_PER_CALL,
+        }
+    }
+
     /// The words of the command for these chunks.
     fn words(&self, sweep: &SweepFolder, chunks: &[u32]) -> Vec<String> {
         let [executable, folder] =
@@ -91,8 +105,16 @@ impl CommandEngine {
             CommandForm::Template(words, _) => {
                 let task =
                     [executable, "chunk".to_owned(), folder].into_iter().chain(numbers).collect::<Vec<_>>();
-                let of = |word: &String| if word == TASK { task.clone() } else { vec![word.clone()] };
-                words.iter().flat_map(of).collect()
+                let in_shell = command_line(&task);
+                let before = std::iter::once("").chain(words.iter().map(String::as_str));
+                let of = |(word, before): (&String, &str)| {
+                    if word == TASK && before != "-c" {
+                        task.clone()
+                    } else {
+                        vec![word.replace(TASK, &in_shell)]
+                    }
+                };
+                words.iter().zip(before).flat_map(of).collect()
             }
             CommandForm::Parallel(options) => {
                 // The driver submits a failed task again; the other tasks continue.
@@ -103,8 +125,9 @@ impl CommandEngine {
         }
     }
 
-    /// Starts commands that have a slot, and removes those that ended.
-    fn step(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
+    /// Removes commands that ended, and starts those that have a slot. If one cannot be started, its chunks are forgotten: the engine
+    /// does not list them then, and the driver submits them again.
+    fn step(&mut self, sweep: &SweepFolder) -> Result<(), ProgramError> {
         let mut failed = None;
         self.running.retain_mut(|command| match command.child.try_wait() {
             Ok(ended) => ended.is_none(),
@@ -113,6 +136,9 @@ impl CommandEngine {
                 true
             }
         });
+        if let Some(source) = failed {
+            return Err(ProgramError::Wait { program: self.name().to_owned(), source });
+        }
         let slots = match self.form {
             CommandForm::Template(_, slots) => slots as usize,
             CommandForm::Parallel(_) => 1,
@@ -120,14 +146,11 @@ impl CommandEngine {
         while self.running.len() < slots {
             let Some(chunks) = self.waiting.pop_front() else { break };
             let words = self.words(sweep, &chunks);
-            let child = start(sweep, &words).map_err(|source| {
-                EngineError::Program(ProgramError::Start { program: words[0].clone(), source })
-            })?;
+            let child = start(sweep, &words)
+                .map_err(|source| ProgramError::Start { program: words[0].clone(), source })?;
             self.running.push(RunningCommand { child, chunks });
         }
-        failed.map_or(Ok(()), |source| {
-            Err(EngineError::Program(ProgramError::Wait { program: self.name().to_owned(), source }))
-        })
+        Ok(())
     }
 
     /// Ends all processes, with those that they started.
@@ -154,14 +177,27 @@ impl Engine for CommandEngine {
         true
     }
 
+    fn tells_running(&self) -> bool {
+        matches!(self.form, CommandForm::Template(..))
+    }
+
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], _: &TaskNeeds) -> Result<(), EngineError> {
-        let each = if matches!(self.form, CommandForm::Template(..)) { 1 } else { CHUNKS_PER_CALL };
-        self.waiting.extend(chunks.chunks(each).map(<[u32]>::to_vec));
-        self.step(sweep)
+        let before = self.waiting.len();
+        self.waiting.extend(chunks.chunks(self.chunks_per_call()).map(<[u32]>::to_vec));
+        let started = self.step(sweep);
+        if started.is_err() {
+            // The driver submits all of these again.
+            self.waiting.truncate(before);
+        }
+        Ok(started?)
     }
 
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
-        self.step(sweep)?;
+        match self.step(sweep) {
+            // The next submission reports the reason.
+            Ok(()) | Err(ProgramError::Start { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let started: BTreeSet<u32> =
             self.running.iter().flat_map(|command| command.chunks.iter().copied()).collect();
         let queued = self.waiting.iter().flatten().copied();
@@ -169,7 +205,7 @@ impl Engine for CommandEngine {
             CommandForm::Template(..) => {
                 EngineTasks { waiting: queued.collect(), running: started, ..EngineTasks::default() }
             }
-            // Which chunks of a call run, only GNU parallel knows: none is taken for one that runs too long.
+            // Only GNU parallel knows which chunks of a call run, so no chunk is taken for one that runs too long.
             CommandForm::Parallel(_) => {
                 EngineTasks { waiting: queued.chain(started).collect(), ..EngineTasks::default() }
             }
@@ -182,8 +218,8 @@ impl Engine for CommandEngine {
     }
 
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], _: &TaskNeeds) -> Vec<String> {
-        let each = if matches!(self.form, CommandForm::Template(..)) { 1 } else { CHUNKS_PER_CALL };
-        chunks.chunks(each).map(|chunks| typed(&self.words(sweep, chunks))).collect()
+        let calls = chunks.chunks(self.chunks_per_call());
+        calls.map(|chunks| command_line(&self.words(sweep, chunks))).collect()
     }
 }
 
@@ -193,8 +229,60 @@ impl Drop for CommandEngine {
     }
 }
 
+/// The first character of a path that a shell would change: commands such as GNU parallel and ssh pass their arguments to shells.
+pub fn changed_by_shells(path: &Path) -> Option<char> {
+    let is_plain = |c: &char| c.is_alphanumeric() || "-_=./,:@+%".contains(*c);
+    path.display().to_string().chars().find(|c| !is_plain(c))
+}
+
 /// Starts the command of a task. What it prints goes to a file of the folder.
 fn start(sweep: &SweepFolder, words: &[String]) -> io::Result<Child> {
     let log = OpenOptions::new().create(true).append(true).open(sweep.path().join("engine.out"))?;
     group::start(words, log.try_clone()?, log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::it::common::SweepLab;
+
+    fn words(template: &str) -> Result<Vec<String>, TemplateError> {
+        let lab = SweepLab::new("min = 1\nmax = 1");
+        let engine = CommandEngine::template(template, &["-v".to_owned()], 1)?;
+        let place = lab.folder.path().display().to_string();
+        Ok(engine.words(&lab.folder, &[7]).into_iter().map(|word| word.replace(&place, "DIR")).collect())
+    }
+
+    #[test]
+    fn a_template_is_quoted_as_in_a_shell() {
+        let task = ["DIR/netrig", "chunk", "DIR", "7"];
+        let expected = |before: &[&str], after: &[&str]| {
+            Ok([before, after].concat().iter().map(|word| (*word).to_owned()).collect())
+        };
+        assert_eq!(words("ssh node1 {}"), expected(&["ssh", "-v", "node1"], &task));
+        assert_eq!(words("env 'A=b c' {}"), expected(&["env", "-v", "A=b c"], &task));
+        assert_eq!(words("sh -c {}"), expected(&["sh", "-v", "-c"], &["DIR/netrig chunk DIR 7"]));
+        assert_eq!(
+            words("ssh node1 'cd /tmp && {}'"),
+            expected(&["ssh", "-v", "node1"], &["cd /tmp && DIR/netrig chunk DIR 7"])
+        );
+        assert!(matches!(words("ssh 'node1 {}"), Err(TemplateError::OpenQuote(_))));
+        assert!(matches!(words("ssh node1"), Err(TemplateError::NoTask(_))));
+        assert!(matches!(words("{} -v"), Err(TemplateError::NoProgram(_))));
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_started_is_refused_and_leaves_no_chunk_behind() {
+        let lab = SweepLab::new("min = 1\nmax = 1");
+        let needs = TaskNeeds { work_s: 1.0, memory: 1, doublings: 0, is_retry: false, slots: None };
+        let mut engine = CommandEngine::template("sh -c {}", &[], 1).unwrap();
+        // No folder for the file of its output.
+        let place = lab.folder.path().join("engine.out");
+        std::fs::create_dir(&place).unwrap();
+        assert!(engine.submit(&lab.folder, &[1, 2], &needs).is_err());
+        assert_eq!(engine.tasks(&lab.folder).unwrap(), EngineTasks::default());
+        std::fs::remove_dir(&place).unwrap();
+        engine.submit(&lab.folder, &[1, 2], &needs).unwrap();
+        assert_eq!(engine.tasks(&lab.folder).unwrap().running.len(), 1);
+    }
 }

@@ -1,9 +1,12 @@
 //! HyperQueue, by `hq`. Task K of a job is chunk K. Exit codes of `hq submit --wait` do not report failures, so states are read.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use serde::Deserialize;
 
-use super::program::call;
-use super::{Engine, EngineError, EngineTasks, MOST_NAMED, TaskNeeds, ranges, typed};
+use super::program::Programs;
+use super::{Engine, EngineError, EngineTasks, MOST_NAMED, TaskNeeds, command_line, ranges};
 use crate::SweepFolder;
 
 /// The most restarts by HyperQueue of a task whose worker was lost.
@@ -14,6 +17,7 @@ const CRASHES: u32 = 5;
 pub struct HyperQueue {
     /// Options for `hq submit`.
     options: Vec<String>,
+    programs: Programs,
 }
 
 /// A job in `hq job list --output-mode json`. Other fields are ignored.
@@ -32,9 +36,9 @@ struct TaskStatistics {
 }
 
 impl HyperQueue {
-    /// With options that are passed to `hq submit`.
-    pub const fn new(options: Vec<String>) -> Self {
-        Self { options }
+    /// With options that are passed to `hq submit`. If `interrupted` is set, a program that runs is killed.
+    pub const fn new(options: Vec<String>, interrupted: Arc<AtomicBool>) -> Self {
+        Self { options, programs: Programs::new(interrupted) }
     }
 
     fn arguments(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
@@ -55,8 +59,9 @@ impl HyperQueue {
     }
 
     /// The jobs of the sweep with tasks that wait or run.
-    fn jobs(sweep: &SweepFolder) -> Result<Vec<ListedJob>, EngineError> {
-        let printed = call("hq", &["job", "list", "--all", "--output-mode=json"].map(str::to_owned))?;
+    fn jobs(&self, sweep: &SweepFolder) -> Result<Vec<ListedJob>, EngineError> {
+        let printed =
+            self.programs.call("hq", &["job", "list", "--all", "--output-mode=json"].map(str::to_owned))?;
         open_jobs(&printed, &name(sweep))
     }
 }
@@ -76,35 +81,35 @@ impl Engine for HyperQueue {
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
         for chunks in chunks.chunks(MOST_NAMED) {
-            call("hq", &self.arguments(sweep, chunks, needs))?;
+            self.programs.call("hq", &self.arguments(sweep, chunks, needs))?;
         }
         Ok(())
     }
 
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
         let mut tasks = EngineTasks::default();
-        for job in Self::jobs(sweep)? {
+        for job in self.jobs(sweep)? {
             for (state, list) in [("running", &mut tasks.running), ("waiting", &mut tasks.waiting)] {
                 let words =
                     ["job", "task-ids", &job.id.to_string(), &format!("--filter={state}")].map(str::to_owned);
-                list.extend(numbers(&call("hq", &words)?)?);
+                list.extend(numbers(&self.programs.call("hq", &words)?)?);
             }
         }
         Ok(tasks)
     }
 
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
-        for job in Self::jobs(sweep)? {
-            call("hq", &["job", "cancel", &job.id.to_string()].map(str::to_owned))?;
+        for job in self.jobs(sweep)? {
+            self.programs.call("hq", &["job", "cancel", &job.id.to_string()].map(str::to_owned))?;
         }
-        let left: Vec<_> = Self::jobs(sweep)?.iter().map(|job| format!("job {}", job.id)).collect();
+        let left: Vec<_> = self.jobs(sweep)?.iter().map(|job| format!("job {}", job.id)).collect();
         if left.is_empty() { Ok(()) } else { Err(EngineError::Left(left.join(", "))) }
     }
 
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
         let of = |chunks: &[u32]| {
             let words = ["hq".to_owned()].into_iter().chain(self.arguments(sweep, chunks, needs));
-            typed(&words.collect::<Vec<_>>())
+            command_line(&words.collect::<Vec<_>>())
         };
         chunks.chunks(MOST_NAMED).map(of).collect()
     }

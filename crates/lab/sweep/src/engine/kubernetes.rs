@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::program::{ProgramError, call};
-use super::{Engine, EngineError, EngineTasks, MOST_NAMED, TaskNeeds, typed};
+use super::program::{ProgramError, Programs};
+use super::{Engine, EngineError, EngineTasks, MOST_NAMED, TaskNeeds, command_line};
+use crate::task::LIST;
 use crate::{SweepError, SweepFolder};
 
 /// The most restarts of a failed task by Kubernetes.
@@ -30,6 +33,7 @@ pub struct Kubernetes {
     options: Vec<String>,
     slots: Option<u32>,
     program: &'static str,
+    programs: Programs,
     /// Chunks whose manifests the user has to submit, because there is no `kubectl`, each with the number of its failed attempts then.
     by_hand: BTreeMap<u32, usize>,
 }
@@ -72,9 +76,10 @@ struct JobCondition {
 const CHUNKS: &str = "netrig/chunks";
 
 impl Kubernetes {
-    /// An engine with these options and this limit of concurrent tasks.
-    pub const fn new(options: Vec<String>, slots: Option<u32>) -> Self {
-        Self { options, slots, program: KUBECTL, by_hand: BTreeMap::new() }
+    /// An engine with these options and this limit of concurrent tasks. If `interrupted` is set, a program that runs is killed.
+    pub const fn new(options: Vec<String>, slots: Option<u32>, interrupted: Arc<AtomicBool>) -> Self {
+        let programs = Programs::new(interrupted);
+        Self { options, slots, program: KUBECTL, programs, by_hand: BTreeMap::new() }
     }
 
     fn own(&self, option: &str) -> Option<&str> {
@@ -126,7 +131,7 @@ impl Kubernetes {
                             "name": "netrig",
                             "image": self.own("--image=").unwrap_or(IMAGE),
                             "command": ["/sweep/netrig", "chunk", "/sweep"],
-                            "env": [{ "name": "NETRIG_CHUNKS", "value": list }],
+                            "env": [{ "name": LIST, "value": list }],
                             "resources": { "requests": resources, "limits": { "memory": format!("{megabytes}Mi") } },
                             "volumeMounts": [{ "name": "sweep", "mountPath": "/sweep" }],
                         }],
@@ -153,7 +158,7 @@ impl Kubernetes {
     fn list(&self, sweep: &SweepFolder) -> Result<String, EngineError> {
         let selector = format!("--selector=app=netrig,sweep={}", sweep.job());
         let words = ["get".to_owned(), "jobs".to_owned(), selector, "--output=json".to_owned()];
-        Ok(call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?)
+        Ok(self.programs.call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?)
     }
 }
 
@@ -170,10 +175,14 @@ impl Engine for Kubernetes {
         false
     }
 
+    fn tells_running(&self) -> bool {
+        false
+    }
+
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
         let manifest = self.write(sweep, chunks, needs)?;
         let words = ["create".to_owned(), format!("--filename={}", manifest.display())];
-        match call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
+        match self.programs.call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
             Ok(_) => Ok(()),
             Err(ProgramError::Start { .. }) => {
                 let failures = failures(sweep)?;
@@ -208,13 +217,13 @@ impl Engine for Kubernetes {
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
         let selector = format!("--selector=app=netrig,sweep={}", sweep.job());
         let words = ["delete".to_owned(), "jobs".to_owned(), selector, "--wait=true".to_owned()];
-        call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?;
+        self.programs.call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?;
         Ok(())
     }
 
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
         let words = ["kubectl".to_owned(), "create".to_owned(), "--filename=-".to_owned()];
-        let command = typed(&words.into_iter().chain(self.passed()).collect::<Vec<_>>());
+        let command = command_line(&words.into_iter().chain(self.passed()).collect::<Vec<_>>());
         vec![command, self.manifests(sweep, chunks, needs)]
     }
 }
@@ -271,7 +280,10 @@ mod tests {
     #[test]
     fn without_kubectl_the_manifests_are_written_and_their_chunks_wait_for_the_user() {
         let lab = crate::it::common::SweepLab::new("min = 1\nmax = 1");
-        let mut engine = Kubernetes { program: "netrig-has-no-kubectl", ..Kubernetes::new(Vec::new(), None) };
+        let mut engine = Kubernetes {
+            program: "netrig-has-no-kubectl",
+            ..Kubernetes::new(Vec::new(), None, Arc::default())
+        };
         let needs = TaskNeeds { work_s: 1.0, memory: 1 << 20, doublings: 0, is_retry: false, slots: None };
         let submit = |engine: &mut Kubernetes, chunks: &[u32]| {
             engine.submit(&lab.folder, chunks, &needs).unwrap_err().to_string()

@@ -1,5 +1,6 @@
 //! Engines: programs that start the tasks of a sweep somewhere.
 
+mod choice;
 mod command;
 mod group;
 mod hyperqueue;
@@ -10,11 +11,12 @@ mod slurm;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use command::{CommandEngine, TemplateError};
+pub use choice::{EngineChoiceError, engine_of};
+pub use command::{CommandEngine, TemplateError, changed_by_shells};
 pub use hyperqueue::HyperQueue;
 pub use kubernetes::Kubernetes;
 pub use program::{ProgramError, is_there};
-pub use slurm::Slurm;
+pub use slurm::{Slurm, SlurmOptionError};
 
 use crate::{SweepError, SweepFolder};
 
@@ -28,6 +30,11 @@ pub trait Engine {
 
     /// Whether its tasks are processes of this one and end with it.
     fn is_local(&self) -> bool;
+
+    /// Whether it reports which of its tasks run, and which wait.
+    fn tells_running(&self) -> bool {
+        true
+    }
 
     /// Submits chunks. If it fails, the engine may have accepted some of them.
     ///
@@ -91,7 +98,7 @@ impl TaskNeeds {
 /// The chunks that an engine has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineTasks {
-    /// Chunks that wait for a slot, or, at an engine that does not tell, run.
+    /// Chunks that wait for a slot. If the engine does not report which of its tasks run, all its chunks.
     pub waiting: BTreeSet<u32>,
     /// Chunks in progress.
     pub running: BTreeSet<u32>,
@@ -142,14 +149,17 @@ fn ranges(numbers: &[u32]) -> String {
     ranges.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// A command as a user would type it.
-pub fn typed(words: &[String]) -> String {
+/// A command as a user would type it in a shell.
+pub fn command_line(words: &[String]) -> String {
+    let quoter = shlex::Quoter::new().allow_nul(true);
     let quoted = |word: &String| {
+        // These need no quotes; shlex quotes some of them.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%@+{}".contains(c);
         if !word.is_empty() && word.chars().all(is_plain) {
             word.clone()
         } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
+            // Only a NUL would be an error.
+            quoter.quote(word).unwrap_or_default().into_owned()
         }
     };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
@@ -170,6 +180,6 @@ mod tests {
     #[test]
     fn a_command_is_quoted_where_a_shell_needs_it() {
         let words = ["sh", "-c", "echo 'a b'", "x=1", ""].map(str::to_owned);
-        assert_eq!(typed(&words), r"sh -c 'echo '\''a b'\''' x=1 ''");
+        assert_eq!(command_line(&words), r#"sh -c "echo 'a b'" x=1 ''"#);
     }
 }

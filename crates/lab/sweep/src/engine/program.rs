@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,14 +55,38 @@ pub enum ProgramError {
         /// The time-out.
         patience: Duration,
     },
+    /// It was killed because netrig was interrupted.
+    #[error("{program} was ended by the interruption")]
+    Interrupted {
+        /// The program.
+        program: String,
+    },
 }
 
-/// Runs a program to its end; returns its standard output.
-pub(super) fn call(program: &str, arguments: &[String]) -> Result<String, ProgramError> {
-    call_patiently(program, arguments, PATIENCE)
+/// Runs programs of an engine, until netrig is interrupted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Programs {
+    /// Set by another thread to end the program that runs.
+    interrupted: Arc<AtomicBool>,
 }
 
-fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Result<String, ProgramError> {
+impl Programs {
+    pub(super) const fn new(interrupted: Arc<AtomicBool>) -> Self {
+        Self { interrupted }
+    }
+
+    /// Runs a program to its end; returns its standard output.
+    pub(super) fn call(&self, program: &str, arguments: &[String]) -> Result<String, ProgramError> {
+        call(program, arguments, PATIENCE, &self.interrupted)
+    }
+}
+
+fn call(
+    program: &str,
+    arguments: &[String],
+    patience: Duration,
+    interrupted: &AtomicBool,
+) -> Result<String, ProgramError> {
     let name = program.to_owned();
     let words: Vec<String> = [&name].into_iter().chain(arguments).cloned().collect();
     let started = match is_there(program) {
@@ -75,12 +101,17 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
         match group::has_ended(&child) {
             // What it has left behind could hold its output open.
             Ok(true) => break group::kill(&mut child),
-            Ok(false) if start.elapsed() < patience => thread::sleep(STEP),
+            Ok(false) if start.elapsed() < patience && !interrupted.load(Ordering::Relaxed) => {
+                thread::sleep(STEP)
+            }
             ended => {
-                // Nothing is known of an end that was forced.
+                // The status of a killed program says nothing about its work.
                 let _ = group::kill(&mut child);
                 return Err(match ended {
                     Err(source) => ProgramError::Wait { program: name, source },
+                    Ok(_) if interrupted.load(Ordering::Relaxed) => {
+                        ProgramError::Interrupted { program: name }
+                    }
                     Ok(_) => ProgramError::Silent { program: name, patience },
                 });
             }
@@ -94,8 +125,22 @@ fn call_patiently(program: &str, arguments: &[String], patience: Duration) -> Re
     if status.success() {
         return Ok(printed);
     }
-    let said = if said.trim().is_empty() { status.to_string() } else { said.trim().to_owned() };
+    let said = complaint(&said);
+    let said = if said.is_empty() { status.to_string() } else { said };
     Err(ProgramError::Failed { program: name, said })
+}
+
+/// What a program printed on stderr, without the lines of its log: `kubectl` writes them before its message, each with the time
+/// (`E1130 12:00:00.000000 …`).
+fn complaint(said: &str) -> String {
+    let is_log = |line: &&str| {
+        let mut letters = line.bytes();
+        letters.next().is_some_and(|letter| b"IWEF".contains(&letter))
+            && (0..4).all(|_| letters.next().is_some_and(|digit| digit.is_ascii_digit()))
+            && letters.next() == Some(b' ')
+    };
+    let lines: Vec<_> = said.lines().filter(|line| !is_log(line)).collect();
+    lines.join("\n").trim().to_owned()
 }
 
 /// Reads a pipe to its end on a thread of its own.
@@ -125,7 +170,28 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, patience: Duration) -> Result<String, ProgramError> {
-        call_patiently("sh", &["-c".to_owned(), script.to_owned()], patience)
+        call("sh", &["-c".to_owned(), script.to_owned()], patience, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn an_interruption_ends_a_program_that_does_not_answer() {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let programs = Programs::new(Arc::clone(&interrupted));
+        let setter = thread::spawn(move || {
+            thread::sleep(STEP * 5);
+            interrupted.store(true, Ordering::Relaxed);
+        });
+        let ended = programs.call("sleep", &["600".to_owned()]).unwrap_err();
+        assert!(matches!(ended, ProgramError::Interrupted { .. }), "{ended}");
+        setter.join().unwrap();
+    }
+
+    #[test]
+    fn lines_of_a_log_are_no_part_of_a_message() {
+        let said =
+            "E1130 12:00:00.000001     77 memcache.go:265] \"Unhandled Error\"\nThe connection was refused\n";
+        assert_eq!(complaint(said), "The connection was refused");
+        assert_eq!(complaint("Error: no\nE113 such\n"), "Error: no\nE113 such");
     }
 
     #[test]
@@ -136,7 +202,7 @@ mod tests {
         assert_eq!(shell("exit 3", PATIENCE).unwrap_err().to_string(), "sh failed: exit status: 3");
         let long = shell("yes | head -c 300000", PATIENCE).unwrap();
         assert_eq!(long.len(), 300_000, "more than a pipe holds");
-        let none = call("netrig-has-no-such-program", &[]).unwrap_err().to_string();
+        let none = Programs::default().call("netrig-has-no-such-program", &[]).unwrap_err().to_string();
         assert!(none.starts_with("cannot start netrig-has-no-such-program: No such file"), "{none}");
     }
 

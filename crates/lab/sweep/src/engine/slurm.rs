@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::program::call;
-use super::{Engine, EngineError, EngineTasks, TaskNeeds, ranges, typed};
+use super::program::{ProgramError, Programs};
+use super::{Engine, EngineError, EngineTasks, TaskNeeds, command_line, ranges};
+use crate::task::{BASE, COUNT};
 use crate::{SweepError, SweepFolder};
 
 /// The default of `MaxArraySize`. Indices of tasks are below it.
@@ -33,11 +36,26 @@ const TASKS_PER_SLOT: u32 = 4;
 const CANCELS: u32 = 20;
 const CANCEL_STEP: Duration = Duration::from_millis(500);
 
+/// Options of `sbatch` that netrig sets, or with which it cannot find its tasks again: the long name, and the letter if there is one.
+const OWN_OPTIONS: [(&str, Option<char>); 7] = [
+    ("array", Some('a')),
+    ("job-name", Some('J')),
+    ("quiet", Some('Q')),
+    ("test-only", None),
+    ("usage", None),
+    ("wait", Some('W')),
+    ("wrap", None),
+];
+
+/// The option for the names of clusters.
+const CLUSTERS: (&str, Option<char>) = ("clusters", Some('M'));
+
 /// Slurm.
 #[derive(Debug)]
 pub struct Slurm {
     /// Options for `sbatch`.
     options: Vec<String>,
+    programs: Programs,
     /// Indices of tasks are below this. `None` until Slurm was asked.
     array: Option<u32>,
 }
@@ -50,10 +68,48 @@ struct TaskArray {
     each: u32,
 }
 
+/// An option for `sbatch` that is not passed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0} is not for you to set: netrig finds its tasks by the options that it gives to sbatch (--array, --job-name), and needs the answer of sbatch at once"
+)]
+pub struct SlurmOptionError(String);
+
 impl Slurm {
-    /// With options that are passed to `sbatch`.
-    pub const fn new(options: Vec<String>) -> Self {
-        Self { options, array: None }
+    /// With options that are passed to `sbatch`. If `interrupted` is set, a program that runs is killed.
+    ///
+    /// # Errors
+    /// If an option would replace one of netrig's own.
+    pub fn new(options: Vec<String>, interrupted: Arc<AtomicBool>) -> Result<Self, SlurmOptionError> {
+        let is_own = |option: &&String| OWN_OPTIONS.iter().any(|own| value_of(option, *own).is_some());
+        match options.iter().find(is_own) {
+            Some(own) => Err(SlurmOptionError(own.clone())),
+            None => Ok(Self { options, programs: Programs::new(interrupted), array: None }),
+        }
+    }
+
+    /// The option that names the clusters, for Slurm's other programs.
+    fn clusters(&self) -> Option<String> {
+        let next = self.options.iter().skip(1).map(String::as_str).chain([""]);
+        let named = self.options.iter().zip(next).find_map(|(option, next)| {
+            value_of(option, CLUSTERS).map(|value| if value.is_empty() { next } else { value })
+        });
+        named.map(|names| format!("--clusters={names}"))
+    }
+
+    /// All own tasks, one on each line: the job's id, its name, the index of the task, the state, and the reason of the state.
+    fn queue(&self) -> Result<String, ProgramError> {
+        let words =
+            ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t|%r"].map(str::to_owned);
+        self.programs.call("squeue", &words.into_iter().chain(self.clusters()).collect::<Vec<_>>())
+    }
+
+    /// The limit of indices that Slurm has; the usual one if it does not say.
+    fn configured_array(&self) -> u32 {
+        let words = ["show".to_owned(), "config".to_owned()];
+        let config =
+            self.programs.call("scontrol", &words.into_iter().chain(self.clusters()).collect::<Vec<_>>());
+        config.ok().and_then(|config| largest_array(&config)).unwrap_or(USUAL_ARRAY)
     }
 
     /// The arguments of `sbatch` for an array.
@@ -71,7 +127,8 @@ impl Slurm {
             "--cpus-per-task=1".to_owned(),
             format!("--time={minutes}"),
             format!("--mem={megabytes}M"),
-            format!("--output={}", sweep.path().join("slurm-%A_%a.out").display()),
+            // `%` begins a placeholder of Slurm.
+            format!("--output={}/slurm-%A_%a.out", sweep.path().display().to_string().replace('%', "%%")),
         ];
         // Options of the user come last: they override.
         words.extend(self.options.iter().cloned());
@@ -96,12 +153,11 @@ impl Engine for Slurm {
     }
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
-        if self.array.is_none() {
-            self.array = Some(configured_array()?);
-        }
+        let limit = self.array.unwrap_or_else(|| self.configured_array());
+        self.array = Some(limit);
         write_script(sweep)?;
-        for array in arrays(chunks, self.array.unwrap_or(USUAL_ARRAY), each(chunks, needs)) {
-            let printed = call("sbatch", &self.arguments(sweep, &array, needs))?;
+        for array in arrays(chunks, limit, each(chunks, needs)) {
+            let printed = self.programs.call("sbatch", &self.arguments(sweep, &array, needs))?;
             if !is_job(&printed) {
                 return Err(EngineError::Words {
                     program: "sbatch".to_owned(),
@@ -114,19 +170,21 @@ impl Engine for Slurm {
     }
 
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
-        let queue = call("squeue", &queue_arguments())?;
-        Ok(tasks(&queue, &prefix(sweep)))
+        Ok(tasks(&self.queue()?, &prefix(sweep)))
     }
 
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
         // Repeats the cancellation: a restarted controller restores cancelled arrays.
         let mut left = BTreeMap::new();
         for _ in 0..CANCELS {
-            left = jobs(&call("squeue", &queue_arguments())?, &prefix(sweep));
+            left = jobs(&self.queue()?, &prefix(sweep));
             if left.is_empty() {
                 return Ok(());
             }
-            call("scancel", &left.keys().cloned().collect::<Vec<_>>())?;
+            self.programs.call(
+                "scancel",
+                &self.clusters().into_iter().chain(left.keys().cloned()).collect::<Vec<_>>(),
+            )?;
             std::thread::sleep(CANCEL_STEP);
         }
         let left: Vec<_> = left.iter().map(|(id, state)| format!("job {id} ({state})")).collect();
@@ -136,9 +194,9 @@ impl Engine for Slurm {
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
         let of = |array: TaskArray| {
             let words = ["sbatch".to_owned()].into_iter().chain(self.arguments(sweep, &array, needs));
-            typed(&words.collect::<Vec<_>>())
+            command_line(&words.collect::<Vec<_>>())
         };
-        let limit = self.array.or_else(|| configured_array().ok()).unwrap_or(USUAL_ARRAY);
+        let limit = self.array.unwrap_or_else(|| self.configured_array());
         let arrays = arrays(chunks, limit, each(chunks, needs));
         arrays.into_iter().map(of).collect()
     }
@@ -146,24 +204,16 @@ impl Engine for Slurm {
 
 /// The script of a task. `exec`: a signal must reach netrig once, and not also through the shell.
 fn write_script(sweep: &SweepFolder) -> Result<(), SweepError> {
-    let [executable, folder] = [sweep.executable(), sweep.path().to_owned()].map(|path| {
-        let path = path.display().to_string();
-        format!("'{}'", path.replace('\'', r"'\''"))
-    });
-    let script = format!(
-        "#!/bin/sh\nexport NETRIG_CHUNK_BASE=\"$1\" NETRIG_CHUNK_COUNT=\"$2\"\nexec {executable} chunk {folder}\n"
-    );
+    let [executable, folder] =
+        [sweep.executable(), sweep.path().to_owned()].map(|path| path.display().to_string());
+    let task = command_line(&[executable, "chunk".to_owned(), folder]);
+    let script = format!("#!/bin/sh\nexport {BASE}=\"$1\" {COUNT}=\"$2\"\nexec {task}\n");
     sweep.write("slurm.sh", script.as_bytes())
 }
 
 /// The first part of the names of a sweep's jobs. The base of the array follows, and behind an `x` the chunks of each task.
 fn prefix(sweep: &SweepFolder) -> String {
     format!("{}-", sweep.job())
-}
-
-/// All own tasks, one on each line: the job's id, its name, the index of the task, the state, and the reason of the state.
-fn queue_arguments() -> Vec<String> {
-    ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t|%r"].map(str::to_owned).to_vec()
 }
 
 /// The number of chunks that each task makes. A chunk that was tried before has a task of its own, and so has each of a list with gaps:
@@ -198,10 +248,15 @@ fn arrays(chunks: &[u32], size: u32, each: u32) -> Vec<TaskArray> {
     arrays
 }
 
-/// The limit of indices that Slurm has.
-fn configured_array() -> Result<u32, EngineError> {
-    let config = call("scontrol", &["show".to_owned(), "config".to_owned()])?;
-    Ok(largest_array(&config).unwrap_or(USUAL_ARRAY))
+/// The value of an option if it is this one, in the long form, also shortened, or as a letter; empty if the value is the next word.
+fn value_of<'a>(option: &'a str, (name, letter): (&str, Option<char>)) -> Option<&'a str> {
+    if let Some(long) = option.strip_prefix("--") {
+        let (typed, value) = long.split_once('=').unwrap_or((long, ""));
+        // GNU programs take the beginning of a name. A shorter one could be that of another option.
+        let shortest = name.len().min(3);
+        return (typed.len() >= shortest && name.starts_with(typed)).then_some(value);
+    }
+    option.strip_prefix('-')?.strip_prefix(letter?)
 }
 
 /// `MaxArraySize` of `scontrol show config`.
@@ -308,6 +363,40 @@ mod tests {
         assert_eq!(each(&[1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17], &needs), 1, "a gap");
         assert_eq!(each(&all, &TaskNeeds { work_s: 45.0, ..needs }), 1);
         assert_eq!((needs.time(1).as_secs(), needs.time(10).as_secs()), (308, 380));
+    }
+
+    #[test]
+    fn options_that_netrig_needs_are_refused_and_clusters_are_known() {
+        let new = |options: &[&str]| {
+            Slurm::new(options.iter().map(|option| (*option).to_owned()).collect(), Arc::default())
+        };
+        for own in [
+            "--array=1-3",
+            "--arr=1",
+            "-a1",
+            "-J",
+            "-Jname",
+            "--job-name",
+            "--job",
+            "--wrap=true",
+            "--wait",
+            "-W",
+            "-Q",
+        ] {
+            assert_eq!(new(&["--partition=x", own]).unwrap_err(), SlurmOptionError(own.to_owned()));
+        }
+        for passed in ["--wait-all-nodes=1", "-w", "--account=lab", "-A", "--qos=x", "--export=ALL"] {
+            assert!(new(&[passed]).is_ok(), "{passed}");
+        }
+        for (options, clusters) in [
+            (&["--clusters=a,b"][..], Some("--clusters=a,b")),
+            (&["--clusters", "a"], Some("--clusters=a")),
+            (&["-p", "x", "-Ma"], Some("--clusters=a")),
+            (&["-M", "a"], Some("--clusters=a")),
+            (&["-p", "x"], None),
+        ] {
+            assert_eq!(new(options).unwrap().clusters().as_deref(), clusters, "{options:?}");
+        }
     }
 
     #[test]

@@ -119,6 +119,8 @@ pub enum AttemptFate {
     Held,
     /// It waits at the engine until the engine has not answered for a while, and is made then.
     Waits,
+    /// It waits at the engine, which does not list it, and is made after a quarter of a minute.
+    Unlisted,
     /// It fails, and leaves a log.
     Fails,
     /// Half of the shard is there.
@@ -144,6 +146,9 @@ pub struct Scripted<'a> {
     /// Memory of its machines, bytes: it refuses tasks that need more.
     pub memory: u64,
     pub waiting: Vec<u32>,
+    /// The chunks that are not listed, each with the time at which it is made.
+    pub unlisted: Vec<(Span, u32)>,
+    pub clock: Virtual,
     pub late: Vec<(PathBuf, PathBuf)>,
     pub calls: u32,
 }
@@ -194,6 +199,10 @@ impl Engine for Scripted<'_> {
         for (from, to) in self.late.drain(..) {
             std::fs::rename(from, to).unwrap();
         }
+        let now = self.clock.now();
+        for (_, chunk) in self.unlisted.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            self.make(sweep, chunk, &format!("host-unlisted-{}", now.as_millis()), AttemptFate::Done);
+        }
         if self.calls >= 20 {
             for chunk in std::mem::take(&mut self.waiting) {
                 self.make(sweep, chunk, "host-waited", AttemptFate::Done);
@@ -223,6 +232,10 @@ impl Scripted<'_> {
             }
             AttemptFate::Waits => {
                 self.waiting.push(chunk);
+                return;
+            }
+            AttemptFate::Unlisted => {
+                self.unlisted.push((self.clock.now() + Span::from_secs(15), chunk));
                 return;
             }
             AttemptFate::Fails => {
@@ -326,6 +339,8 @@ impl SweepLab {
             needs: Vec::new(),
             memory: u64::MAX,
             waiting: Vec::new(),
+            unlisted: Vec::new(),
+            clock: self.clock.clone(),
             late: Vec::new(),
             calls: 0,
         }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use netrig_store::Store;
-use netrig_sweep::{DriveEvent, DriveOutcome};
+use netrig_sweep::{DriveEvent, DriveOutcome, SweepClock as _};
 
 use crate::it::common::{AttemptFate, Events, Quick, SweepLab};
 
@@ -56,7 +56,7 @@ fn lost_doubled_late_and_cut_chunks_are_made_again_or_once() {
         .all
         .iter()
         .filter_map(|event| match event {
-            DriveEvent::Refused(path, why) => {
+            DriveEvent::BadShard(path, why) => {
                 Some((path.file_name().unwrap().to_str().unwrap().to_owned(), why.clone()))
             }
             _ => None,
@@ -94,9 +94,32 @@ fn an_engine_that_is_away_is_asked_again() {
 }
 
 #[test]
+fn chunks_that_an_engine_does_not_list_for_a_while_are_not_given_up() {
+    let fates: &[AttemptFate] = &[AttemptFate::Unlisted; 3];
+    let events = sweep("min = 1\nmax = 1", 0, &[(1, fates), (2, fates)]);
+    let submitted = events.all.iter().filter_map(|event| match event {
+        DriveEvent::Submitted(count, _) => Some(*count),
+        _ => None,
+    });
+    // The first attempt counts as lost after 5 s, the second after 10 s more, when the first has its shard.
+    assert_eq!(submitted.sum::<usize>(), 4);
+}
+
+#[test]
+fn a_chunk_that_leaves_a_log_is_submitted_again_at_once() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Fails; 2])]);
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut Events::default()), DriveOutcome::Complete);
+    assert_eq!(engine.attempts[&1], 3);
+    assert!(lab.clock.now() < std::time::Duration::from_secs(5), "{:?}", lab.clock.now());
+}
+
+#[test]
 fn a_chunk_that_is_held_for_ever_is_submitted_a_second_time() {
     let events = sweep("min = 1\nmax = 1", 0, &[(2, &[AttemptFate::Held])]);
-    assert!(events.all.contains(&DriveEvent::Held(2)), "{:?}", events.all);
+    assert!(events.all.contains(&DriveEvent::Overdue(2)), "{:?}", events.all);
 }
 
 #[test]
@@ -152,7 +175,8 @@ fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_resul
     assert!(chunks[&3].starts_with("no attempt left a log"), "{}", chunks[&3]);
     assert_eq!((engine.attempts[&2], engine.attempts[&3], engine.attempts[&1]), (3, 3, 1));
     let memory: Vec<u64> = engine.needs.iter().map(|needs| needs.memory() >> 20).collect();
-    assert_eq!(memory, [129, 376, 752], "MiB of each attempt");
+    // A chunk that leaves a log is submitted again at once, and a lost one later.
+    assert_eq!(memory, [129, 376, 752, 376, 752], "MiB of each attempt");
     assert_eq!(store.experiments().unwrap()[0].runs, 4, "two of four chunks");
     // The same command again begins where it was.
     engine.fates.clear();

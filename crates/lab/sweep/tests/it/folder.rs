@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netrig_store::Provenance;
@@ -218,7 +219,8 @@ fn engines_name_many_chunks_in_several_submissions() {
     let lab = SweepLab::new("min = 1\nmax = 1");
     let chunks: Vec<u32> = (1..=25_000).map(|n| n * 7).collect();
     let needs = TaskNeeds { work_s: 1.0, memory: 1 << 20, doublings: 0, is_retry: false, slots: None };
-    let printed = Kubernetes::new(Vec::new(), None).commands(&lab.folder, &chunks, &needs)[1].clone();
+    let printed =
+        Kubernetes::new(Vec::new(), None, Arc::default()).commands(&lab.folder, &chunks, &needs)[1].clone();
     let jobs: Vec<serde_json::Value> =
         printed.split("---\n").map(|job| serde_json::from_str(job).unwrap()).collect();
     let mut named = Vec::new();
@@ -231,7 +233,7 @@ fn engines_name_many_chunks_in_several_submissions() {
     assert_eq!((jobs.len(), named), (3, chunks.clone()));
     let names: BTreeSet<&str> = jobs.iter().map(|job| job["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 3);
-    let commands = HyperQueue::new(Vec::new()).commands(&lab.folder, &chunks, &needs);
+    let commands = HyperQueue::new(Vec::new(), Arc::default()).commands(&lab.folder, &chunks, &needs);
     assert!(commands.len() == 3 && commands.iter().all(|command| command.len() < 128 << 10));
 }
 
