@@ -187,8 +187,8 @@ struct VoiceSender {
 }
 
 impl VoiceSender {
-    /// Time at which a packet that starts at `from`, or with the next talk spurt, is full. Like encoders, it ends a
-    /// spurt with a whole packet.
+    /// Time at which the next packet is full. The packet starts at `from`, or with the next talk spurt. Like encoders,
+    /// it ends a spurt with a whole packet.
     fn full(&mut self, from: Instant) -> Instant {
         let mut from = from;
         while from >= self.until {

@@ -197,8 +197,8 @@ fn reply(to: &Header, answered: &Packet, verification_tag: u32, chunk: Chunk) ->
 pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet> {
     let tag = packet.verification_tag;
     let has = |kind: fn(&Chunk) -> bool| packet.chunks.iter().any(kind);
-    // 2), 6): ABORT and SHUTDOWN COMPLETE are never answered. 7): COOKIE ACK and an ERROR with a stale cookie are not
-    // answered either.
+    // Rules 2 and 6: ABORT and SHUTDOWN COMPLETE are never answered. Rule 7: COOKIE ACK and an ERROR with a stale
+    // cookie are not answered either.
     if has(|chunk| matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete { .. } | Chunk::CookieAck)) {
         return None;
     }
@@ -207,12 +207,12 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
     ) {
         return None;
     }
-    // 5): the peer waits for the end of an association that this host has removed.
+    // Rule 5: the peer waits for the end of an association that this host has removed.
     if has(|chunk| matches!(chunk, Chunk::ShutdownAck)) {
         return Some(reply(header, packet, tag, Chunk::ShutdownComplete { reflected: true }));
     }
     match packet.chunks.first()? {
-        // 3): an INIT to a port without a listener.
+        // Rule 3: an INIT to a port without a listener.
         Chunk::Init(init) if init.initiate_tag != 0 => Some(reply(
             header,
             packet,
@@ -220,7 +220,7 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
             Chunk::Abort(Abort { reflected: false, causes: Vec::new() }),
         )),
         Chunk::Init(_) => None,
-        // 8): all other packets.
+        // Rule 8: all other packets.
         _ => Some(reply(header, packet, tag, Chunk::Abort(Abort { reflected: true, causes: Vec::new() }))),
     }
 }

@@ -200,7 +200,7 @@ impl Connection {
         self.gave_data = false;
     }
 
-    /// Ends the connection at once.
+    /// Ends the connection immediately.
     pub(super) fn end(&mut self, reason: CloseReason) {
         self.vanish();
         self.finish(reason);
@@ -246,7 +246,7 @@ impl Connection {
         self.telemetry.counters.packets_sent += 1;
         place.header = self.header(&segment, ecn);
         match &mut place.payload {
-            // `place` usually contains an earlier segment. To drop it here avoids a match on the other kinds of
+            // `place` usually contains an earlier segment. This arm drops it without a match on the other kinds of
             // payload.
             Payload::Tcp(before) => *before = segment,
             other => *other = Payload::Tcp(segment),

@@ -35,8 +35,8 @@ pub(crate) struct Receiver {
     irs: Serial,
     /// RCV.NXT.
     next: u64,
-    /// Received ranges beyond RCV.NXT, including the FIN. `content` has the bytes with content in these ranges, by
-    /// offset.
+    /// Received ranges beyond RCV.NXT, including the FIN. `content` has their bytes, by offset, except data without
+    /// content.
     beyond: Ranges,
     content: BTreeMap<u64, Arc<[u8]>>,
     /// Offset of the peer's FIN, if it has arrived.
@@ -118,7 +118,7 @@ impl Receiver {
     /// Takes the initial sequence number and timestamp of the peer's SYN.
     pub fn synchronise(&mut self, irs: Serial, timestamp: u32) {
         (self.irs, self.next, self.edge) = (irs, 1, 1 + self.window());
-        // The SYN is acknowledged first, by a SYN-ACK or by the ACK of a SYN-ACK.
+        // Last.ACK.sent is after the SYN, because the SYN is acknowledged before any data.
         (self.recent_timestamp, self.last_ack_sent) = (timestamp, self.next);
     }
 
@@ -397,7 +397,7 @@ impl Receiver {
             self.give(data, events, counters);
         }
         self.unread_len -= taken;
-        // After the peer's FIN, the peer needs no window.
+        // After its FIN, the peer needs no window.
         let opens = self.next + self.window() >= self.edge + self.least_opening();
         if taken > 0 && opens && self.fin_at.is_none() {
             self.owe();

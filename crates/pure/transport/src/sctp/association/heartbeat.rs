@@ -108,7 +108,7 @@ impl Association {
         let one = &mut self.paths[path];
         match self.config.heartbeat_loss {
             HeartbeatLoss::AfterRto => one.beat_lost_at = at,
-            // If no heartbeat follows, the loss would otherwise never count.
+            // No heartbeat follows, so the loss counts after one RTO.
             HeartbeatLoss::AtNext if one.heartbeat_at == Instant::NEVER => one.beat_lost_at = at,
             HeartbeatLoss::AtNext => {}
         }

@@ -138,7 +138,7 @@ pub(crate) trait CongestionControl {
         let _ = now;
     }
 
-    /// Data is sent after nothing was in flight. The previous data was sent at `last_sent`.
+    /// Sending resumes when nothing is in flight. The previous data was sent at `last_sent`.
     fn on_resume(&mut self, now: Instant, last_sent: Instant) {
         let _ = (now, last_sent);
     }

@@ -69,7 +69,7 @@ impl CountedGrowth {
         stage.price
     }
 
-    /// Data is sent after nothing was in flight. The idle time since `last_sent` is excluded from the stage
+    /// Sending resumes when nothing is in flight. The idle time since `last_sent` is excluded from the stage
     /// (`cubictcp_cwnd_event`, net/ipv4/tcp_cubic.c).
     pub fn resume(&mut self, now: Instant, last_sent: Instant) {
         let [now, last_sent] = [now, last_sent].map(|at| jiffies(at.since(Instant::ZERO)));

@@ -104,7 +104,7 @@ impl HyStart {
     }
 
     /// Linux, `hystart_update`: slow start ends if a train of acknowledgements is longer than half the smallest
-    /// round-trip time, or if the smallest round-trip time of the round exceeds the smallest by an eighth.
+    /// round-trip time of the connection, or if the smallest round-trip time of the round exceeds it by an eighth.
     fn linux(&mut self, now: Instant) -> SlowStart {
         if now.since(self.last_ack) <= LINUX_ACK_SPACING {
             self.last_ack = now;

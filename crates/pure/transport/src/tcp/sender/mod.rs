@@ -320,7 +320,7 @@ impl Sender {
         self.buffer.read(start, end)
     }
 
-    /// SND.UNA and SND.NXT as offsets.
+    /// SND.UNA as an offset. [`Sender::nxt`] is SND.NXT.
     pub fn una(&self) -> u64 {
         self.board.una()
     }

@@ -151,7 +151,8 @@ impl Sender {
         if usable > 0 && usable >= self.peer_window_most / 2 {
             return Some(usable);
         }
-        // (4) If nothing is outstanding, the persist timer overrides (RFC 9293 section 3.8.6.1).
+        // (4) If nothing is outstanding, the persist timer is started. When it expires, the data is sent (RFC 9293
+        // section 3.8.6.1).
         if self.board.is_empty() && self.persist_at == Instant::NEVER {
             self.persist_at = self.fires(now, self.persist_interval());
         }
@@ -212,7 +213,7 @@ impl Sender {
         self.schedule_probe(now);
     }
 
-    /// Data is sent after nothing was in flight. RFC 5681 section 4.1: after more than a time-out without sending, the
+    /// Sending resumes when nothing is in flight. RFC 5681 section 4.1: after more than a time-out without sending, the
     /// old window is no longer valid.
     fn resume(&mut self, now: Instant) {
         let Some(last_sent) = self.last_sent else { return };

@@ -90,8 +90,8 @@ fn time_tells_what_is_lost() {
     assert_eq!(board.next_lost(), Some((0, 100)));
 }
 
-/// A time-out was spurious: its segment had arrived. The other segments had not, and are detected as lost by time
-/// again.
+/// A time-out was spurious: its segment had arrived. The other segments had not arrived, and are detected as lost
+/// again, by time.
 #[test]
 fn what_was_forgiven_can_be_lost_again() {
     let mut board = board(Recovery::Rack, 5);
