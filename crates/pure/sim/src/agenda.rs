@@ -15,7 +15,7 @@ struct AgendaEntry {
     next: u32,
 }
 
-/// Number of bits of a time that one level of the wheel distinguishes. 64 bits therefore need eleven levels.
+/// Number of bits of a time value for each level of the wheel. 64 bits therefore need eleven levels.
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;

@@ -23,8 +23,7 @@ pub enum Imix {
 }
 
 impl Imix {
-    /// Payload sizes of datagrams whose IP packets have the sizes of the mix, bytes, each with its share of twelve
-    /// packets.
+    /// Payload sizes, bytes, each with its share in twelfths. IP packets with these payloads have the sizes of the mix.
     pub(crate) const fn payloads(self) -> [(u64, u64); 3] {
         let headers = UDP_IPV4_HEADERS as u64;
         match self {

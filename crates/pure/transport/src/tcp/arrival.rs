@@ -22,7 +22,7 @@ impl Connection {
         }
     }
 
-    /// State LISTEN (RFC 9293 section 3.10.7.2).
+    /// Handles a segment in state LISTEN (RFC 9293 section 3.10.7.2).
     fn arrives_in_listen(&mut self, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             return;
@@ -36,7 +36,7 @@ impl Connection {
         }
     }
 
-    /// State SYN-SENT (RFC 9293 section 3.10.7.3).
+    /// Handles a segment in state SYN-SENT (RFC 9293 section 3.10.7.3).
     fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment) {
         let acknowledges = segment.flags.contains(Flags::ACK);
         if acknowledges && segment.ack != self.iss.plus(1) {
@@ -88,7 +88,7 @@ impl Connection {
         self.options.timestamps = self.config.timestamps && segment.timestamps.is_some();
     }
 
-    /// `segment` acknowledges this end's SYN: the connection is open.
+    /// Opens the connection: `segment` acknowledges this end's SYN.
     fn complete(&mut self, now: Instant, segment: &Segment) {
         let scaled = if segment.flags.contains(Flags::SYN) { 0 } else { self.options.peer_shift };
         let resent = self.opening.sent > 1;
@@ -121,7 +121,7 @@ impl Connection {
         });
     }
 
-    /// All synchronised states, and SYN-RECEIVED (RFC 9293 section 3.10.7.4).
+    /// Handles a segment in SYN-RECEIVED or a synchronised state (RFC 9293 section 3.10.7.4).
     fn arrives_synchronised(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
         if self.is_predicted(segment) {
             if segment.ack == self.iss.plus(self.sender.una() as u32) {
@@ -309,7 +309,7 @@ impl Connection {
         }
     }
 
-    /// Congestion notification at the receiver (RFC 3168 section 6.1.3).
+    /// Handles the ECN bits of a received segment (RFC 3168 section 6.1.3).
     fn note_congestion(&mut self, flags: Flags, ecn: Ecn) {
         if flags.contains(Flags::CWR) {
             self.receiver.echo_congestion = false;
@@ -342,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// Eighth step: the peer's FIN and all data before it have arrived.
+    /// Eighth step: handles the end of the peer's data. Its FIN and all data before it have arrived.
     fn peer_finished(&mut self, now: Instant) {
         self.peer_finished = true;
         self.report_end();

@@ -15,7 +15,7 @@ impl Association {
         one.timed = None;
         if one.outstanding(&self.config) == 0 {
             if self.outstanding.is_empty() {
-                // T3-rtx ran because the peer's window was closed. It still is, so a probe is sent.
+                // T3-rtx ran because the peer's window was closed. The window is still closed, so a probe is sent.
                 self.probe_due = true;
                 one.rto.back_off();
             }

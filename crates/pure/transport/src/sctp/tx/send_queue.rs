@@ -74,7 +74,7 @@ pub(crate) struct SendQueue {
     values: Vec<u16>,
     message_size: u64,
     join: bool,
-    /// `served` of the stream that was served last. A stream that receives new data starts with this value.
+    /// `served` of the stream that was served last. A stream that receives new data continues from at least this value.
     virtual_time: u64,
 }
 

@@ -45,7 +45,7 @@ impl SentSegment {
 pub(crate) struct Delivered {
     /// Amount newly acknowledged, cumulatively or selectively, in the window's unit.
     pub amount: u64,
-    /// Amount covered newly by the acknowledgement number, in the window's unit.
+    /// Amount newly covered by the acknowledgement number, in the window's unit.
     pub acknowledged: u64,
     /// Whether the acknowledgement number covers a retransmitted segment.
     pub repeated: bool,
@@ -58,7 +58,8 @@ pub(crate) struct Delivered {
     /// Smallest end of a newly acknowledged segment that was never retransmitted.
     pub original_end: u64,
     /// Send time and end of the newly acknowledged segment that was sent last. A segment is ignored if its last
-    /// retransmission is more recent than the smallest round-trip time: then an earlier transmission arrived.
+    /// retransmission is more recent than the smallest round-trip time, because an earlier transmission must have
+    /// arrived.
     pub latest: Option<(Instant, u64)>,
     /// Whether a newly acknowledged segment that was never retransmitted arrived after a segment with higher offsets.
     pub reordered: bool,
@@ -483,8 +484,8 @@ impl Scoreboard {
         self.order_anew();
     }
 
-    /// Rebuilds `order`. A transmission is removed from `order` when it is judged. Those that count as in flight again
-    /// must be judged again.
+    /// Rebuilds `order`. A transmission is removed from `order` when it is judged. Transmissions that count as in
+    /// flight again must be judged again.
     fn order_anew(&mut self) {
         let Some(order) = &mut self.order else { return };
         let missing = self.sent.iter().zip(self.first..).filter(|(sent, _)| !sent.has(SACKED));
