@@ -8,7 +8,7 @@ use crate::sctp::packet::chunk::Abort;
 use crate::sctp::packet::{Cause, Chunk};
 
 impl Association {
-    /// Continues the shutdown as far as unacknowledged data allows.
+    /// Takes the next step of the shutdown, if no unacknowledged data prevents it.
     pub(super) fn continue_shutdown(&mut self, now: Instant) {
         if self.state == AssociationState::Established && self.close_requested {
             self.state = AssociationState::ShutdownPending;

@@ -173,7 +173,8 @@ fn an_init_ack_is_as_long_as_its_parts() {
             pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init)]));
             let Chunk::InitAck(ack) = &pair.log[0].packet.chunks[0] else { panic!("INIT ACK") };
             let cookie = ack.cookie().expect("a cookie").len() as u32;
-            // Times, ports, tags, numbers and counts; at most four addresses of 16 bytes; and the signature.
+            // The cookie contains times, ports, tags, numbers and counts (52 bytes), at most four addresses of 16
+            // bytes, and the signature.
             assert!(cookie <= 52 + 16 * (2 + paths as u32) + 32, "{cookie} bytes");
             let len = 52 + addresses + 4 + cookie.next_multiple_of(4) + reports;
             assert_eq!(pair.log[0].ip_len, len, "{paths} paths, {unknown:?}");

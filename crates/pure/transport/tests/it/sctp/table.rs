@@ -23,7 +23,7 @@ enum Switch {
 enum Traffic {
     /// All data at the start.
     Bulk,
-    /// Objects of seven chunks every 7.5 ms, which is far more than the capacity of the line, as from six web sources.
+    /// Objects of seven chunks every 7.5 ms, like six web sources: far more than the capacity of the line.
     Objects,
 }
 

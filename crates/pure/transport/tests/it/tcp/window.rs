@@ -199,9 +199,9 @@ fn a_window_that_is_not_used_does_not_grow() {
 }
 
 /// An object of 70 segments is sent every 100 ms over a round trip of 50 ms, and one segment is lost. When the window
-/// is large enough for a whole object, it is no longer filled, and the time of CUBIC's function stops. After half a
-/// minute the round-trip time becomes 230 ms, and the window is too small. The function then continues from the time at
-/// which it stopped, not from the current time.
+/// is large enough for a whole object, it is no longer filled, and t of CUBIC's function does not advance. After half a
+/// minute the round-trip time becomes 230 ms, and the window is too small. The function then continues from the value
+/// that t had, not from the current time.
 #[test]
 fn cubic_does_not_leap_after_the_application_was_the_limit() {
     for profile in [Profile::Rfc, Profile::Linux] {
