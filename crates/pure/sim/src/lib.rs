@@ -1,12 +1,12 @@
 //! The simulator: a run in virtual time, on netrig's own models of links and transports.
+//!
 //! It never reads a clock, draws random numbers only from named streams, and does no I/O. So the same run produces the
 //! same output bytes on any machine.
-//! on any machine.
+//!
 //! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] is the event queue. [`network`] moves packets
 //! over wires, [`air`] over WiFi channels, [`cables`] over cables without delay, and [`host`] through nodes with a
 //! receive service time. [`tap`] captures the packets that pass a node. [`flow_end`] connects an application to its
 //! connections, and [`simulation`] runs the whole scenario.
-//! together.
 #![forbid(unsafe_code)]
 
 mod actor;

@@ -174,7 +174,7 @@ mod tests {
     use crate::parcel::Carriage;
 
     proptest! {
-        /// Compares with a stable sort. Some packets are much earlier than those before them.
+        /// Compares with a stable sort by time. Some packets are much earlier than packets that were added before them.
         #[test]
         fn packets_go_on_in_the_order_of_their_moments(
             steps in prop::collection::vec((prop_oneof![0u64..20, 0u64..2000], 0u64..3, any::<bool>()), 1..400),

@@ -144,8 +144,8 @@ impl Clip {
         packet
     }
 
-    /// The packet number of a received packet in a stream that repeats the clip: of the numbers with its sequence
-    /// number, the one nearest to `expected`. `None` if the packet is not the packet of the stream with that number.
+    /// The packet number of a received packet in a stream that repeats the clip. It is near `expected`. `None` if the
+    /// packet differs from the packet with this number.
     pub fn number_of(&self, packet: &[u8], expected: u64) -> Option<u64> {
         let ahead = Packet::parse(packet).ok()?.sequence.wrapping_sub(expected as u16).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;

@@ -190,8 +190,8 @@ impl Network {
         first as u32
     }
 
-    /// The node at which the hop limit of packets along `route` expires, in reverse if `back` is true. `None` if the
-    /// route is short enough.
+    /// The node at which the hop limit of packets expires that travel along `route`, or in reverse if `back` is true.
+    /// `None` if the route is short enough.
     fn expires_at(&self, route: &Route, back: bool) -> Option<usize> {
         if route.hops.len() <= HOP_LIMIT {
             return None;
