@@ -2,20 +2,20 @@
 
 use netrig_traffic::FlowSide;
 
-/// The actor to wake. The numbers are indices into the tables of the simulation.
+/// The recipient of an event of the agenda. The numbers are indices into the tables of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// A wire, a channel or a host may have a packet to deliver.
+    /// A wire, a WiFi channel, a receiving host or the cables may have a packet to deliver.
     Network(PacketHolder),
-    /// A line with a closed form has a packet to deliver.
+    /// A line with a closed form (`FifoLine`) has a packet to deliver.
     FifoLine(u32),
     /// The packets of a merge are offered to its target.
     Merge(u32),
-    /// A connection's timer.
+    /// The timer of a connection expires.
     Timer(u32),
     /// An application with a limited reading rate reads from the connection with this timer.
     Reader(u32),
-    /// The timer of the application at an end of a flow.
+    /// The timer of the application at one end of a flow expires.
     Application(EndId),
     /// A flow starts.
     FlowStarts(u32),
@@ -23,18 +23,18 @@ pub(crate) enum Actor {
     FlowStops(u32),
     /// The next event of the scenario.
     Event(u32),
-    /// The end of a sampling interval.
+    /// A sampling interval ends.
     Tick,
 }
 
-/// A part of the network that holds packets until they are due, by its number.
+/// A part of the network that holds packets until they are due. The number is its index among the parts of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketHolder {
     /// One direction of a line.
     Wire(u32),
-    /// The air of a channel.
+    /// A WiFi channel.
     Air(u32),
-    /// A host that needs time to receive.
+    /// A host with a receive service time for each packet.
     Host(u32),
     /// The cables.
     Cables,

@@ -4,22 +4,22 @@ use netrig_core::Instant;
 
 use crate::actor::{Actor, PacketHolder};
 
-/// An entry in the list of its slot.
+/// An event, and its link in the list of a slot.
 #[derive(Clone, Copy, Debug)]
 struct AgendaEntry {
     at: Instant,
-    /// The time of its cause.
+    /// The time of the event that caused this entry.
     since: Instant,
     actor: Actor,
     /// The next entry of its slot, or the next free entry.
     next: u32,
 }
 
-/// Bits of a moment that a level of the wheel distinguishes, and the levels that 64 bits need.
+/// Number of bits of a time value for each level of the wheel. 64 bits therefore need eleven levels.
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
-/// No entry.
+/// Index that means "no entry".
 const NONE: u32 = u32::MAX;
 
 /// First and last entry of a slot.
@@ -29,7 +29,7 @@ struct WheelSlot {
     last: u32,
 }
 
-/// The position of each line among all lines, by its number among the lines of its kind.
+/// The position of each line in the order of the links, indexed by the number of the line among the lines of its kind.
 #[derive(Debug, Default)]
 pub(crate) struct LineOrder {
     pub fifos: Vec<u32>,
@@ -37,7 +37,8 @@ pub(crate) struct LineOrder {
 }
 
 impl LineOrder {
-    /// The rank of an actor among entries with a cause at the same moment. Lines come after all others, in the order of the links.
+    /// The rank of an actor among entries whose causes have the same time: first all other actors, then lines in the
+    /// order of the links.
     fn rank(&self, actor: Actor) -> u32 {
         let position = match actor {
             Actor::FifoLine(number) => self.fifos.get(number as usize),
@@ -48,26 +49,27 @@ impl LineOrder {
     }
 }
 
-/// Events in the order of time. Among events of the same moment, the one with the earliest cause comes first. If their causes
-/// have the same moment, lines come last, in the order of the links, and the others in the order of entry. One event may be
-/// entered to come last of all.
+/// Events in the order of time. Of several events at the same time, the one with the earliest cause is first. If the
+/// causes also have the same time, lines are last, in the order of the links, and all other actors are in the order of
+/// entry. One event may be marked to follow all others at its time ([`Agenda::enter_last`]).
 ///
-/// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the digits of a moment to base 64. An entry is at the level
-/// of the highest digit in which it differs from `base`, in the slot of this digit. When `base` reaches a slot with several
-/// entries, they move to lower levels. Entries of the same moment are always in the same slot, so they keep their order.
+/// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the base-64 digits of a time. The level of an entry
+/// is the highest digit in which it differs from `base`; the slot is the value of this digit. When `base` reaches a
+/// slot with several entries, they move to lower levels. Entries with the same time are always in the same slot, so
+/// they keep their order.
 pub(crate) struct Agenda {
     entries: Vec<AgendaEntry>,
     free: u32,
     slots: Box<[[WheelSlot; SLOTS]; LEVELS]>,
-    /// By level: the slots with entries.
+    /// For each level, a bit for each slot that has entries.
     occupied: [u64; LEVELS],
-    /// The levels with entries.
+    /// A bit for each level that has entries.
     levels: u32,
     /// A lower bound for all entries, nanoseconds.
     base: u64,
-    /// The moment of the last entry that was taken.
+    /// The time of the last entry that was taken.
     now: Instant,
-    /// The entry that comes after all others of its moment.
+    /// The entry that follows all others at its time.
     last: Option<(Instant, Actor)>,
     handled: u64,
     pub lines: LineOrder,
@@ -97,8 +99,9 @@ impl Agenda {
         self.enter_since(at, self.now, actor);
     }
 
-    /// Wakes `actor` at `at`, because of an event at `since`, which may be in the future. The position among entries of the same
-    /// moment does not depend on when the entry is made.
+    /// Wakes `actor` at `at`. The cause of this entry is an event at `since`, which may be in the future. Of several
+    /// entries at the same time, the entry with the earlier cause is taken first, independently of the order in which
+    /// they were made.
     #[inline(always)]
     pub fn enter_since(&mut self, at: Instant, since: Instant, actor: Actor) {
         let entry = AgendaEntry { at, since, actor, next: NONE };
@@ -113,8 +116,8 @@ impl Agenda {
         }
     }
 
-    /// Wakes `actor` at `at`, after all other entries of this moment, because an event at the end of an interval is part of it.
-    /// Only one such entry may exist at a time.
+    /// Wakes `actor` at `at`, after all other entries at this time. The end of a sampling interval uses it, because an
+    /// event at exactly that time belongs to the interval. Only one such entry may exist at a time.
     pub fn enter_last(&mut self, at: Instant, actor: Actor) {
         debug_assert!(self.last.is_none(), "the last entry of a moment is made twice");
         self.last = Some((at, actor));
@@ -123,7 +126,7 @@ impl Agenda {
     /// Appends an entry to the list of its slot.
     #[inline(always)]
     fn put(&mut self, number: u32, at: Instant) {
-        // A late entry comes at once.
+        // An entry for a past time is due now.
         let key = at.as_nanos().max(self.base);
         let level = (63 - ((key ^ self.base) | 1).leading_zeros()) / BITS;
         let digit = (key >> (level * BITS)) as usize % SLOTS;
@@ -138,11 +141,12 @@ impl Agenda {
         }
     }
 
-    /// Takes the next entry that is not later than `end`.
+    /// Takes the next entry, if its time is `end` or earlier.
     #[inline]
     pub fn next(&mut self, end: Instant) -> Option<(Instant, Actor)> {
         loop {
-            // Entries of a lower level come before those of a higher level, because they share more digits with `base`.
+            // Entries of a lower level are earlier than those of a higher level, because they share more high digits
+            // with `base`.
             let level = self.levels.trailing_zeros() as usize;
             let Some(occupied) = self.occupied.get(level) else { return self.next_last(end) };
             let digit = occupied.trailing_zeros() as usize % SLOTS;
@@ -172,7 +176,8 @@ impl Agenda {
         }
     }
 
-    /// Takes the entry with the earliest cause out of a slot of the lowest level, where all entries have the same moment.
+    /// Takes the entry with the earliest cause from a slot of the lowest level. All entries of such a slot have the
+    /// same time.
     #[inline(never)]
     fn take_first_cause(&mut self, digit: usize) -> Actor {
         let WheelSlot { first, last } = self.slots[0][digit];
@@ -213,7 +218,8 @@ impl Agenda {
         }
     }
 
-    /// Takes the entry that comes last of its moment, before all remaining entries.
+    /// Takes the entry of [`Agenda::enter_last`], if its time is `end` or earlier. The caller has checked that all
+    /// other entries are later.
     fn next_last(&mut self, end: Instant) -> Option<(Instant, Actor)> {
         let last = self.last.take_if(|(at, _)| *at <= end);
         self.now = last.map_or(self.now, |(at, _)| at);
@@ -221,8 +227,8 @@ impl Agenda {
         last
     }
 
-    /// Moves `base` to the start of a slot, and the entries of the slot to lower levels. If the last entry of a moment comes
-    /// before the slot, or the slot is after `end`, returns the result of [`Agenda::next`] as an error.
+    /// Moves `base` to the start of a slot, and the entries of the slot to lower levels. If `last` is before the slot,
+    /// or the slot begins after `end`, returns the result of [`Agenda::next`] as an error.
     fn spread(&mut self, end: Instant, level: usize, digit: usize) -> Result<(), Option<(Instant, Actor)>> {
         let shift = level as u32 * BITS;
         let above = u64::MAX.checked_shl(shift + BITS).unwrap_or(0);
@@ -244,22 +250,23 @@ impl Agenda {
         Ok(())
     }
 
-    /// Memory of its wheel and its entries, bytes.
+    /// Memory of the wheel and of the entries, bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.slots) + size_of_val(&self.entries[..])
     }
 
-    /// Entries taken so far.
+    /// Number of entries that have been taken.
     pub const fn handled(&self) -> u64 {
         self.handled
     }
 }
 
-/// The single appointment of an actor whose deadline moves often, such as a retransmission timer that every acknowledgement
-/// restarts.
+/// The pending wake-up of an actor whose deadline moves often, for example a retransmission timer that every
+/// acknowledgement restarts.
 ///
-/// Only an earlier deadline makes a new entry. If an entry comes too early, the actor makes the next entry for its true
-/// deadline. So a timer costs one entry per time-out and not one per packet.
+/// Only an earlier deadline makes a new entry. If the deadline has moved back, the old entry stays; when it is due, the
+/// actor makes an entry for its current deadline. So a timer costs about one entry per time-out instead of one per
+/// packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Appointment(Instant);
 
@@ -270,7 +277,7 @@ impl Default for Appointment {
 }
 
 impl Appointment {
-    /// The actor's deadline may have changed.
+    /// Makes an entry if `deadline` is earlier than the pending entry.
     #[inline]
     pub fn keep(&mut self, deadline: Option<Instant>, actor: Actor, agenda: &mut Agenda) {
         if let Some(at) = deadline
@@ -281,7 +288,7 @@ impl Appointment {
         }
     }
 
-    /// An entry came at `at`. Returns false if an earlier entry has replaced it.
+    /// An entry for `at` is due. Returns false if an earlier entry has replaced it.
     #[inline]
     pub fn met(&mut self, at: Instant) -> bool {
         let due = self.0 == at;
@@ -299,8 +306,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a stable sort by the moment. New entries are made while others are taken, near and far, and one is the
-        /// last of its moment.
+        /// Compares the agenda with a stable sort by time. New entries, near and far, are made while others are taken.
+        /// One entry is made with [`Agenda::enter_last`].
         #[test]
         fn entries_come_in_the_order_of_their_moments(
             steps in prop::collection::vec((prop_oneof![0u64..4, 0u64..300, 0u64..1 << 40], any::<bool>()), 1..300),

@@ -1,4 +1,4 @@
-//! A WiFi channel, with the observers of its lanes.
+//! A WiFi channel, with the observers and counters of its lanes.
 
 use netrig_core::{
     Delivery, Instant, Lane, Link, LinkEvent, LinkObserver, Observer, Seeds, Sink, Timeline, quantity,
@@ -30,7 +30,7 @@ impl LinkObserver<Parcel> for Lanes {
 }
 
 impl Air {
-    /// An idle channel with these lanes of these links.
+    /// An idle channel for these lanes. A lane is one direction of a WiFi link.
     ///
     /// # Errors
     /// If the lanes cannot share a channel.
@@ -74,7 +74,7 @@ impl Air {
         Some((at, packet))
     }
 
-    /// When to call [`Air::arrived`] next.
+    /// The time at which to call [`Air::arrived`] next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.medium.poll_timeout()
     }
@@ -92,12 +92,13 @@ impl Air {
         }
     }
 
-    /// Number of packets on all lanes.
+    /// Number of packets in all lanes.
     pub fn inside(&self) -> usize {
         (0..self.meters.len() as u32).map(|lane| self.medium.inside(Lane(lane))).sum()
     }
 
-    /// For each lane its name, its counters, and the number of packets that it holds, if they balance.
+    /// For each lane: its name, its counters, and the number of packets inside, or an error if its packets do not
+    /// balance.
     pub fn account(&self) -> impl Iterator<Item = (&str, &LineCounters, Result<usize, Imbalance>)> {
         let lanes = self.meters.iter().zip(&self.watched.0).enumerate();
         lanes.map(|(place, (meter, ((counters, _), _)))| {

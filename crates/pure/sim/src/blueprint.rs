@@ -19,38 +19,39 @@ pub(crate) struct FlowPath {
     pub name: String,
     pub local: IpAddr,
     pub remote: IpAddr,
-    /// The link of this end's own interface.
+    /// Index of the link at this end's own interface.
     pub link: usize,
-    /// The first stop of the way to the other end.
+    /// Index of the first stop towards the other end, in the network's list of stops.
     pub way: u32,
 }
 
-/// The parts of an end. The order of the fields is the order in memory: the fields that each packet needs come first.
+/// The fixed parts of an end. The order of the fields is the order in memory: the fields that each packet needs come
+/// first.
 #[repr(C)]
 pub(crate) struct Blueprint {
     pub id: EndId,
     pub flow: u32,
-    /// Whether this end sends the flow's data. Then this end reports the state of the paths, and the other end counts the received
-    /// data.
+    /// Whether this end sends the flow's data. The sending end reports the state of the paths. The other end counts the
+    /// received data.
     pub sends_data: bool,
     /// Whether this end traces changes of the congestion window.
     pub traces: bool,
-    /// Whether the application has phases in which it only offers data ([`Application::only_offers`]).
+    /// Whether the application has phases in which it only produces data to send ([`Application::only_offers`]).
     pub offers: bool,
-    /// Whether the sink wants the quantities that it records in these phases.
+    /// Whether the sink wants the quantities that the application records in these phases.
     pub counts_offers: bool,
     pub side: FlowSide,
     pub paths: Box<[FlowPath]>,
     pub name: String,
     pub carrier: Carrier,
-    /// The MSS that its TCP announces, if the host sets it.
+    /// The MSS that TCP announces at this end, if the host sets it.
     pub announced_mss: Option<u16>,
-    /// DiffServ code point of all packets that it sends.
+    /// DiffServ code point of all packets from this end.
     pub dscp: Dscp,
-    /// How fast its application reads. `None` if it reads at once.
+    /// Reading rate of the application. `None` if it reads data as soon as it arrives.
     pub reads: Option<Reads>,
     pub acceptor: ConnectionAcceptor,
-    /// Its own port and the port of the other end, for the first connection.
+    /// The port of this end and the port of the other end, for the first connection.
     pub ports: [u16; 2],
     pub seeds: Seeds,
     pub application: Box<dyn Application>,
@@ -64,12 +65,12 @@ pub(crate) enum ConnectionAcceptor {
     Nothing,
 }
 
-/// The addresses of an end's paths.
+/// The address pair of each path, as seen from this end.
 pub(crate) fn pairs(paths: &[FlowPath]) -> Vec<PathAddresses> {
     paths.iter().map(|path| PathAddresses { local: path.local, remote: path.remote }).collect()
 }
 
-/// A flow's carrier at a host: the MTU of the host limits the MSS, and its window the receive buffer.
+/// A flow's carrier at a host. The MTU of the host limits the MSS, and its window limits the receive buffer.
 pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
     let Carrier::Tcp(config) = carrier else { return carrier.clone() };
     if host.mtu.is_none() && host.window.is_none() {
@@ -84,7 +85,7 @@ pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
     }))
 }
 
-/// The acceptor of an end with these paths. `port` and `dscp` are its own.
+/// The acceptor of an end with these paths. `port` and `dscp` are those of this end.
 pub(crate) fn acceptor(
     carrier: &Carrier,
     (port, dscp): (u16, Dscp),
@@ -108,14 +109,15 @@ pub(crate) fn acceptor(
     }
 }
 
-/// The way of the path that a packet's addresses name.
+/// The first stop for a packet, from the path with the packet's addresses.
 #[inline(always)]
 pub(crate) fn way_of(paths: &[FlowPath], flow: &FiveTuple) -> u32 {
     if let [only] = paths {
         return only.way;
     }
     let named = |path: &&FlowPath| path.local == flow.src && path.remote == flow.dst;
-    // An association may pair any two addresses of its ends. The source address decides the path of such a packet.
+    // An association may use any pair of addresses of its two ends. The source address decides the path of such a
+    // packet.
     paths
         .iter()
         .find(named)

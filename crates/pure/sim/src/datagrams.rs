@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use netrig_core::{Duration, Instant};
 
-/// Number of datagrams that are found by index. Few older datagrams are missing.
+/// Largest number of datagrams in `recent`, which are found by index. Older datagrams that have not arrived are few. A
+/// map contains them.
 const RECENT: usize = 1024;
 
-/// The state of a flow's datagrams. Each counts once, even if it arrives several times.
+/// Which of a flow's datagrams have arrived. A duplicate is not counted again.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     /// The number of the first datagram in `recent`.
@@ -20,7 +21,7 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// The next datagram is sent.
+    /// Records the sending of the next datagram.
     pub fn sent(&mut self, now: Instant) {
         self.recent.push_back(Some(now));
         if self.recent.len() > RECENT {
@@ -31,7 +32,7 @@ impl Datagrams {
         }
     }
 
-    /// Datagram `number`, from 0, arrived. Returns whether for the first time.
+    /// Records the arrival of datagram `number`, counted from 0. Returns false if it is a duplicate.
     pub fn arrived(&mut self, now: Instant, number: u64) -> bool {
         let sent = match number.checked_sub(self.first) {
             Some(place) => self.recent.get_mut(place as usize).and_then(Option::take),
@@ -43,8 +44,8 @@ impl Datagrams {
         sent.is_some()
     }
 
-    /// Number of datagrams that may still be on their way at `now`: they have not arrived, and were sent within the longest delay
-    /// so far.
+    /// Number of datagrams that may still be in flight at `now`: they have not arrived, and their age does not exceed
+    /// the longest one-way delay measured until now.
     pub fn on_their_way(&self, now: Instant) -> u64 {
         let may_be = |sent: &Instant| now.since(*sent) <= self.longest_delay;
         let recent = self.recent.iter().flatten().filter(|sent| may_be(sent)).count();

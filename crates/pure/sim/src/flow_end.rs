@@ -24,7 +24,7 @@ pub(crate) struct EndContext<'a> {
     pub record: &'a mut FlowRecord,
     pub timers: &'a mut Vec<TimerOwner>,
     pub timeline: &'a Timeline,
-    /// The reason to give up the run, once there is one.
+    /// The reason for which an application gave up the run, if one did.
     pub given_up: &'a mut Option<String>,
     pub sink: &'a mut dyn Sink,
 }
@@ -43,24 +43,25 @@ pub(crate) struct FlowConnection {
     pub appointment: Appointment,
     /// Index in the list of timers.
     pub timer: u32,
-    /// It has reported its end.
+    /// Whether it has reported its end to the application.
     pub closed: bool,
     pub id: ConnId,
-    /// The reading times of its application, unless it reads at once.
+    /// The reading schedule of the application. `None` if it reads data as soon as it arrives.
     pub reader: Option<ReadSchedule>,
 }
 
 /// One end of a flow. The order of the fields is the order in memory: the fields that each packet needs take one cache line.
 #[repr(C, align(64))]
 pub(crate) struct FlowEnd {
-    /// Connections by their number. The client opens even ones, the server odd ones.
+    /// Connections by their number. The client opens those with even numbers, the server those with odd numbers.
     pub conns: Vec<Option<FlowConnection>>,
-    /// Whether the application only offers data and records ([`Application::only_offers`](netrig_traffic::Application::only_offers)).
+    /// Whether the application now only sends data and records samples
+    /// ([`Application::only_offers`](netrig_traffic::Application::only_offers)).
     only_offers: bool,
-    /// Whether deadlines of the application are handled late: before the next event at this end. If the sink wants no record of the
-    /// offered data, it is enough to handle them before the connections run out of data.
+    /// Whether due deadlines of the application are deferred until the next event at this end. If the sink does not
+    /// want the quantities of the offered data, they are deferred further, until the connections run out of data.
     is_behind: bool,
-    /// Set by a test: deadlines are handled at once.
+    /// If a test sets it, no deadline is deferred.
     #[cfg(test)]
     pub is_eager: bool,
     /// Whether a connection has ended before all data arrived.
@@ -69,14 +70,14 @@ pub(crate) struct FlowEnd {
     pub open: u32,
     pub plan: Blueprint,
     appointment: Appointment,
-    /// Numbers of the connections that were accepted from the peer, in that order. They have gaps: a connection may fail
-    /// before this end sees it.
+    /// Numbers of the connections that were accepted from the peer, in the order of acceptance. Numbers may be missing:
+    /// a connection can fail before its first packet reaches this end.
     pub accepted: Vec<u32>,
     datagrams: u64,
-    /// Counters of forgotten connections, and of datagrams.
+    /// Counters of removed connections, and of datagrams.
     gone: Counters,
     actions: Vec<AppAction>,
-    /// Connections that were changed by actions and have not been settled since.
+    /// Connections that actions have changed, and that [`FlowEnd::settle`] has not handled since.
     touched: Vec<u32>,
 }
 
@@ -100,7 +101,7 @@ impl FlowEnd {
         }
     }
 
-    /// Passes an event to the application, and carries out its actions.
+    /// Passes an event to the application, and performs its actions.
     pub fn notify(&mut self, now: Instant, event: AppEvent, context: &mut EndContext) {
         if self.plan.offers {
             self.catch_up(now, context);
@@ -127,14 +128,14 @@ impl FlowEnd {
         }
     }
 
-    /// Handles deferred deadlines at the end of a sampling interval, so that the offered data is counted in it.
+    /// Handles deferred deadlines at the end of a sampling interval, so that the data offered in it is counted in it.
     pub fn offer_until(&mut self, now: Instant, context: &mut EndContext) {
         if self.is_behind && self.plan.counts_offers {
             self.offer(now, context);
         }
     }
 
-    /// Handles deferred deadlines before another event at this end, unless they can still wait.
+    /// Handles deferred deadlines before another event at this end, if they must not be deferred further.
     #[inline(never)]
     fn prepare_for_event(&mut self, now: Instant, context: &mut EndContext) {
         if self.is_behind && (self.plan.counts_offers || !self.have_plenty()) {
@@ -146,8 +147,8 @@ impl FlowEnd {
         self.conns.iter().flatten().all(|conn| conn.endpoint.has_plenty())
     }
 
-    /// After an event of a connection: sends while it has plenty of data, and then handles the deferred deadlines if a connection
-    /// has not.
+    /// After an event of a connection while deadlines are deferred: transmits while the connection has plenty of data.
+    /// If a connection no longer has plenty, handles the deferred deadlines.
     #[inline(never)]
     fn feed(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         if !self.is_behind {
@@ -181,14 +182,14 @@ impl FlowEnd {
         });
     }
 
-    /// Enters the deadline of an application that only offers data. If the deadline would have no effect before the next event at
-    /// this end, defers it.
+    /// Schedules the deadline of an application that only offers data, or defers it if it would have no effect before
+    /// the next event at this end.
     #[inline(never)]
     fn await_deadline(&mut self, now: Instant, context: &mut EndContext) {
         if !self.only_offers {
             return;
         }
-        // A trace has a sample for every event of an end.
+        // A trace contains a sample for every event of an end, so a traced end defers no deadline.
         let is_behind =
             !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.endpoint.ignores_more_data(now));
         #[cfg(test)]
@@ -202,7 +203,7 @@ impl FlowEnd {
         }
     }
 
-    /// Enters the first deadline of the application, before its first event.
+    /// Schedules the first deadline of the application, before its first event.
     pub fn prepare(&mut self, agenda: &mut Agenda) {
         let deadline = self.plan.application.poll_timeout();
         self.appointment.keep(deadline, Actor::Application(self.plan.id), agenda);
@@ -247,7 +248,7 @@ impl FlowEnd {
         }
     }
 
-    /// An application with a limited reading rate reads the bytes of this step.
+    /// Performs one step of the reading schedule of an application with a limited rate.
     pub fn read(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         self.prepare_for_event(now, context);
         if let Some(Some(FlowConnection { endpoint, timer, reader: Some(reader), .. })) =
@@ -262,7 +263,7 @@ impl FlowEnd {
         self.await_deadline(now, context);
     }
 
-    /// A packet arrived. Duplicates of datagrams are dropped here.
+    /// Handles an arrived packet. Duplicate datagrams are dropped here.
     #[inline(always)]
     pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, context: &mut EndContext) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
@@ -335,8 +336,8 @@ impl FlowEnd {
         }
     }
 
-    /// Drains a connection after a mutation: packets, then events. If the application answers an event, that is a new mutation,
-    /// which is drained in turn.
+    /// Takes all packets and events of a connection after a change. If the application reacts to an event with actions,
+    /// the connections that they change are settled too.
     #[inline(never)]
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         let Some(Some(connection)) = self.conns.get_mut(conn as usize) else { return };
@@ -346,7 +347,8 @@ impl FlowEnd {
         self.conclude(now, conn, context);
     }
 
-    /// The last step of settling a connection.
+    /// The last step of settling a connection: reports its incidents, and then removes it if it has closed, or
+    /// reschedules its timer.
     #[inline(never)]
     fn conclude(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         if let Some(slot) = self.conns.get_mut(conn as usize) {
@@ -400,7 +402,7 @@ impl FlowEnd {
         }
     }
 
-    /// Carries out all actions of the application before it receives the resulting events.
+    /// Performs all actions of the application before it receives the resulting events.
     fn carry_out(&mut self, now: Instant, context: &mut EndContext) {
         if self.actions.is_empty() {
             return;
@@ -425,7 +427,7 @@ impl FlowEnd {
             }
         }
         if self.actions.is_empty() {
-            // Keeps the memory for the next time.
+            // Reuses the memory of the list.
             self.actions = actions;
         }
         let mut touched = std::mem::take(&mut self.touched);
@@ -437,7 +439,7 @@ impl FlowEnd {
         }
     }
 
-    /// Sends the packets that follow from an action. The connection is settled when all actions have been carried out.
+    /// Sends the packets that follow from an action. The connection is settled after all actions have been performed.
     pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, context: &mut EndContext) {
         if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
             transmit(now, conn, endpoint, &self.plan.paths, context, |_| true);
@@ -447,7 +449,7 @@ impl FlowEnd {
         }
     }
 
-    /// Changes a connection of the application, if it still exists.
+    /// Applies a change to a connection that the application names, if the connection still exists.
     fn mutate(
         &mut self,
         now: Instant,
@@ -470,7 +472,7 @@ impl FlowEnd {
         let headers = !matches!(self.plan.carrier, Carrier::Udp { headers: false });
         let flow = self.five_tuple(0, protocol::UDP, self.plan.ports);
         let overhead = if headers { flow.ip_header_len() + 8 } else { 0 };
-        // No datagram of an experiment is longer than 4 GB.
+        // The cast is lossless: no datagram of an experiment has 4 GB.
         let ip_len = data.size() as u32 + overhead;
         if self.plan.sends_data {
             context.record.datagram_sent(now, data.size());
@@ -494,7 +496,7 @@ impl FlowEnd {
         FiveTuple { src, dst, src_port, dst_port, protocol }
     }
 
-    /// The random stream of the flow for one purpose at this end.
+    /// The random stream for one purpose at this end of the flow.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
         self.plan.side.stream(&self.plan.seeds, &self.plan.name, purpose)
     }
@@ -504,17 +506,17 @@ impl FlowEnd {
         of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.endpoint.counters())).sum::<u64>()
     }
 
-    /// Whether it has started, its application has no deadline, and all its connections have ended.
+    /// Whether it has had connections, all of them have ended, and the application has no deadline.
     pub fn is_done(&self) -> bool {
         self.open == 0 && !self.conns.is_empty() && self.plan.application.poll_timeout().is_none()
     }
 
-    /// Whether it has had connections, and all have ended after all data arrived.
+    /// Whether it has had connections, and all of them have ended after all data arrived.
     pub fn has_delivered(&self) -> bool {
         self.open == 0 && !self.conns.is_empty() && !self.broken
     }
 
-    /// The interface of this node to `link` goes down or up.
+    /// Handles a change of this node's interface to `link`: it is up if `up` is true, and down otherwise.
     pub fn interface(&mut self, now: Instant, link: usize, up: bool, context: &mut EndContext) {
         self.control(now, link, if up { Control::InterfaceUp } else { Control::InterfaceDown }, context);
     }
@@ -583,8 +585,9 @@ impl Blueprint {
     }
 }
 
-/// The number of a connection, the same at both ends, from its identifier at the application on this side. The client opens
-/// connections with even numbers, the server those with odd ones. `u32::MAX` for a connection that was not accepted.
+/// The number of a connection, equal at both ends, from its identifier at the application on this side. Connections of
+/// the client have even numbers, those of the server odd numbers. `u32::MAX` if `id` names a connection that was never
+/// accepted.
 fn number_at(side: FlowSide, accepted: &[u32], id: ConnId) -> u32 {
     match (id, side) {
         (ConnId::Opened(n), FlowSide::Client) => 2 * n,
@@ -593,7 +596,7 @@ fn number_at(side: FlowSide, accepted: &[u32], id: ConnId) -> u32 {
     }
 }
 
-/// Sends the packets of a connection while `may_go_on` holds.
+/// Sends the packets of a connection while `may_go_on` returns true.
 #[inline]
 fn transmit(
     now: Instant,
@@ -614,7 +617,7 @@ fn transmit(
     }
 }
 
-/// Reports the state of every path.
+/// Reports the state of every path to the sink.
 fn trace(now: Instant, flow: u32, paths: usize, endpoint: &TransportEndpoint, sink: &mut dyn Sink) {
     for path in 0..paths as u8 {
         let Some(status) = endpoint.path_status(PathId(path)) else { continue };

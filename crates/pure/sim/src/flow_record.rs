@@ -5,15 +5,15 @@ use netrig_transport::{CounterReader, Counters, ReportingEnds};
 
 use crate::datagrams::Datagrams;
 
-/// The counts of one flow, reported once per sampling interval. The order of the fields is the order in memory: each packet
-/// needs the first.
+/// The counts of one flow, reported once per sampling interval. The order of the fields is the order in memory: each
+/// packet needs the first field.
 #[repr(C, align(64))]
 pub(crate) struct FlowRecord {
     pub meter: FlowMeter,
     datagrams: Datagrams,
-    /// The answers of the other end.
+    /// The answers that the other end sends.
     answers: Datagrams,
-    /// Indices of the wanted counts in [`Counters::REPORTED`], and the value of each that has been reported.
+    /// The counts that the sink wants: the index in [`Counters::REPORTED`], and the value at the last report.
     reported: Vec<(usize, u64)>,
 }
 
@@ -31,14 +31,14 @@ impl FlowRecord {
         }
     }
 
-    /// A datagram of `bytes` of payload is sent.
+    /// A datagram with a payload of `bytes` is sent.
     pub fn datagram_sent(&mut self, now: Instant, bytes: u64) {
         self.meter.datagrams_sent(1);
         self.meter.offered(bytes);
         self.datagrams.sent(now);
     }
 
-    /// A datagram of `bytes` of payload arrived. Returns whether for the first time; only then it counts.
+    /// A datagram with a payload of `bytes` arrived. Returns false if it is a duplicate, which is not counted.
     pub fn datagram_arrived(&mut self, now: Instant, number: u64, bytes: u64) -> bool {
         let first = self.datagrams.arrived(now, number);
         if first {
@@ -52,13 +52,13 @@ impl FlowRecord {
         self.answers.sent(now);
     }
 
-    /// An answer arrived. Returns whether for the first time.
+    /// An answer arrived. Returns false if it is a duplicate.
     pub fn answer_arrived(&mut self, now: Instant, number: u64) -> bool {
         self.answers.arrived(now, number)
     }
 
-    /// Reports the increase since the last tick. `endpoints` returns the counts of the flow's connections since the start. It is
-    /// called only for counts that the sink wants.
+    /// Reports the increase since the last tick. `endpoints` returns the counts of the flow's connections since the
+    /// start. It is called only for counts that the sink wants.
     pub fn tick(
         &mut self,
         now: Instant,
@@ -76,7 +76,8 @@ impl FlowRecord {
         }
     }
 
-    /// The run ends at `end`. Datagrams that may still be on their way are subtracted: they count neither as sent nor as lost.
+    /// Completes the record at `end`, the end of the run. Datagrams that may still be in flight are subtracted: they
+    /// count neither as sent nor as lost.
     pub fn finish(&self, end: Instant, sink: &mut dyn Sink) {
         self.meter.finish(sink);
         let on_their_way = self.datagrams.on_their_way(end);

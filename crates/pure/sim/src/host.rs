@@ -1,4 +1,4 @@
-//! A host that needs time for each packet that it receives.
+//! A host with a receive service time for each packet.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use netrig_link::wire::words;
 use crate::agenda::Appointment;
 use crate::parcel::Parcel;
 
-/// Serves the packets that arrive at a node one after the other, before its endpoints receive them.
+/// Serves the packets that arrive at a node one after the other, before the endpoints on the node receive them.
 pub(crate) struct ReceivingHost {
     node: u32,
     name: String,
-    /// Largest number of waiting packets, without the one in service.
+    /// Largest number of waiting packets, not counting the one in service.
     room: usize,
-    /// Packets in the order of their arrival, each with the end of its service.
+    /// Packets in the order of arrival, each with the end of its service. The first packet is in service.
     waiting: VecDeque<(Instant, Parcel)>,
     free_at: Instant,
     busy: Duration,
@@ -55,10 +55,10 @@ impl ReceivingHost {
         &self.name
     }
 
-    /// A packet with the service time `takes` arrives.
+    /// A packet that needs the service time `takes` arrives.
     pub fn take(&mut self, now: Instant, takes: Duration, parcel: Parcel) {
         self.arrived += 1;
-        // The first packet is in service.
+        // The first packet is in service, not waiting.
         if self.waiting.len() > self.room {
             self.dropped += 1;
             return;
@@ -75,7 +75,7 @@ impl ReceivingHost {
         first
     }
 
-    /// When to call [`ReceivingHost::served`] next.
+    /// The time at which to call [`ReceivingHost::served`] next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.waiting.front().map(|(at, _)| *at)
     }
@@ -124,7 +124,8 @@ mod tests {
         Parcel(Box::new(Carriage { packet: Packet { header, payload }, conn: None, number: 0, stop: 0 }))
     }
 
-    /// Five packets at once, a millisecond each, with room for three besides the one in service.
+    /// Five packets arrive at once and need a millisecond each. There is room for three in addition to the one in
+    /// service.
     #[test]
     fn packets_are_served_one_after_the_other_as_far_as_there_is_room() {
         let mut host = ReceivingHost::new(0, "server", 3);

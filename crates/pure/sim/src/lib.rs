@@ -1,12 +1,12 @@
 //! The simulator: a run in virtual time, on netrig's own models of links and transports.
 //!
-//! It never reads a clock, draws random numbers only from named streams, and does no I/O. So the same run gives the same bytes
-//! on any machine.
+//! It never reads a clock, draws random numbers only from named streams, and does no I/O. So the same run produces the
+//! same output bytes on any machine.
 //!
-//! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] is the event queue. [`network`] moves packets over
-//! wires, [`air`] over WiFi channels, [`cables`] over cables without delay, and [`host`] through nodes that need time to receive.
-//! [`tap`] captures the packets that pass a node. [`flow_end`] joins an application to its connections, and [`simulation`] puts all
-//! together.
+//! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] is the event queue. [`network`] moves packets
+//! over wires, [`air`] over WiFi channels, [`cables`] over cables without delay, and [`host`] through nodes with a
+//! receive service time. [`tap`] captures the packets that pass a node. [`flow_end`] connects an application to its
+//! connections, and [`simulation`] runs the whole scenario.
 #![forbid(unsafe_code)]
 
 mod actor;
@@ -36,7 +36,7 @@ use netrig_sip::settings::{LargeRequests, LoadSettings};
 use netrig_traffic::{Settings, UDP_IPV4_HEADERS};
 use netrig_transport::tcp::Congestion;
 
-/// Checks that the users of SIP need nothing that only a real substrate has.
+/// Checks that the SIP users need no feature that only a real substrate has.
 fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
     let name = &flow.name;
     if !matches!(flow.carrier, Carrier::Udp { .. }) {
@@ -86,12 +86,13 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
 /// The substrate `sim`.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulator {
-    /// Approximate memory limit of one run, for its packets, connections, events and kept samples. A run that exceeds it fails.
+    /// Approximate memory limit of one run, for its packets, connections, events and kept samples. If a run exceeds it,
+    /// the run fails.
     pub most_memory: Size,
 }
 
 impl Simulator {
-    /// The default memory limit of a run: 1 GB, about five million packets at once.
+    /// The default memory limit of a run: 1 GB, about five million packets in the network at the same time.
     pub const MOST_MEMORY: Size = Size::from_bytes(1_000_000_000);
 }
 
@@ -114,7 +115,7 @@ impl Substrate for Simulator {
                 program.name()
             )));
         }
-        // A host at which no flow ends only forwards packets.
+        // A host that is not an end of a flow only forwards packets.
         let hosts = run.scenario.flows.iter().flat_map(|flow| [flow.from, flow.to]);
         let mut nodes = hosts.map(|node| &run.scenario.nodes[node]);
         if let Some((node, key)) = nodes.find_map(|node| Some((node, node.host.only_real()?))) {
@@ -169,7 +170,7 @@ impl Substrate for Simulator {
     }
 
     fn identity(&self, _run: &Run) -> Result<String, RunError> {
-        // The models are part of netrig's build, and the store records the build.
+        // The models are part of netrig's build, and the store already records the build.
         Ok(String::new())
     }
 
@@ -204,8 +205,8 @@ fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Checks that a flow does not send without end at one moment. On a path of cables only, an acknowledgement arrives when its
-/// data is sent, and virtual time would never advance.
+/// Checks that a flow cannot send an unlimited amount of data without the virtual time advancing. If its path has only
+/// cables, acknowledgements arrive at the time at which the data is sent.
 fn check_pace(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     let unbounded = matches!(&flow.application, Settings::Bulk(bulk) if bulk.bytes.is_none());
     let on_cables = |path: &Route| path.hops.iter().all(|hop| scenario.links[hop.link].is_direct());

@@ -1,4 +1,4 @@
-//! Merges: several lines that lead to the same line.
+//! Merges: several lines that feed the same line.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,25 +9,28 @@ use crate::actor::Actor;
 use crate::agenda::Agenda;
 use crate::parcel::Parcel;
 
-/// A packet that comes before at most this many packets is inserted among them. Otherwise it goes to a heap.
+/// A packet that precedes at most this many packets of the list is inserted into the list. Any other early packet goes
+/// into a heap.
 const NEAR: usize = 16;
 
-/// A packet that a line has accepted and forwards through a merge.
+/// A packet that a line has accepted, and that a merge forwards to the target.
 pub(crate) struct MergingPacket {
     /// When it leaves the line.
     pub at: Instant,
-    /// The later of its offer and the arrival of the packet before it. It orders ties.
+    /// The later of the time of its offer and the arrival of the preceding packet. It decides the order of packets with
+    /// the same `at`.
     pub since: Instant,
     pub parcel: Parcel,
-    /// The number of its line.
+    /// The number of the line that it leaves.
     pub line: u32,
-    /// The index of its line among the stops.
+    /// The index of that line in the network's list of stops.
     pub stop: u32,
     pub ip_len: u32,
 }
 
 impl MergingPacket {
-    /// The order of single entries of the agenda. No two packets leave the same line at the same moment.
+    /// The order in which separate entries of the agenda would be taken. No two packets leave the same line at the same
+    /// time.
     #[inline(always)]
     fn key(&self) -> (Instant, Instant, u32) {
         (self.at, self.since, self.line)
@@ -54,32 +57,34 @@ impl Ord for MergingPacket {
     }
 }
 
-/// A merge of several lines into one line, the target.
+/// A merge of several lines, the feeders, into one line, the target.
 ///
-/// A packet that enters the target leaves it at least one delay of the target later. So packets need not be forwarded one by
-/// one, each with an entry of the agenda. The packets of a whole delay are forwarded together, just before the first of them can
-/// leave the target, in the order in which single entries would have come. At that moment all earlier packets are known, because
-/// they have been offered to the lines that lead here.
+/// A packet that enters the target leaves it at least one delay of the target later. The merge therefore does not need
+/// an entry of the agenda for each packet: it collects the packets of a whole delay, and forwards them just before the
+/// first of them can leave the target. They are forwarded in the order in which separate entries would be taken. All
+/// packets of that period are known then, because the feeders have accepted them.
 pub(crate) struct Merge {
-    /// The number of the line to which it leads.
+    /// The number of the target line.
     pub target: u32,
-    /// The numbers of the lines that lead to it.
+    /// The numbers of the lines that feed the target.
     pub feeders: Vec<u32>,
-    /// Most packets, in order.
+    /// All packets except those in `early`, in order.
     packets: VecDeque<MergingPacket>,
-    /// Packets that come long before the last of `packets`, for example if the queues of the lines have different lengths.
+    /// Packets that precede many packets of `packets`, for example because the queues of the feeders have different
+    /// lengths.
     early: BinaryHeap<Reverse<MergingPacket>>,
     /// The delay of the target minus one nanosecond.
     holding_time: Duration,
-    /// The moments of its entries of the agenda, in descending order.
+    /// The times of its entries of the agenda, in descending order.
     entries: Vec<Instant>,
 }
 
 impl Merge {
-    /// Smallest delay of a target. With 1 ns the agenda's entry would come at the moment of the packets and take none of them.
+    /// Smallest delay of a target. With a delay of 1 ns, the entry of the agenda would be at the time of the first
+    /// packet, and would forward none.
     pub const LEAST_DELAY: Duration = Duration::from_nanos(2);
 
-    /// A merge into this line. `delay`, its delay, must be at least [`Merge::LEAST_DELAY`].
+    /// A merge into the line `target` with delay `delay`, at least [`Merge::LEAST_DELAY`].
     pub fn new(target: u32, delay: Duration) -> Self {
         Self {
             target,
@@ -91,7 +96,7 @@ impl Merge {
         }
     }
 
-    /// Adds a packet in the order of time. Most packets belong at the end.
+    /// Inserts a packet in the order of time. Most packets are appended.
     #[inline(always)]
     pub fn enter(&mut self, packet: MergingPacket) {
         if self.packets.back().is_none_or(|last| *last < packet) {
@@ -111,7 +116,7 @@ impl Merge {
         }
     }
 
-    /// Takes the first packet if it comes before `until`.
+    /// Takes the first packet if it leaves its line before `until`.
     #[inline(always)]
     pub fn next_before(&mut self, until: Instant) -> Option<MergingPacket> {
         if !self.early.is_empty()
@@ -122,7 +127,7 @@ impl Merge {
         self.packets.pop_front_if(|first| first.at < until)
     }
 
-    /// Takes the first of the early packets if it comes before `until` and before all other packets.
+    /// Takes the first packet of `early` if it is before `until` and before all of `packets`.
     #[inline(never)]
     fn next_early(&mut self, until: Instant) -> Option<MergingPacket> {
         let Reverse(early) = self.early.peek()?;
@@ -130,12 +135,13 @@ impl Merge {
         if is_first && early.at < until { self.early.pop().map(|Reverse(packet)| packet) } else { None }
     }
 
-    /// Removes the entry of the agenda that has come.
+    /// Removes the earliest entry of the agenda, which is due now.
     pub fn met(&mut self) {
         self.entries.pop();
     }
 
-    /// Makes the entry of the agenda for the next packets, unless an earlier entry exists. `number` is the number of this merge.
+    /// Makes an entry of the agenda for the next packets, unless an earlier entry exists. `number` is the number of
+    /// this merge.
     #[inline(always)]
     pub fn reappoint(&mut self, number: u32, agenda: &mut Agenda) {
         let early = self.early.peek().map(|Reverse(packet)| packet.at);
@@ -168,7 +174,7 @@ mod tests {
     use crate::parcel::Carriage;
 
     proptest! {
-        /// Compares with a stable sort, also for packets that come very early.
+        /// Compares with a stable sort by time. Some packets are much earlier than packets that were added before them.
         #[test]
         fn packets_go_on_in_the_order_of_their_moments(
             steps in prop::collection::vec((prop_oneof![0u64..20, 0u64..2000], 0u64..3, any::<bool>()), 1..400),

@@ -13,11 +13,11 @@ use crate::flow_end::{EndContext, FlowConnection, FlowEnd, TimerOwner};
 use crate::transport_endpoint::TransportEndpoint;
 
 impl FlowEnd {
-    /// The application opens a connection.
+    /// Opens a connection for the application.
     pub(crate) fn open(&mut self, now: Instant, id: ConnId, context: &mut EndContext) {
         let ConnId::Opened(n) = id else { return };
         let conn = self.number_of(id);
-        // Dynamic ports are used again after 16384 connections. The earliest connections are closed by then.
+        // Dynamic ports are reused after 16384 connections. The oldest connections have been closed by then.
         let ports = [self.plan.ports[0] + (n % 16_384) as u16, self.plan.ports[1]];
         let Some(mut endpoint) = self.caller(conn, ports) else { return };
         endpoint.open(now);
@@ -53,7 +53,8 @@ impl FlowEnd {
         })
     }
 
-    /// A packet arrived that belongs to no connection. Returns whether a new connection must receive it.
+    /// Handles a packet that belongs to no connection. Returns true if it created a connection that must still receive
+    /// the packet.
     pub(crate) fn accept(
         &mut self,
         now: Instant,
@@ -68,8 +69,8 @@ impl FlowEnd {
         match &mut self.plan.acceptor {
             ConnectionAcceptor::Tcp(config) => {
                 let Payload::Tcp(segment) = &packet.payload else { return false };
-                // Without a handshake the first data opens a connection. Otherwise only a SYN does, and late segments of an
-                // earlier connection are dropped here.
+                // If the TCP has no handshake, the first data segment opens a connection. Otherwise only a SYN does,
+                // and late segments of an earlier connection are dropped here.
                 let opens =
                     segment.flags.contains(tcp::Flags::SYN) && !segment.flags.contains(tcp::Flags::ACK);
                 if !opens && config.handshake != tcp::Handshake::None {

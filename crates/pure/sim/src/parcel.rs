@@ -4,25 +4,26 @@ use netrig_core::{Header, PacketMeta};
 use netrig_link::wire::NumberedPacket;
 use netrig_transport::Packet;
 
-/// A packet on its way. It is a pointer, because queues and lines move it several times per hop.
+/// A packet in the network. It is a pointer, because queues and lines move it several times per hop.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel(pub Box<Carriage>);
 
-/// A packet and its position on its way. It takes whole cache lines.
+/// A packet and its position on its way through the network. It takes whole cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Carriage {
     pub packet: Packet,
-    /// Its connection, by the number that both ends use; `None` for a datagram.
+    /// The number of its connection, equal at both ends. `None` for a datagram.
     pub conn: Option<u32>,
-    /// Its position among all packets that hosts send in the run, from 1.
+    /// Its sequence number among all packets that hosts send in the run, from 1.
     pub number: u32,
-    /// Its current or next stop: an index into the network's list of stops. A line with a closed form keeps it in its own record.
+    /// Its current or next stop: an index into the network's list of stops. A line with a closed form keeps the index
+    /// in its own record instead.
     pub stop: u32,
 }
 
 impl Carriage {
-    /// Memory of a carriage with the overhead of the allocator, bytes.
+    /// Memory of a carriage, including the allocator's overhead, bytes.
     pub const BYTES: usize = size_of::<Self>() + 16;
 
     /// A carriage with an empty packet.

@@ -14,7 +14,7 @@ use crate::flow_end::{EndContext, FlowEnd, TimerOwner};
 use crate::flow_record::FlowRecord;
 use crate::network::Network;
 
-/// Events between two checks of the cancel flag: a few milliseconds.
+/// Number of events between two checks of the cancel flag and of the memory: a few milliseconds of real time.
 const CANCEL_EVERY: u64 = 1 << 14;
 
 /// Approximate memory of a connection, bytes.
@@ -25,24 +25,24 @@ pub(crate) struct Simulation<'a> {
     scenario: &'a Scenario,
     seeds: Seeds,
     network: Network,
-    /// By [`EndId::index`].
+    /// Indexed by [`EndId::index`].
     ends: Vec<FlowEnd>,
     records: Vec<FlowRecord>,
     timers: Vec<TimerOwner>,
     timeline: Timeline,
-    /// The end of the run: after its duration, or earlier, when the flows of `ends_with` are done.
+    /// The end of the run: `duration`, or the time at which all flows of `ends_with` were done, if that is earlier.
     end: Instant,
-    /// The reason to give up the run, once there is one.
+    /// The reason for which an application gave up the run, if one did.
     given_up: Option<String>,
     /// The memory limit.
     most_memory: Size,
 }
 
 impl<'a> Simulation<'a> {
-    /// Builds the simulation of `run` before its first event.
+    /// Builds the simulation of `run`, at the time before its first event.
     ///
     /// # Errors
-    /// If the scenario cannot be built. The experiment should have found this.
+    /// If the scenario is invalid. The check of the experiment should have found this.
     pub fn new(run: &'a Run, most_memory: Size, sink: &dyn Sink) -> Result<Self, RunError> {
         let scenario = &*run.scenario;
         let seeds = Seeds::new(run.seed);
@@ -63,8 +63,8 @@ impl<'a> Simulation<'a> {
     /// Runs until the end of the run.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`] soon after `cancel` is set. [`RunError::Failed`] if packets or bytes do not balance, the run exceeds
-    /// its memory or an application gives up.
+    /// [`RunError::Cancelled`] soon after `cancel` is set. [`RunError::Failed`] if packets or bytes do not balance, if
+    /// the run exceeds its memory limit or if an application gives up.
     pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
         self.fill_agenda();
         for (node, number) in self.scenario.nodes.iter().zip(0..).filter(|(node, _)| !node.cpus.is_empty()) {
@@ -124,7 +124,8 @@ impl<'a> Simulation<'a> {
         agenda.enter_last(Instant::ZERO + self.scenario.sample_every, Actor::Tick);
     }
 
-    /// Called once per event from the loop of [`Simulation::run`]. Without the attribute the compiler does not inline it.
+    /// Called once per event, from the loop of [`Simulation::run`]. Without the attribute the compiler does not inline
+    /// it.
     #[inline(always)]
     fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
         match actor {
@@ -147,7 +148,7 @@ impl<'a> Simulation<'a> {
             Actor::Application(end) => {
                 self.at_end(end, sink, |end, context| end.application_timeout(now, context));
             }
-            // The end of the server first: it listens before the client opens a connection.
+            // The server's end starts first: it must listen before the client opens a connection.
             Actor::FlowStarts(flow) => {
                 for end in [FlowSide::Server, FlowSide::Client].map(|side| EndId::of(flow, side)) {
                     self.at_end(end, sink, |end, context| end.notify(now, AppEvent::Started, context));
@@ -191,8 +192,8 @@ impl<'a> Simulation<'a> {
         act(&mut self.ends[end.index()], &mut context);
     }
 
-    /// Checks the memory of the run and its kept samples. It is called from time to time and at the end, so a run may exceed the
-    /// limit by the memory of some thousand events.
+    /// Checks the memory of the run and of its kept samples. It is called every [`CANCEL_EVERY`] events and at the end,
+    /// so a run may exceed the limit by the memory of that many events.
     fn check_memory(&self, now: Instant, sink: &dyn Sink) -> Result<(), RunError> {
         let kept = sink.kept_bytes();
         let taken = (self.network.bytes() + self.timers.len() * CONNECTION) as u64 + kept;
@@ -211,7 +212,7 @@ impl<'a> Simulation<'a> {
         )))
     }
 
-    /// Checks that all bytes of a flow have arrived if all its connections report this.
+    /// Checks for each flow that all bytes have arrived, if all its connections report that they delivered everything.
     fn check_bytes(&self) -> Result<(), RunError> {
         for ((record, ends), flow) in self.records.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
             let missing = record.meter.outstanding();
@@ -325,7 +326,7 @@ fn ends_of(
             offers: application.offers().is_some(),
             counts_offers: application.offers().is_some_and(offers_are_wanted),
             carrier,
-            // The option has 16 bits.
+            // The MSS option has 16 bits.
             announced_mss: host.mss.map(|mss| u16::try_from(mss.bytes()).unwrap_or(u16::MAX)),
             dscp,
             reads: flow.reads.filter(|_| !sends_data),
@@ -377,10 +378,10 @@ mod tests {
 
     use super::*;
 
-    /// A constant flow: name, its two nodes, start, payload of a packet.
+    /// Name, the two nodes, start time and packet payload of a constant flow.
     type ConstantFlow = (&'static str, [char; 2], &'static str, &'static str);
 
-    /// A run of these flows over lines of 1 Mbit/s and 1 ms. Each line is named after the two nodes that it joins.
+    /// A run of these flows over lines of 1 Mbit/s and 1 ms. The name of a line is the names of its two nodes.
     fn run(links: &[&str], flows: &[ConstantFlow]) -> Run {
         let nodes: std::collections::BTreeSet<_> = links.iter().flat_map(|link| link.chars()).collect();
         let nodes = nodes.iter().map(|node| format!("[node.{node}]\n"));
@@ -423,7 +424,7 @@ mod tests {
             self.samples.push(format!("{subject:?} {} {at} {value}", quantity.name));
         }
 
-        // A trace of the window has a sample for every event of an end.
+        // A trace of the congestion window would contain a sample for every event of an end.
         fn wants(&self, quantity: &'static Quantity) -> bool {
             let offers = [quantity::OFFERED_BYTES.name, quantity::OBJECTS_SENT.name];
             quantity.name != quantity::CWND.name && !(self.ignores_offers && offers.contains(&quantity.name))
@@ -438,7 +439,7 @@ mod tests {
         }
     }
 
-    /// The error of the run after `breaking` has changed its network. The unchanged run must balance.
+    /// The error of the run after `breaking` changed its network. Without the change, the run must balance.
     fn failure_of(run: &Run, breaking: impl Fn(&mut Network) -> bool) -> String {
         let mut watcher = Watcher::default();
         let simulation = || Simulation::new(run, Simulator::MOST_MEMORY, &Watcher::default()).unwrap();
@@ -478,7 +479,7 @@ mod tests {
         );
     }
 
-    /// The run ends before the first check of its memory.
+    /// The run ends before the first periodic check of its memory.
     #[test]
     fn a_short_run_is_held_to_its_memory_at_its_end() {
         let run = run(&["ab"], &[("two", ['a', 'b'], "0 s", "160 B")]);
@@ -521,8 +522,9 @@ mod tests {
         assert!(balance.holds() && balance.delivered > 140, "{balance:?}");
     }
 
-    /// Two packets of `a` are sent at once over a line of 1 Mbit/s. One packet of `b` is sent after the first has arrived, at twice
-    /// the rate. It arrives together with the second packet of `a`, and the causes of both have the same moment.
+    /// Flow `a` sends two packets at once over a line of 1 Mbit/s. Flow `b` sends one packet after the first of them
+    /// has arrived, at twice the rate. It arrives together with the second packet of `a`, and both arrivals have a
+    /// cause at the same time.
     #[test]
     fn who_watches_makes_no_difference_to_ties_of_one_cause() {
         let line = |link: &str, ends: [&str; 2], rate: u32, delay: u32| {
@@ -568,8 +570,9 @@ mod tests {
         }
     }
 
-    /// Flow `two` goes over two lines to `c`, and flow `one` over one line. Packets of 125 B and 250 B arrive there at the same
-    /// moment, and line `cd` sends one after the other. The wait of the second shows which was first.
+    /// Flow `two` crosses two lines to `c`, and flow `one` crosses one line. Packets of 125 B and 250 B arrive there at
+    /// the same time, and line `cd` sends them one after the other. The waiting time of the second packet shows which
+    /// one was first.
     #[test]
     fn who_watches_makes_no_difference_to_ties() {
         let flows = [("two", ['a', 'd'], "0 s", "97 B"), ("one", ['e', 'd'], "1 ms", "222 B")];
@@ -603,8 +606,8 @@ mod tests {
         }
     }
 
-    /// Four connections over lines of their own, with different rates and delays, lead to one line that drops. If the frames of a
-    /// router are wanted, it forwards packets one by one.
+    /// Four connections over separate lines with different rates and delays share one line that drops packets. If the
+    /// sink wants the frames of a router, the router forwards packets one by one.
     #[test]
     fn whether_packets_go_on_together_makes_no_difference() {
         let mut file = "format = 1\nname = \"merge\"\nquestion = \"?\"\nduration = \"20 s\"\nsample_every = \"100 ms\"\n\
@@ -642,7 +645,7 @@ mod tests {
         }
     }
 
-    /// Web objects over a line with full load, losses and an outage, with every kind of window.
+    /// Web objects over a saturated line with losses and an outage, over TCP and SCTP with several profiles.
     #[test]
     fn when_an_application_is_told_of_its_deadlines_makes_no_difference() {
         let text = |transport: &str, exchange: &str, gap: &str| {

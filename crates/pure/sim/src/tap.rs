@@ -4,22 +4,22 @@ use netrig_core::{Direction, Frame, Heading, Instant, Sink};
 use netrig_experiment::{Hop, Route, Scenario};
 use netrig_transport::Packet;
 
-/// Passes the packets at the interfaces of captured nodes to the sink.
+/// Passes each packet at an interface of a captured node to the sink.
 ///
-/// A packet leaves a node when it is offered to the link, before the link's queue decides about it. It enters the next node when
-/// the link delivers it. A router forwards at once.
+/// An outbound packet is captured when it is offered to the link, before the link's queue decides about it. An inbound
+/// packet is captured when the link delivers it. A router forwards a packet without delay.
 pub(crate) struct Tap {
-    /// By node: whether the sink wants its frames.
+    /// For each node, whether the sink wants its frames.
     wanted: Vec<bool>,
-    /// By link: the node at each end.
+    /// For each link, the nodes at its two ends.
     ends: Vec<[usize; 2]>,
-    /// By stop of the network: the link at this stop, if it is a link.
+    /// For each stop of the network, its link. `None` if the stop is not a link.
     links: Vec<Option<TappedLink>>,
     /// A buffer for the bytes of a packet.
     bytes: Vec<u8>,
 }
 
-/// A link in the direction of travel.
+/// A link, seen in the direction of travel.
 #[derive(Clone, Copy)]
 struct TappedLink {
     link: u32,
@@ -40,7 +40,8 @@ impl Tap {
         Some(Box::new(Self { wanted, ends, links: Vec::new(), bytes: Vec::new() }))
     }
 
-    /// Records the links of a way that was added to the network, along `route` or back. `stops` is the new number of stops.
+    /// Records the links of a way that was added to the network: along `route`, or in reverse if `back` is true.
+    /// `stops` is the number of the network's stops after the addition.
     pub fn add_way(&mut self, route: &Route, back: bool, stops: usize) {
         let link = |hop: &Hop| {
             let [first, second] = self.ends[hop.link].map(|node| node as u32);

@@ -3,7 +3,8 @@
 use netrig_core::{ConnectionEvent, Data, Endpoint, Instant, StreamId};
 use netrig_transport::{Connection, Control, Counters, Incident, Packet, PathId, PathStatus, sctp, tcp};
 
-/// One end of a connection. A match dispatches its calls and not a table, because every packet passes here.
+/// One end of a connection. Calls are dispatched by `match` and not through a trait object, because every packet passes
+/// here.
 pub(crate) enum TransportEndpoint {
     Tcp(Box<tcp::Connection>),
     Sctp(Box<sctp::Association>),
@@ -100,7 +101,8 @@ impl TransportEndpoint {
         dispatch!(self, end => end.poll_incident())
     }
 
-    /// Whether the host may forget it after it has closed. TCP must still answer late segments (TIME-WAIT), SCTP need not.
+    /// Whether the host may forget the connection after it has closed. TCP must still answer late segments (TIME-WAIT);
+    /// SCTP need not.
     pub fn may_be_forgotten(&self) -> bool {
         match self {
             Self::Tcp(connection) => connection.is_over(),

@@ -8,7 +8,7 @@ use crate::{Ends, FlowContext, UDP_IPV4_HEADERS};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {why}")]
 pub struct SettingsError {
-    /// The key in the file.
+    /// The key in the experiment file.
     pub field: &'static str,
     /// The reason.
     pub why: String,
@@ -21,17 +21,17 @@ impl SettingsError {
     }
 }
 
-/// Refuses a distribution that cannot be drawn from; `field` is its key in the file.
+/// Returns an error for a distribution with invalid parameters. `field` is its key in the file.
 pub(crate) fn check_spans(field: &'static str, spans: &SpanDistribution) -> Result<(), SettingsError> {
     spans.check().map_err(|error| SettingsError::new(field, error.to_string()))
 }
 
-/// Datagrams of which the file sets the mean gap, or the rate of their IP packets.
+/// Datagrams with a mean gap or a mean rate of IP packets. The experiment file sets one of the two.
 #[derive(Clone, Copy, Debug)]
 pub struct PacedDatagrams {
     pub(crate) gap: Option<Duration>,
     pub(crate) rate: Option<Rate>,
-    /// Mean, bytes.
+    /// Mean payload, bytes.
     pub(crate) payload: f64,
 }
 
@@ -54,21 +54,22 @@ impl PacedDatagrams {
     }
 }
 
-/// The settings of one kind of application: its properties before it runs, and its creation.
+/// The settings of one kind of application: its properties that are known before it runs, and its creation.
 pub trait ApplicationSettings {
-    /// Refuses invalid values.
+    /// Returns an error for invalid values.
     ///
     /// # Errors
-    /// The key of the first invalid value, and the reason.
+    /// Names the key of the first invalid value, and the reason.
     fn check(&self) -> Result<(), SettingsError>;
 
-    /// Creates the two ends of a flow. The settings must be checked.
+    /// Creates the two ends of a flow. The settings must have passed [`ApplicationSettings::check`].
     ///
-    /// Both draw from the same named streams. The receiving end therefore knows which data is sent, and when, without
-    /// messages over the measured network.
+    /// Both ends draw from the same named random streams. The receiving end therefore knows which data is sent and
+    /// when, without messages over the measured network.
     fn ends(&self, flow: &FlowContext) -> Ends;
 
-    /// The datagrams that it sends one way, if it is a source of such datagrams by rate or by gap.
+    /// The gap or rate and the payload of its datagrams, if it sends datagrams in one direction with a configured gap
+    /// or rate.
     fn paced(&self) -> Option<PacedDatagrams> {
         None
     }
@@ -78,45 +79,45 @@ pub trait ApplicationSettings {
         self.paced().map(|paced| paced.payload)
     }
 
-    /// Payload of the largest datagram, bytes; the mean if it is unbounded.
+    /// Payload of the largest datagram, bytes. If it is unbounded, the mean payload.
     fn largest_datagram(&self) -> Option<u64> {
         self.datagram().map(|mean| mean as u64)
     }
 
-    /// Mean datagrams per second while it sends, with `headers` bytes of headers each; `None` if it opens connections
-    /// or the rate is not defined.
+    /// Mean number of datagrams per second while it sends. `headers` is the length of the headers of each datagram,
+    /// bytes. `None` if it opens connections or the rate is not defined.
     fn pace(&self, headers: u32) -> Option<f64> {
         self.paced()?.pace(headers)
     }
 
     /// Whether datagrams are sent only from the flow's first end to its second, which only counts them. The sender then
-    /// never waits until the receiver has read a datagram.
+    /// never waits for the receiver to read a datagram.
     fn is_one_way(&self) -> bool {
         self.paced().is_some()
     }
 
-    /// Whether it sends only fill, data without content.
+    /// Whether all data that it sends is without content.
     fn sends_fill_only(&self) -> bool {
         self.paced().is_some()
     }
 
-    /// Whether most data is sent from the flow's second end to its first, in reply to requests.
+    /// Whether most data is sent from the flow's second end to its first, in response to requests.
     fn answers(&self) -> bool {
         false
     }
 
-    /// Mean application bytes per second that it offers from the flow's first end to its second; `None` if the rate
-    /// depends on the network.
+    /// Mean number of application bytes per second that the flow's first end offers. `None` if the rate depends on the
+    /// network.
     fn offered_load(&self) -> Option<f64> {
         self.paced()?.offered_load()
     }
 
-    /// Whether it ends by itself. Otherwise it lasts until its flow stops.
+    /// Whether it ends without a stop of the flow.
     fn has_an_end(&self) -> bool {
         false
     }
 
-    /// Whether sizes are drawn from a distribution of infinite variance, so that means over objects are not reliable.
+    /// Whether it draws sizes from a distribution with infinite variance. Means over objects are then not reliable.
     fn has_infinite_variance(&self) -> bool {
         false
     }
@@ -126,7 +127,7 @@ pub trait ApplicationSettings {
         false
     }
 
-    /// Streams that it uses, if the connection has as many.
+    /// Number of streams that it uses, if the connection has that many.
     fn streams(&self) -> u16 {
         1
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
-/// Bytes sent at a time on each stream. Small enough that little is unsent when the time is over, large enough that
-/// repeated calls cost nothing.
+/// Bytes sent at a time on each stream: small enough that little data is unsent when the time is over, and large enough
+/// that the number of calls is small.
 const BLOCK: u64 = 64_000;
 
 /// As much data as the transport takes.
@@ -82,7 +82,7 @@ impl ApplicationSettings for Bulk {
     }
 }
 
-/// Keeps its connection busy.
+/// Keeps its connection busy until the size or the time is reached, or the flow stops.
 struct BulkSource {
     server: std::net::SocketAddr,
     left: u64,
@@ -96,7 +96,7 @@ struct BulkSource {
 const CONN: ConnId = ConnId::Opened(0);
 
 impl BulkSource {
-    /// Sends about one block on each stream, message by message in turn.
+    /// Sends about one block on each stream: one message per stream in turn.
     fn give(&mut self, act: &mut dyn FnMut(AppAction)) {
         let rounds = BLOCK.div_ceil(self.message);
         for _ in 0..rounds * u64::from(self.streams) {
@@ -145,7 +145,7 @@ impl Application for BulkSource {
     }
 }
 
-/// Receives the data; when all has arrived, records the time since the flow's start.
+/// Receives the data. When all data has arrived, records the time since the flow's start.
 struct BulkSink {
     started: Instant,
     left: Option<u64>,
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::{Settings, react};
 
-    /// Streams and sizes of the messages sent at the start.
+    /// Stream and size of each message sent at the start.
     fn given(bulk: Bulk) -> Vec<(u16, u64)> {
         let flow = FlowContext::of_test("file", 1);
         let mut source = Settings::Bulk(bulk).ends(&flow).client;

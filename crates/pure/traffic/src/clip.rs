@@ -11,8 +11,8 @@ use crate::rtp::{AccessUnit, Packet, Packetizer, access_units};
 const TICKS_PER_S: u32 = 90_000;
 /// The first dynamic payload type (RFC 3551 section 6).
 const PAYLOAD_TYPE: u8 = 96;
-/// The longest RTP payload, bytes. With the headers of RTP, UDP and IPv6 it fits 1280 bytes, which every IPv6 path
-/// carries (RFC 8200 section 5).
+/// The longest RTP payload, bytes. With the RTP, UDP and IPv6 headers it fits into 1280 bytes, the smallest MTU of IPv6
+/// (RFC 8200 section 5).
 const LONGEST_PAYLOAD: usize = 1_200;
 
 /// A clip with its packets.
@@ -28,7 +28,7 @@ pub struct Clip {
 pub struct Picture {
     /// Its NAL units.
     pub unit: AccessUnit,
-    /// Indices of its packets in the clip.
+    /// Indices of its packets in [`Clip::packets`].
     pub packets: Range<usize>,
 }
 
@@ -100,7 +100,7 @@ impl Clip {
         self.frames_per_s
     }
 
-    /// RTP timestamp of a picture.
+    /// RTP timestamp of a picture of the clip.
     pub fn timestamp(&self, picture: usize) -> u32 {
         (picture as u64 * u64::from(TICKS_PER_S) / u64::from(self.frames_per_s)) as u32
     }
@@ -118,8 +118,9 @@ impl Clip {
         self.pictures.len() as f64 / f64::from(self.frames_per_s)
     }
 
-    /// Whether each picture can be shown undamaged: all its packets arrived, and those of all pictures back to the last
-    /// key picture. `came` states for each packet whether it arrived; packets beyond its end did not.
+    /// Whether each picture can be shown undamaged: all its packets arrived, and so did all packets of all pictures
+    /// back to the last key picture. `came[i]` states whether packet `i` arrived. Packets after the end of `came` did
+    /// not arrive.
     pub fn intact(&self, came: &[bool]) -> Vec<bool> {
         let whole =
             |picture: &Picture| picture.packets.clone().all(|at| came.get(at).copied().unwrap_or(false));
@@ -131,38 +132,38 @@ impl Clip {
         self.pictures.iter().map(intact).collect()
     }
 
-    /// Packet `number`, from 0, of a stream that repeats the clip. Sequence number and timestamp continue over
-    /// repetitions, and wrap around.
+    /// Packet `number`, counted from 0, of a stream that repeats the clip. Sequence numbers and timestamps continue
+    /// over the repetitions, and wrap around.
     pub fn streamed(&self, number: u64) -> Vec<u8> {
         let mut packet = self.packets[(number % self.packets.len() as u64) as usize].clone();
         let ticks = u128::from(self.picture_of(number)) * u128::from(TICKS_PER_S);
         let timestamp = (ticks / u128::from(self.frames_per_s)) as u32;
-        // RFC 3550 section 5.1: every packet of the clip has the fixed header.
+        // The sequence number and the timestamp in the fixed header (RFC 3550 section 5.1).
         packet[2..4].copy_from_slice(&(number as u16).to_be_bytes());
         packet[4..8].copy_from_slice(&timestamp.to_be_bytes());
         packet
     }
 
-    /// The number of a received packet in such a stream, near the number `expected`; `None` if the packet does not
-    /// belong to the stream or was changed.
+    /// The packet number of a received packet in a stream that repeats the clip. It is near `expected`. `None` if the
+    /// packet differs from the packet with this number.
     pub fn number_of(&self, packet: &[u8], expected: u64) -> Option<u64> {
         let ahead = Packet::parse(packet).ok()?.sequence.wrapping_sub(expected as u16).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;
         (self.streamed(number) == packet).then_some(number)
     }
 
-    /// Due time of packet `number` of such a stream, from its start: that of its picture.
+    /// Due time of packet `number` of such a stream, from the start of the stream. It is the due time of its picture.
     pub fn due(&self, number: u64) -> Duration {
         self.due_of_picture(self.picture_of(number))
     }
 
-    /// Due time of picture `number` of such a stream, from its start. Rounding errors do not add up.
+    /// Due time of picture `number` of such a stream, from the start of the stream. Rounding errors do not accumulate.
     pub fn due_of_picture(&self, number: u64) -> Duration {
         let nanos = u128::from(number) * 1_000_000_000 / u128::from(self.frames_per_s);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The picture number of packet `number` of such a stream.
+    /// The number of the picture that packet `number` of such a stream belongs to.
     fn picture_of(&self, number: u64) -> u64 {
         let (round, place) =
             (number / self.packets.len() as u64, (number % self.packets.len() as u64) as usize);
@@ -170,7 +171,7 @@ impl Clip {
             + self.pictures.partition_point(|picture| picture.packets.end <= place) as u64
     }
 
-    /// Mean payload of its UDP datagrams, bytes.
+    /// Mean RTP packet length, which is the payload of a UDP datagram, bytes.
     pub fn mean_packet(&self) -> f64 {
         self.bytes() as f64 / self.packets.len() as f64
     }
@@ -185,7 +186,7 @@ impl Clip {
         self.packets.iter().map(|packet| packet.len() as u64).sum()
     }
 
-    /// Index of a received packet in the clip; `None` if it does not belong to the clip.
+    /// Index of a received packet in [`Clip::packets`]. `None` if the packet does not belong to the clip.
     pub fn place_of(&self, packet: &Packet<'_>) -> Option<usize> {
         let picture = self.picture_at(packet.timestamp)?;
         let places = self.pictures[picture].packets.clone();
@@ -211,7 +212,7 @@ mod tests {
         assert!(clip.packets().iter().all(|packet| packet.len() <= 1_212));
     }
 
-    /// Each picture is reassembled unchanged from its packets; every packet is identified by its header alone.
+    /// Each picture is reassembled unchanged from its packets. Every packet is identified by its header alone.
     #[test]
     fn packets_carry_the_pictures() {
         let clip = Clip::moving();
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(clip.picture_at(u32::MAX), None);
     }
 
-    /// A packet of picture 30 is lost: this picture and all up to the next key picture, 50, are damaged.
+    /// A packet of picture 30 is lost. This picture and all pictures before the next key picture, 50, are damaged.
     #[test]
     fn damage_lasts_until_the_next_key_picture() {
         let clip = Clip::moving();
@@ -244,9 +245,9 @@ mod tests {
         assert!(clip.intact(&[]).iter().all(|intact| !intact));
     }
 
-    /// The fifth round is the clip again, except for numbers and timestamps, which continue in steps of one and of 3600
-    /// ticks at 25 pictures per second. Packets are identified also after a wrap-around of 16 bits; changed ones are
-    /// not.
+    /// The fifth repetition equals the clip, except for sequence numbers and timestamps, which continue in steps of 1
+    /// and of 3600 ticks (at 25 pictures per second). Packets are identified even after the sequence number has wrapped
+    /// around at 16 bits. Changed packets are not.
     #[test]
     fn a_stream_goes_on_where_the_clip_begins_again() {
         let clip = Clip::moving();

@@ -169,7 +169,7 @@ impl ApplicationSettings for Trace {
     }
 }
 
-/// Refuses sizes above the largest.
+/// Returns an error if a size is above the largest.
 fn fits(sizes: impl IntoIterator<Item = Size>) -> Result<(), SettingsError> {
     match sizes.into_iter().find(|size| *size > LARGEST) {
         Some(size) => Err(SettingsError::new(
@@ -180,7 +180,7 @@ fn fits(sizes: impl IntoIterator<Item = Size>) -> Result<(), SettingsError> {
     }
 }
 
-/// Requires exactly one of a gap and a rate, above zero.
+/// Returns an error unless exactly one of a gap and a rate is set, and it is above zero.
 fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> Result<(), SettingsError> {
     match (gap_is_zero, rate) {
         (Some(true), _) => Err(SettingsError::new(gap, "it must be above zero")),
@@ -196,7 +196,7 @@ fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> R
 }
 
 fn gap_at(rate: Option<Rate>, payload: f64, flow: &FlowContext) -> Duration {
-    // `check` ensures that there is a rate if there is no gap.
+    // `check` ensures that the rate is set if the gap is not.
     let bits_per_s = rate.map_or(1, Rate::bits_per_s) as f64;
     Duration::from_secs_f64((payload + f64::from(flow.datagram_headers)) * 8.0 / bits_per_s)
 }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_constant_rate_counts_ip_packets() {
-        // 972 + 28 bytes at 8 kbit/s: one a second.
+        // 972 + 28 bytes at 8 kbit/s: one datagram per second.
         let cbr =
             Cbr { interval: None, rate: Some(Rate::from_bits_per_s(8000)), size: Size::from_bytes(972) };
         let times: Vec<_> = sent(&Settings::Cbr(cbr), 3).iter().map(|(at, _)| at.as_nanos()).collect();
@@ -245,7 +245,8 @@ mod tests {
         let n = gaps.len() as f64;
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / n;
-        // Mean and standard deviation are equal. The bounds are five standard errors of each.
+        // The mean and the standard deviation of an exponential distribution are equal. The bounds are five standard
+        // errors of each.
         assert!((mean - 0.01).abs() < 5.0 * 0.01 / n.sqrt(), "{mean}");
         assert!((variance.sqrt() - 0.01).abs() < 5.0 * 0.01 * 2f64.sqrt() / n.sqrt(), "{variance}");
     }
@@ -275,7 +276,7 @@ mod tests {
         let again = Trace { datagrams, capture: None, repeat: true };
         let expected = [(at(5), 100), (at(5), 200), (at(15), 300), (at(20), 100), (at(20), 200)];
         assert_eq!(sent(&Settings::Trace(again.clone()), 5), expected);
-        // 600 bytes in 15 ms, three datagrams.
+        // Three datagrams with 600 bytes in 15 ms.
         assert_eq!(
             (again.offered_load(), again.pace(28), again.datagram()),
             (Some(40_000.0), Some(200.0), Some(200.0))

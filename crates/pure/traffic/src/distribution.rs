@@ -38,7 +38,7 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
-    /// The sizes in the file: means and limits.
+    /// The sizes that the file names: means and limits.
     pub(crate) fn named(&self) -> Vec<Size> {
         match *self {
             Self::Constant(size) | Self::Exponential(size) => vec![size],
@@ -49,7 +49,7 @@ impl SizeDistribution {
         }
     }
 
-    /// The largest size, bytes; the mean if unbounded.
+    /// The largest size, bytes. If it is unbounded, the mean.
     pub fn largest(&self) -> u64 {
         match self {
             Self::Constant(size) | Self::Uniform { max: size, .. } | Self::Pareto { max: Some(size), .. } => {
@@ -61,7 +61,7 @@ impl SizeDistribution {
         }
     }
 
-    /// The size of number `n`, counted from 0. A genome gives sizes in order; other distributions are drawn.
+    /// Size number `n`, counted from 0. A genome gives its sizes in order; sizes of all other distributions are drawn.
     pub fn draw_nth(&self, n: u64, stream: &mut Stream) -> u64 {
         match self {
             Self::Genome(genome) => genome.payload(n),
@@ -120,10 +120,10 @@ impl SizeDistribution {
         matches!(self, Self::Pareto { shape, max: None, .. } if *shape <= 2.0)
     }
 
-    /// Refuses a distribution that cannot be drawn from. `field` is its key for the error.
+    /// Returns an error for a distribution with invalid parameters. `field` is its key, for the error.
     ///
     /// # Errors
-    /// The value that is out of range.
+    /// Names the value that is out of range.
     pub fn check(&self, field: &'static str) -> Result<(), SettingsError> {
         if let Self::Genome(genome) = self {
             return genome.check(field);
@@ -175,12 +175,12 @@ mod tests {
     #[test]
     fn sample_means_are_the_means() {
         let kb = Size::from_bytes(10_000);
-        // Five standard errors of each: σ = mean for the exponential, range/√12 for the uniform.
+        // The tolerance is five standard errors: σ = mean for the exponential, range/√12 for the uniform.
         let n = 100_000;
         assert!((mean_of(&SizeDistribution::Exponential(kb), n) - 1e4).abs() < 5.0 * 1e4 / 316.2);
         let uniform = SizeDistribution::Uniform { min: Size::from_bytes(0), max: kb };
         assert!((mean_of(&uniform, n) - 5e3).abs() < 5.0 * 1e4 / 12f64.sqrt() / 316.2);
-        // A truncated Pareto has a variance: σ² ≤ max·mean.
+        // The variance of a truncated Pareto is finite: σ² ≤ max·mean.
         let pareto =
             SizeDistribution::Pareto { mean: kb, shape: 1.5, max: Some(Size::from_bytes(1_000_000)) };
         assert!((mean_of(&pareto, n) - pareto.mean()).abs() < 5.0 * (1e6 * 1e4f64).sqrt() / 316.2);
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(SizeDistribution::Exponential(kb).largest(), 1000);
     }
 
-    /// (7·40 + 4·576 + 1500)/12 = 340.33 bytes of IP, 28 of which are headers.
+    /// (7·40 + 4·576 + 1500)/12 = 340.33 bytes per IP packet, 28 of which are headers.
     #[test]
     fn the_simple_mix_has_its_mean_and_only_its_sizes() {
         let simple = SizeDistribution::Imix(Imix::Simple);

@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::Application;
 
-/// Headers of UDP and IPv4 (RFC 768, RFC 791), bytes. A `rate` counts IP packets, headers included.
+/// Length of the UDP and IPv4 headers (RFC 768, RFC 791), bytes. A `rate` counts IP packets, headers included.
 pub const UDP_IPV4_HEADERS: u32 = 28;
 
-/// Properties of a flow for its applications.
+/// Properties of a flow that its applications need.
 #[derive(Clone, Debug)]
 pub struct FlowContext {
     /// The flow's name, `web` or `web#3`. Its random streams are named after it.
     pub name: String,
     /// The run's seeds.
     pub seeds: Seeds,
-    /// Address of the first end, as far as known in advance.
+    /// Address of the first end. Parts that are not known in advance are unspecified.
     pub client: SocketAddr,
     /// Listening address of the second end.
     pub server: SocketAddr,
     /// Start of the flow.
     pub start: Instant,
-    /// Time from which on it starts nothing new.
+    /// Time from which the flow starts nothing new.
     pub stop: Instant,
-    /// Length of the carrier's headers of a datagram, bytes.
+    /// Length of the headers that the carrier adds to a datagram, bytes.
     pub datagram_headers: u32,
-    /// Streams of a connection, at least one. An application with more streams maps them onto these.
+    /// Number of streams of a connection, at least one. An application with more streams maps them onto these.
     pub streams: u16,
 }
 
@@ -55,7 +55,7 @@ impl FlowContext {
     }
 }
 
-/// Which end of a flow.
+/// One end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowSide {
@@ -76,7 +76,7 @@ impl FlowSide {
     }
 }
 
-/// The applications of a flow. Each runs at its end: on another host, in another process.
+/// The two applications of a flow. Each runs at its own end: on another host, in another process.
 pub struct Ends {
     /// Application at the flow's `from`.
     pub client: Box<dyn Application>,

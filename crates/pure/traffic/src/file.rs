@@ -73,10 +73,11 @@ struct FileSender {
     settings: File,
     sizes: Stream,
     pauses: Stream,
-    /// Number of connections so far.
+    /// Number of connections opened so far.
     begun: u32,
-    /// The drawn size of a file that no established connection carries yet. The receiver draws a size for each established
-    /// connection. So that both ends draw the same, a connection that fails before that leaves its size to the next.
+    /// Size of a file whose connection is not yet established. The receiver draws a size for each established
+    /// connection. If a connection fails before it is established, the next connection uses the same size, so that both
+    /// ends draw the same sizes.
     unclaimed: Option<u64>,
     current: Option<(ConnId, Instant)>,
     next: Option<Instant>,
@@ -127,7 +128,8 @@ impl Application for FileSender {
                 (ConnectionEvent::Received { .. }, Some((current, begun))) if current == conn => {
                     self.finished(now, conn, begun, act);
                 }
-                // A failed connection records nothing, but counts towards `count`. The next one is opened after the pause.
+                // A failed connection records nothing, but counts towards `count`. The next connection is opened after
+                // the pause.
                 (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now, act),
                 _ => {}
             },
@@ -141,7 +143,7 @@ impl Application for FileSender {
     }
 }
 
-/// Receives files and records the time of each from the connection's establishment to its last byte.
+/// Receives files, and records for each the time from the establishment of the connection to the last byte.
 struct FileReceiver {
     size: SizeDistribution,
     sizes: Stream,
@@ -180,14 +182,14 @@ mod tests {
     use super::*;
     use crate::{Settings, react};
 
-    /// Files of 1 to 100 KB, ten at most.
+    /// At most ten files of 1 to 100 KB.
     fn ends() -> Ends {
         let size = SizeDistribution::Uniform { min: Size::from_bytes(1_000), max: Size::from_bytes(100_000) };
         let settings = Settings::File(File { size, count: Some(10), pause: None });
         settings.ends(&FlowContext::of_test("file", 1))
     }
 
-    /// The connection that an end opens and the bytes that it sends upon an event.
+    /// The connection that an end opens and the number of bytes that it sends in response to an event.
     fn upon(end: &mut dyn Application, conn: ConnId, event: ConnectionEvent) -> (Option<ConnId>, u64) {
         let (mut opened, mut sent) = (None, 0);
         let event = AppEvent::Connection { conn, event };
@@ -203,7 +205,8 @@ mod tests {
         ConnectionEvent::Received { stream: StreamId(0), data: Data::Fill(bytes) }
     }
 
-    /// Sizes of the confirmed files if the connections with these numbers fail: before they are established, or after that.
+    /// Sizes of the confirmed files. The connections in `unestablished` fail before they are established, those in
+    /// `lost` after that.
     fn carried(unestablished: &[u32], lost: &[u32]) -> Vec<u64> {
         let Ends { mut client, mut server } = ends();
         let mut sizes = Vec::new();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
-/// The longest file, bytes, limited by the server's disk.
+/// The longest file, bytes. The disk of the server limits it.
 const LONGEST: u64 = 4 << 30;
 
 /// Lengths of the replies `150 Ok to send data.` and `226 Transfer complete.`, bytes.
@@ -72,7 +72,8 @@ impl ApplicationSettings for Ftp {
 /// The only connection.
 const CONNECTION: ConnId = ConnId::Opened(0);
 
-/// Measures from the reply that starts the transfer to the reply that completes it, or to the last byte of a fetch.
+/// Measures the time from the reply that starts the transfer to the reply that completes it. A fetch ends with the last
+/// byte of the file instead.
 struct FtpClient {
     server: SocketAddr,
     size: u64,
@@ -115,12 +116,12 @@ impl Application for FtpClient {
     }
 }
 
-/// Sends the reply that starts the transfer once the connection is established and, after a stored file, the reply that
-/// completes it.
+/// Sends the reply that starts the transfer when the connection is established. After it has received a stored file,
+/// sends the reply that completes the transfer.
 struct FtpServer {
     size: u64,
     direction: FtpDirection,
-    /// Bytes of the file that are not yet received.
+    /// Bytes of a stored file that have not been received.
     left: u64,
 }
 
@@ -169,7 +170,7 @@ mod tests {
         AppEvent::Connection { conn, event }
     }
 
-    /// Reaction of an end to an event: bytes sent, times recorded, and whether it closes.
+    /// Response of an end to an event: bytes sent, times recorded, and whether it closes.
     fn upon(end: &mut dyn Application, now: Instant, event: AppEvent) -> (u64, Vec<f64>, bool) {
         let (mut sent, mut times, mut closes) = (0, vec![], false);
         react(end, now, event, |action| match action {
@@ -181,8 +182,8 @@ mod tests {
         (sent, times, closes)
     }
 
-    /// Nothing is sent before the server's first reply. The time is from that reply, at 30 ms, to the second, at 130
-    /// ms, also if replies arrive in pieces.
+    /// Nothing is sent before the server's first reply. The measured time is from that reply, at 30 ms, to the second
+    /// reply, at 130 ms, even if the replies arrive in pieces.
     #[test]
     fn a_file_is_stored_between_two_replies_of_the_server() {
         let Ends { mut client, mut server } = ends(FtpDirection::Store);

@@ -1,4 +1,4 @@
-//! Mixes of packet sizes, as used in router tests: the simple Internet mix, and genomes (RFC 6985).
+//! Mixes of packet sizes for router tests: the simple Internet mix, and genomes (RFC 6985).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{SettingsError, UDP_IPV4_HEADERS};
 /// Header (14 bytes) and frame check sequence (4 bytes) of Ethernet (IEEE 802.3 section 3.2).
 const ETHERNET: u64 = 18;
 
-/// Most letters of a genome; use a trace for longer sequences.
+/// Largest number of letters in a genome. Longer sequences need a trace.
 const LONGEST: usize = 4096;
 
 /// A named mix of IP packets.
@@ -23,7 +23,7 @@ pub enum Imix {
 }
 
 impl Imix {
-    /// Payloads of datagrams whose IP packets have the mix's sizes, bytes, each with its share.
+    /// Payload sizes, bytes, each with its share in twelfths. IP packets with these payloads have the sizes of the mix.
     pub(crate) const fn payloads(self) -> [(u64, u64); 3] {
         let headers = UDP_IPV4_HEADERS as u64;
         match self {
@@ -46,7 +46,7 @@ pub struct Genome {
 }
 
 impl Genome {
-    /// The payload of the `n`-th datagram, counted from 0, bytes. The genome must be checked.
+    /// Payload of the `n`-th datagram, counted from 0, bytes. The genome must have passed [`Genome::check`].
     pub(crate) fn payload(&self, n: u64) -> u64 {
         let letters = self.sequence.as_bytes();
         let letter = letters.get((n % letters.len().max(1) as u64) as usize);
@@ -56,12 +56,12 @@ impl Genome {
             .saturating_sub(UDP_IPV4_HEADERS.into())
     }
 
-    /// Payloads of all its datagrams, bytes.
+    /// Payloads of the datagrams of the whole sequence, bytes.
     pub(crate) fn payloads(&self) -> impl Iterator<Item = u64> {
         (0..self.sequence.len() as u64).map(|n| self.payload(n))
     }
 
-    /// The IP packet of a letter, bytes (RFC 6985 section 4, table 1).
+    /// Length of the IP packet for a letter, bytes (RFC 6985 section 4, table 1). `None` if the letter is not defined.
     fn packet(&self, letter: char) -> Option<u64> {
         const FRAMES: [u64; 10] = [64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000, 16_000];
         let own = self.sizes.get(letter.encode_utf8(&mut [0; 4]) as &str);
@@ -71,7 +71,7 @@ impl Genome {
         })
     }
 
-    /// Refuses an invalid genome. `field` is its key for the error.
+    /// Returns an error for an invalid genome. `field` is its key, for the error.
     pub(crate) fn check(&self, field: &'static str) -> Result<(), SettingsError> {
         let wrong = |why: String| Err(SettingsError::new(field, why));
         if self.sequence.is_empty() || self.sequence.len() > LONGEST {
@@ -105,7 +105,8 @@ mod tests {
         Genome { sequence: sequence.into(), sizes: sizes.collect() }
     }
 
-    /// The letters of RFC 6985's table 1, as payloads: less 18 bytes of Ethernet and 28 of UDP and IPv4.
+    /// The letters of RFC 6985's table 1, as payloads: the frame length minus 18 bytes of Ethernet and 28 of UDP and
+    /// IPv4.
     #[test]
     fn letters_are_frames_of_ethernet() {
         let payloads: Vec<_> = genome("abg", &[]).payloads().collect();

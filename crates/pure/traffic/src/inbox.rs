@@ -1,13 +1,13 @@
-//! Objects that a receiving end expects.
+//! Objects that a receiver expects on a stream.
 
 use std::collections::VecDeque;
 
-/// Objects expected on one stream, in order. TCP and ordered SCTP streams deliver bytes in order, so a byte count shows
-/// when each object is complete.
+/// Objects expected on one stream, in order. TCP and ordered SCTP streams deliver bytes in order, so the number of
+/// received bytes shows when each object is complete.
 #[derive(Debug)]
 pub(crate) struct ObjectInbox<T> {
     expected: VecDeque<(T, u64)>,
-    /// Received bytes that belong to no expected object yet.
+    /// Received bytes that are not yet assigned to an expected object.
     surplus: u64,
 }
 
@@ -18,12 +18,12 @@ impl<T> Default for ObjectInbox<T> {
 }
 
 impl<T> ObjectInbox<T> {
-    /// Expects an object of `size` bytes after the earlier ones.
+    /// Expects an object of `size` bytes after all objects expected before.
     pub fn expect(&mut self, object: T, size: u64) {
         self.expected.push_back((object, size));
     }
 
-    /// Counts `bytes` received bytes.
+    /// Adds `bytes` received bytes.
     pub fn receive(&mut self, bytes: u64) {
         self.surplus += bytes;
     }
@@ -33,7 +33,7 @@ impl<T> ObjectInbox<T> {
         self.expected.is_empty() && self.surplus > 0
     }
 
-    /// Removes and returns the next complete object.
+    /// Removes and returns the first object if it is complete.
     pub fn complete(&mut self) -> Option<T> {
         let (_, left) = self.expected.front_mut()?;
         let taken = self.surplus.min(*left);

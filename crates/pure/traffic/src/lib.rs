@@ -1,11 +1,12 @@
-//! Traffic models: arrival processes, size distributions, applications that use them, and the quality of received media.
+//! Traffic models: arrival processes, size distributions, applications that use them, and the quality of received
+//! media.
 //!
-//! An application knows no transport. It requests `Open` and `Send`; the substrate carries them over a modelled TCP or
-//! a kernel's socket. The same seed therefore offers the same traffic everywhere. An application does no I/O, reads no
-//! clock, and draws only from random streams named after its flow.
+//! An application does not depend on a transport. It requests `Open` and `Send`, and the substrate performs them with a
+//! modelled TCP or a kernel's socket. The same seed therefore offers the same traffic on every substrate. An
+//! application does no I/O, reads no clock, and draws only from random streams named after its flow.
 //!
-//! Start from [`Application`] (the contract), [`Settings`] (the part of an experiment file) and [`Settings::ends`] (the
-//! two applications of a flow, one for each end).
+//! Start from [`Application`] (the contract), [`Settings`] (the part of an experiment file about an application) and
+//! [`Settings::ends`] (the two applications of a flow, one for each end).
 #![forbid(unsafe_code)]
 
 mod application;

@@ -1,4 +1,4 @@
-//! Patterns of datagrams: their times and sizes, and the two ends of a flow with such a pattern.
+//! Patterns of datagrams: their sending times and sizes, and the two ends of a flow with such a pattern.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use netrig_core::{Data, Duration, Instant, Size, SpanDistribution, Stream, quant
 
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SizeDistribution, Trace, TracedDatagram};
 
-/// The largest payload of a modelled datagram: packet lengths have 32 bits, headers included.
+/// The largest payload of a simulated datagram. Packet lengths, headers included, have 32 bits.
 pub(crate) const LARGEST: Size = Size::from_bytes(4_000_000_000);
 
 /// Times and sizes of datagrams.
@@ -22,24 +22,24 @@ pub(crate) struct Pattern {
 /// The model of the time to the next datagram.
 enum Gap {
     Drawn(SpanDistribution),
-    /// Constant while on.
+    /// Constant during on periods.
     InBursts(Duration, Box<Bursts>),
-    /// The gap of the datagram's position in a trace.
+    /// From the trace, by the number of the datagram.
     Traced(Trace),
 }
 
-/// Spans of on and off.
+/// Alternating on and off periods.
 struct Bursts {
     on: SpanDistribution,
     off: SpanDistribution,
     spans: Stream,
-    /// End of the current span of on.
+    /// End of the current on period.
     until: Instant,
 }
 
 impl Bursts {
-    /// The time after `now` at which `gap` of on time has passed. A gap that a span of on cuts continues in the next
-    /// span.
+    /// The time at which the on periods after `now` add up to `gap`. If an on period ends before that, the gap
+    /// continues in the next on period.
     fn after(&mut self, now: Instant, gap: Duration) -> Instant {
         let mut at = now + gap;
         while at >= self.until {
@@ -62,7 +62,7 @@ impl Pattern {
         Self::new(Gap::Drawn(gap), size, flow)
     }
 
-    /// A constant gap while on; the first span of on begins with the flow.
+    /// A constant gap during on periods. The first on period begins when the flow starts.
     pub(crate) fn in_bursts(
         gap: Duration,
         (on, off): (&SpanDistribution, &SpanDistribution),
@@ -80,7 +80,8 @@ impl Pattern {
         Self::new(Gap::Traced(trace.clone()), SizeDistribution::Constant(Size::from_bytes(0)), flow)
     }
 
-    /// The time of the next datagram, after one (or the start) at `now`. `None` if the pattern is over.
+    /// The time of the next datagram. `now` is the time of the previous one, or the start of the flow. `None` if the
+    /// pattern has ended.
     fn next(&mut self, now: Instant) -> Option<Instant> {
         Some(match &mut self.gap {
             Gap::Drawn(gap) => now + gap.draw(&mut self.gaps),
@@ -89,7 +90,7 @@ impl Pattern {
         })
     }
 
-    /// The payload of the next datagram.
+    /// The payload of the next datagram, bytes.
     fn size(&mut self) -> u64 {
         let number = self.sent;
         self.sent += 1;
@@ -102,14 +103,14 @@ impl Pattern {
     }
 }
 
-/// Datagram `number` of a trace, if the trace is long enough or repeats.
+/// Datagram `number` of a trace. `None` if the trace is shorter and does not repeat.
 fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
     let len = trace.datagrams.len() as u64;
     let place = if trace.repeat { number % len.max(1) } else { number };
     trace.datagrams.get(usize::try_from(place).ok()?).copied()
 }
 
-/// A source of such datagrams, and their receiver.
+/// The source of a flow with this pattern, and its receiver.
 pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
     let source = PatternSource { server: flow.server, pattern, next: None };
     Ends { client: Box::new(source), server: Box::new(PatternSink) }
@@ -126,7 +127,7 @@ impl Application for PatternSource {
         match event {
             AppEvent::Started => self.next = self.pattern.next(now),
             AppEvent::Timeout => {
-                // From its due time, not from `now`: a carrier that is late offers no less.
+                // Computed from the due time, not from `now`: if the carrier is late, the offered rate does not fall.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
                 let data = Data::Fill(self.pattern.size());
                 act(AppAction::Datagram { to: self.server, data });

@@ -1,4 +1,4 @@
-//! Ping: datagrams that the other end answers at once by datagrams of the same size.
+//! Ping: datagrams that the other end answers immediately with datagrams of the same size.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub struct Ping {
     pub wait: Duration,
 }
 
-/// The wait of most ping programs on a slow network.
+/// The default of most ping programs on a slow network.
 fn two_seconds() -> Duration {
     Duration::from_secs(2)
 }
@@ -66,7 +66,7 @@ impl ApplicationSettings for Ping {
     }
 }
 
-/// The longest payload over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
+/// The longest payload over IPv4 (RFC 768, RFC 791), bytes: 65535 minus 28.
 const LONGEST: u64 = 65_507;
 
 /// Sends pings and receives their answers.
@@ -74,11 +74,11 @@ struct Pinger {
     server: SocketAddr,
     settings: Ping,
     gaps: Stream,
-    /// Time of the next ping; `None` once the flow has stopped.
+    /// Time of the next ping. `None` before the flow starts and after it has stopped.
     next: Option<Instant>,
     /// Pings sent so far.
     sent: u64,
-    /// Pings whose wait is not over, the oldest first. The last one is the last sent.
+    /// Pings whose wait has not ended, oldest first. The last entry is the last ping sent.
     undecided: VecDeque<PendingPing>,
 }
 
@@ -94,12 +94,12 @@ impl Pinger {
         act(AppAction::Datagram { to: self.server, data });
         self.undecided.push_back(PendingPing { until: due + self.settings.wait, answered: false });
         self.sent += 1;
-        // From its due time, not from now: a carrier that is late pings no less often.
+        // Computed from the due time, not from `now`: if the carrier is late, the rate of pings does not fall.
         self.next = Some(due + self.settings.interval.draw(&mut self.gaps));
     }
 
-    /// Counts pings whose wait is over, answered or not. Pings at the end of a run whose wait is not over do not count,
-    /// because only the answered ones among them are decided.
+    /// Counts the pings whose wait has ended, answered or not. A ping whose wait has not ended when the run ends is not
+    /// counted: only the answered ones among them are decided, so counting would be biased.
     fn decide(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         while let Some(ping) = self.undecided.pop_front_if(|ping| ping.until <= now) {
             act(AppAction::record(now, &quantity::PINGS, 1.0));
@@ -114,7 +114,7 @@ impl Pinger {
         let place = ping.number.checked_sub(oldest).and_then(|place| usize::try_from(place).ok());
         let Some(found) = place.and_then(|place| self.undecided.get_mut(place)) else { return };
         if !std::mem::replace(&mut found.answered, true) {
-            // RFC 2681 section 2.4: from the time at which the first bit was sent.
+            // RFC 2681 section 2.4: measured from the time at which the first bit was sent.
             act(AppAction::took(now, &quantity::ROUND_TRIP_TIME, ping.sent));
         }
     }
@@ -178,8 +178,8 @@ mod tests {
         settings.ends(&FlowContext::of_test("ping", 1))
     }
 
-    /// Pings every 10 ms for 100 ms. `answer` returns the milliseconds to the answer of the n-th ping, if it is
-    /// answered. Returns the samples with their milliseconds, until 200 ms.
+    /// Sends pings every 10 ms for 100 ms. `answer` returns the delay of the answer to the n-th ping in milliseconds,
+    /// or `None` if it is not answered. Returns the samples up to 200 ms, each with its time in milliseconds.
     fn run(answer: impl Fn(u64) -> Option<u64>) -> Vec<(u64, &'static str, f64)> {
         let mut pinger = ends(&settings()).client;
         let (mut samples, mut answers, mut sent) = (vec![], vec![], 0);
@@ -225,13 +225,13 @@ mod tests {
         assert_eq!((count(&samples, "pings"), count(&samples, "pings_answered")), (9, 9));
     }
 
-    /// Every third of nine is not answered, and one is answered after 60 ms although it waits for 50.
+    /// Of nine pings, every third is not answered, and one is answered after 60 ms although the wait is 50 ms.
     #[test]
     fn what_is_answered_late_or_not_at_all_is_lost() {
         let samples = run(|n| (n % 3 != 0).then_some(if n == 4 { 60 } else { 5 }));
         assert_eq!((count(&samples, "pings"), count(&samples, "pings_answered")), (9, 5));
         assert_eq!(count(&samples, "round_trip_time"), 5);
-        // The first ping, at 10 ms, was lost: that is decided at 60 ms.
+        // The first ping, sent at 10 ms, is not answered. It counts as lost at 60 ms, when its wait ends.
         assert_eq!(samples.iter().find(|(_, name, _)| *name == "pings"), Some(&(60, "pings", 1.0)));
     }
 

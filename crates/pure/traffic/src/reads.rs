@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SettingsError;
 
-/// Interval of the reads of a reader at a rate.
+/// Interval between two reads of an application that reads at a rate.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Read rate of the receiving application: a rate, `"2 Mbit/s"`, read every 10 ms, or steps,
@@ -32,10 +32,10 @@ pub struct ReadSteps {
 }
 
 impl Reads {
-    /// Refuses settings that never read.
+    /// Returns an error for settings that would never read anything.
     ///
     /// # Errors
-    /// The key below `reads` (empty for a rate) and the reason.
+    /// Names the key below `reads` (empty for a rate), and the reason.
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |field| Err(SettingsError::new(field, "it must be above zero, or nothing is ever read"));
         match self {
@@ -53,7 +53,7 @@ impl Reads {
         }
     }
 
-    /// Most bytes that the first `steps` steps read together.
+    /// Largest number of bytes that the first `steps` steps read in total.
     fn within(&self, steps: u64) -> u64 {
         match self {
             Self::AtRate(rate) => {
@@ -70,12 +70,12 @@ impl Reads {
 pub struct ReadSchedule {
     reads: Reads,
     start: Instant,
-    /// Steps taken so far.
+    /// Number of steps taken so far.
     taken: u64,
 }
 
 impl ReadSchedule {
-    /// The schedule of a connection established at `start`. The settings must be checked.
+    /// The schedule for a connection that was established at `start`. The settings must have passed [`Reads::check`].
     pub const fn new(reads: Reads, start: Instant) -> Self {
         Self { reads, start, taken: 0 }
     }
@@ -85,7 +85,7 @@ impl ReadSchedule {
         self.start + self.reads.every().saturating_mul(self.taken + 1)
     }
 
-    /// Takes the steps that are due at `now`. Returns the most bytes that they read.
+    /// Takes the steps that are due at `now`. Returns the largest number of bytes that they may read.
     pub fn take(&mut self, now: Instant) -> u64 {
         let due = now.since(self.start).as_nanos() / self.reads.every().as_nanos().max(1);
         let before = self.reads.within(self.taken);
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!((schedule.take(ms(2100)), schedule.next()), (300, ms(2520)), "a late one reads for all");
     }
 
-    /// 1 kbit/s are 1.25 bytes in 10 ms.
+    /// 1 kbit/s is 1.25 bytes per 10 ms.
     #[test]
     fn a_rate_loses_no_fraction_of_a_byte() {
         let mut schedule = ReadSchedule::new(Reads::AtRate(Rate::from_bits_per_s(1000)), ms(0));

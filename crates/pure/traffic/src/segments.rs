@@ -53,7 +53,7 @@ impl ApplicationSettings for Segments {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let size = (self.rate.bits_per_s() as f64 / 8.0 * self.segment.as_secs_f64()) as u64;
-        // A segment of less than a byte would never arrive.
+        // A segment of zero bytes would never arrive.
         let size = size.max(1);
         let player = SegmentPlayer {
             server: flow.server,
@@ -81,13 +81,13 @@ struct SegmentPlayer {
     settings: Segments,
     /// Size of a segment, bytes.
     size: u64,
-    /// Time of the request for the segment in transfer.
+    /// Time at which the segment in transfer was requested. `None` if no segment is in transfer.
     asked: Option<Instant>,
-    /// Missing bytes of that segment.
+    /// Bytes of that segment that have not arrived.
     left: u64,
     /// Time at which all received segments will have been played.
     played_out: Instant,
-    /// Time at which there is room for the next segment.
+    /// Time at which the buffer has room for the next segment.
     next: Option<Instant>,
 }
 
@@ -108,7 +108,7 @@ impl SegmentPlayer {
         self.asked = None;
         act(AppAction::took(now, &quantity::RESPONSE_TIME, asked));
         act(AppAction::record(now, &quantity::OBJECTS_RECEIVED, 1.0));
-        // A player that ran dry continues from here.
+        // If the buffer was empty, playing continues now.
         self.played_out = self.played_out.max(now) + self.settings.segment;
         let held = self.played_out.since(now);
         let room = self.settings.buffer - self.settings.segment;
@@ -147,7 +147,7 @@ impl Application for SegmentPlayer {
 struct SegmentServer {
     request: u64,
     size: u64,
-    /// Received bytes of the current request.
+    /// Received bytes of the request that is not yet complete.
     received: u64,
 }
 
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::react;
 
-    /// Segments of 2 s at 800 kbit/s: 200 KB each.
+    /// Segments of 2 s at 800 kbit/s, 200 KB each, for a player with this buffer.
     fn settings(buffer: u64) -> Segments {
         Segments {
             rate: Rate::from_bits_per_s(800_000),
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Request times of the first segments, if each takes the given seconds to arrive.
+    /// Times at which the first segments are requested if each takes the given seconds to arrive.
     fn asked(settings: &Segments, takes: &[u64]) -> Vec<u64> {
         let flow = FlowContext::of_test("video", 1);
         let Ends { client: mut player, mut server } = settings.ends(&flow);
@@ -213,18 +213,18 @@ mod tests {
         asked
     }
 
-    /// Computed by hand: with a buffer of three segments, the first three are requested back to back; then one for each
-    /// played segment.
+    /// Computed by hand for a buffer of three segments. The first three are requested back to back, and then one after
+    /// each played segment.
     #[test]
     fn back_to_back_until_the_buffer_is_full_then_at_the_video_s_pace() {
-        // Nothing takes time: at 0 s the buffer holds 2, 4, 6 s.
+        // The segments take no time to arrive: at 0 s the buffer contains 2, 4, 6 s.
         assert_eq!(asked(&settings(6), &[0, 0, 0, 0, 0]), [0, 0, 0, 2, 4, 6]);
-        // Each takes a second: at 1, 2, 3 s the buffer holds 2, 3, 4 s; at 4 s it holds 5 s, so the next request is at
-        // 5 s.
+        // Each segment takes a second: at 1, 2, 3 s the buffer contains 2, 3, 4 s. At 4 s it contains 5 s, so the next
+        // request is at 5 s.
         assert_eq!(asked(&settings(6), &[1, 1, 1, 1, 1]), [0, 1, 2, 3, 5, 7]);
     }
 
-    /// The second segment takes 7 s, and the player runs dry; it does not catch up by skipping.
+    /// The second segment takes 7 s, and the buffer becomes empty. The player does not skip to catch up.
     #[test]
     fn a_player_that_ran_dry_goes_on_where_it_was() {
         assert_eq!(asked(&settings(2), &[0, 7, 0, 0]), [0, 2, 11, 13, 15]);

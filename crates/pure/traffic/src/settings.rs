@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{Bulk, Cbr, File, Ftp, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web};
 
-/// Declares the applications that a file can name, each by the type of its settings, which implements
+/// Declares the applications that a file can name. The settings of each are a type that implements
 /// [`ApplicationSettings`].
 macro_rules! applications {
     ($($(#[doc = $doc:literal])+ $kind:ident($settings:ty);)+) => {
@@ -25,12 +25,12 @@ macro_rules! applications {
                 self.datagram().is_some()
             }
 
-            /// Whether it uses datagrams or TCP connections, as the flow's `transport` selects.
+            /// Whether it can use both datagrams and TCP connections. The flow's `transport` selects one of them.
             pub const fn goes_over_either(&self) -> bool {
                 self.sip().is_some()
             }
 
-            /// The load of SIP, if it is one.
+            /// The settings of the SIP users, if the application is `sip`.
             pub const fn sip(&self) -> Option<&LoadSettings> {
                 match self {
                     Self::Sip(load) => Some(load),
@@ -39,7 +39,7 @@ macro_rules! applications {
             }
         }
 
-        /// The properties of a flow's application, whichever it is.
+        /// Gives access to the properties of an application of any kind.
         impl std::ops::Deref for Settings {
             type Target = dyn ApplicationSettings;
 

@@ -1,5 +1,5 @@
-//! Users of SIP and their server over datagrams, by the state machines of `netrig-sip`: a part of a load at the flow's
-//! first end, and a server at its second.
+//! SIP users and their server over datagrams, with the state machines of `netrig-sip`. The users are at the flow's
+//! first end, and the server at its second.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use netrig_sip::settings::LoadSettings;
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
-/// Typical size of a SIP message, bytes: a request without a session description.
+/// Typical size of a SIP message, bytes: that of a request without a session description.
 const MESSAGE: f64 = 500.0;
 
 impl ApplicationSettings for Box<LoadSettings> {
@@ -59,7 +59,8 @@ impl ApplicationSettings for Box<LoadSettings> {
     }
 }
 
-/// An end that could not be created: it aborts the run when its flow starts.
+/// Replaces an end that could not be created. It aborts the run at its first event or deadline. The deadline is at time
+/// 0.
 struct FailedEnd(Option<String>);
 
 impl Application for FailedEnd {
@@ -74,7 +75,7 @@ impl Application for FailedEnd {
     }
 }
 
-/// All users of a load, as one part of it.
+/// All users of a load, as a single part.
 struct Tester {
     part: Part,
     name: String,
@@ -82,7 +83,7 @@ struct Tester {
     /// Start of the flow and of the load.
     start: Instant,
     has_begun: bool,
-    /// Time of the next time-out.
+    /// The next deadline of the users.
     next: Option<Instant>,
 }
 
@@ -105,7 +106,7 @@ impl Tester {
             local: flow.client,
             start: flow.start,
             has_begun: false,
-            // Users are registered before the flow starts, if the load needs it.
+            // If the load requires registered users, they register before the flow starts.
             next: settings.prepares().then_some(Instant::ZERO),
         })
     }
@@ -114,7 +115,7 @@ impl Tester {
         AppAction::GiveUp { why: format!("flow `{}`: {why}", self.name) }
     }
 
-    /// Starts the load, if all users are prepared.
+    /// Starts the load, or aborts the run if not all users are registered.
     fn begin(&mut self, act: &mut dyn FnMut(AppAction)) {
         if self.part.is_prepared() {
             self.has_begun = true;
@@ -127,7 +128,7 @@ impl Tester {
         }
     }
 
-    /// Starts the users that are due.
+    /// Starts the attempts that are due.
     fn users(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         while let Some(begun) = self.part.begin(now) {
             act(match begun {
@@ -138,7 +139,8 @@ impl Tester {
         }
     }
 
-    /// Sends waiting messages, and counts ended attempts. Messages to one of the own users are passed to them directly.
+    /// Sends waiting messages, and counts attempts that have ended. A message from one user to another is passed on
+    /// directly.
     fn flush(&mut self, now: Instant, act: &mut dyn FnMut(AppAction)) {
         loop {
             let own = self.local;
@@ -191,7 +193,7 @@ impl Application for Tester {
         self.part.handle_timeout(now);
         self.users(now, act);
         self.flush(now, act);
-        // A deadline at or before `now` has just been handled; the next time-out lies after `now`.
+        // Deadlines at or before `now` have just been handled, so the next one is after `now`.
         let later = |at: Instant| at.max(now + Duration::from_nanos(1));
         self.next = [self.part.next_deadline(), self.part.due()].into_iter().flatten().min().map(later);
     }
@@ -201,12 +203,12 @@ impl Application for Tester {
     }
 }
 
-/// A server of netrig.
+/// A SIP server of netrig.
 struct SipServerEnd {
     server: Box<dyn Server>,
-    /// Delayed responses.
+    /// Responses that the server delays before it sends them, if it is configured to.
     waiting: Option<DelayedResponses>,
-    /// The only destination host.
+    /// The host of the users. The server can send to no other host.
     client: IpAddr,
 }
 
@@ -216,7 +218,7 @@ impl SipServerEnd {
         while let Some((to, message)) = self.server.poll_transmit() {
             match (&mut self.waiting, message) {
                 (Some(waiting), Message::Response(response)) => {
-                    // If no more responses can be delayed, the server gets a failure.
+                    // If no more responses can be delayed, the server receives a transport failure instead.
                     if let Err(response) = waiting.put(now, to, response) {
                         self.server.handle_failure(now, &response.into());
                     }
@@ -234,7 +236,7 @@ impl SipServerEnd {
                 let data = Data::Bytes((*message.to_bytes()).into());
                 act(AppAction::Datagram { to: *address, data });
             }
-            // There is no other host.
+            // No other host exists.
             _ => self.server.handle_failure(now, message),
         }
     }

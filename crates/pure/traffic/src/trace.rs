@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::UDP_IPV4_HEADERS;
 
-/// A datagram of a trace: the gap to the datagram before (for the first: to the flow's start), and its payload.
+/// A datagram of a trace: the gap after the previous datagram (or after the start of the flow), and the payload.
 pub type TracedDatagram = (Duration, Size);
 
-/// Reason why a capture is no trace.
+/// Reason why a capture cannot be used as a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// It cannot be read.
@@ -39,11 +39,11 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The datagrams of a capture: each IP packet without the headers of UDP and IPv4, in the order of time. The first
-    /// one is sent at once.
+    /// The datagrams of a capture, one for each IP packet, in the order of time. The payload is the IP packet length
+    /// minus the length of the UDP and IPv4 headers. The first datagram is sent without a gap.
     ///
     /// # Errors
-    /// If the bytes are no capture, damaged, or contain no IP packet.
+    /// If the bytes are not a capture file, are damaged, or contain no IP packet.
     pub fn datagrams_of(capture: &[u8]) -> Result<Vec<TracedDatagram>, TraceError> {
         let mut packets = Vec::new();
         capture::read(capture, |packet| packets.extend(packet.ip_len().map(|len| (packet.at_ns, len))))?;
@@ -59,7 +59,7 @@ impl Trace {
             .collect())
     }
 
-    /// Time from the start to the last datagram.
+    /// Time from the start of the trace to its last datagram.
     pub(crate) fn span(&self) -> Duration {
         self.datagrams.iter().fold(Duration::ZERO, |span, (gap, _)| span + *gap)
     }
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// A capture of IPv4 headers, each with a time in microseconds and a length.
+    /// A capture file with IPv4 headers, each with a time in microseconds and an IP packet length.
     fn captured(packets: &[(u64, u16)]) -> Vec<u8> {
         let mut file = vec![];
         pcapng::section(&mut file, "netrig", "a trace");

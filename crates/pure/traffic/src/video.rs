@@ -1,4 +1,4 @@
-//! Live video over RTP: the packets of a clip, sent when its pictures are due.
+//! Live video over RTP: the packets of a clip, sent at the times of its pictures.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -77,13 +77,13 @@ struct ClipSender {
     server: SocketAddr,
     clip: Arc<Clip>,
     start: Instant,
-    /// Pictures sent so far, in all rounds.
+    /// Number of pictures sent so far, over all repetitions of the clip.
     shown: u64,
     next: Option<Instant>,
 }
 
 impl ClipSender {
-    /// When picture number `shown` is due.
+    /// Due time of picture number `shown`.
     fn due(&self) -> Instant {
         self.start + self.clip.due_of_picture(self.shown)
     }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::{Settings, react};
 
-    /// The datagrams have the lengths of the clip's packets, 40 ms from picture to picture, also in the next round.
+    /// The datagrams have the lengths of the clip's packets. Pictures are 40 ms apart, also in the second repetition.
     #[test]
     fn pictures_are_sent_when_they_are_due() {
         let flow = FlowContext { start: Instant::from_nanos(7), ..FlowContext::of_test("video", 1) };

@@ -12,10 +12,10 @@ use crate::application_settings::ApplicationSettings;
 use crate::media_sink::MediaSink;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
-/// RTP's fixed header (RFC 3550 section 5.1), bytes.
+/// Length of the fixed RTP header (RFC 3550 section 5.1), bytes.
 const RTP_HEADER: u64 = 12;
 
-/// Mean of a talk spurt and of a pause in conversation, ms (ITU-T P.59 (03/1993), Table 1); both are exponential.
+/// Mean length of a talk spurt and of a pause in conversation (ITU-T P.59 (03/1993), Table 1). Both are exponential.
 const TALK_SPURT: Duration = Duration::from_millis(1004);
 const PAUSE: Duration = Duration::from_millis(1587);
 
@@ -122,17 +122,17 @@ impl Default for Playout {
 }
 
 impl Voice {
-    /// Payload of a datagram: RTP's header and the speech, bytes.
+    /// Payload of a datagram, bytes: the RTP header and the speech.
     pub fn payload(&self) -> u64 {
         RTP_HEADER + self.packet.as_nanos() / 10_000_000 * self.codec.bytes_per_10_ms()
     }
 
-    /// Time from a sound until its packet can be sent: the packet time and the look-ahead of the codec.
+    /// Time from a sound until its packet can be sent: the packet time plus the look-ahead of the codec.
     pub fn coding_delay(&self) -> Duration {
         self.packet + self.codec.lookahead()
     }
 
-    /// Share of the time with speech.
+    /// Share of the time during which there is speech.
     fn activity(&self) -> f64 {
         match self.talk {
             Talk::Continuous => 1.0,
@@ -187,7 +187,8 @@ struct VoiceSender {
 }
 
 impl VoiceSender {
-    /// Time at which a packet that starts at `from` is full. A spurt ends with a whole packet, as encoders do it.
+    /// Time at which the next packet is full. The packet starts at `from`, or with the next talk spurt. Like encoders,
+    /// it ends a spurt with a whole packet.
     fn full(&mut self, from: Instant) -> Instant {
         let mut from = from;
         while from >= self.until {
@@ -203,7 +204,7 @@ impl Application for VoiceSender {
         match event {
             AppEvent::Started => self.next = Some(self.full(now)),
             AppEvent::Timeout => {
-                // From its due time, not from `now`: speech continues even if the carrier is late.
+                // Computed from the due time, not from `now`: the speech continues even if the carrier is late.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
                 act(AppAction::Datagram { to: self.server, data: Data::Fill(self.size) });
                 self.next = Some(self.full(at));
@@ -248,7 +249,7 @@ mod tests {
         out
     }
 
-    /// RFC 3551 section 4.5: 160 B of G.711 or 20 B of G.729 in 20 ms, and 12 B of RTP.
+    /// RFC 3551 section 4.5: 160 B of G.711 or 20 B of G.729 for 20 ms, plus 12 B of RTP header.
     #[test]
     fn packets_are_what_the_codecs_make() {
         let g711 = voice("");
@@ -260,9 +261,9 @@ mod tests {
         assert_eq!(millis, [20, 40, 60]);
     }
 
-    /// ITU-T P.59: speech fills 1.004 / (1.004 + 1.587) = 38.7 % of the time. The tolerance is five standard errors of
-    /// 4,900 cycles of two exponential spans, 0.61 · √(2/n) of it each. Half a packet is added, since a spurt ends with
-    /// a whole one.
+    /// ITU-T P.59: speech fills 1.004 / (1.004 + 1.587) = 38.7 % of the time. Half a packet is added, because a spurt
+    /// ends with a whole packet. The tolerance is five standard errors: 0.61 · √(2/n) of the share, for n = 4,900
+    /// cycles of two exponential periods.
     #[test]
     fn spurts_are_those_of_a_conversation() {
         let sent = sent(voice("spurts"), 250_000);

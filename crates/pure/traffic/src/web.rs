@@ -58,7 +58,7 @@ pub enum WebExchange {
     Think,
 }
 
-/// Most sources; each has its own random stream.
+/// Largest number of sources. Each source has its own random stream.
 const MAX_SOURCES: u32 = 100_000;
 
 impl ApplicationSettings for Web {
@@ -102,7 +102,7 @@ impl ApplicationSettings for Web {
         self.exchange != WebExchange::Push
     }
 
-    /// Requested objects are sent in the other direction, and a thinking user offers only what the network carries.
+    /// Requested objects are sent in the other direction. Users that think offer a rate that depends on the network.
     fn offered_load(&self) -> Option<f64> {
         let objects = f64::from(self.sources) / self.interarrival.mean().as_secs_f64();
         match self.exchange {
@@ -117,12 +117,12 @@ impl ApplicationSettings for Web {
     }
 }
 
-/// Arrival times of objects, merged over the sources, and the stream of each. Both ends compute the same, because both
-/// draw from the same named streams.
+/// Arrival times of the objects of all sources, merged, with the stream of each object. Both ends compute the same
+/// values, because both draw from the same named random streams.
 struct ObjectArrivals {
     gap: SpanDistribution,
     sources: Vec<(Stream, Instant)>,
-    /// Time and source of the next object; of several sources, the first.
+    /// Time and source of the next object. If several sources are due at that time, the first of them.
     due: (Instant, usize),
     streams: u16,
     count: u64,
@@ -163,7 +163,7 @@ impl ObjectArrivals {
             *due = at + self.gap.draw(gaps);
             self.find_first();
         }
-        // A remainder of a 16-bit number fits 16 bits.
+        // The remainder of a division by a 16-bit number fits 16 bits.
         let stream = StreamId((self.count % u64::from(self.streams)) as u16);
         self.count += 1;
         (at, stream)
@@ -187,15 +187,15 @@ impl ObjectSizes {
     }
 }
 
-/// Streams that carry objects: the configured number, or that of the connection if smaller. Both ends know both
-/// numbers, and so the stream of each object.
+/// Number of streams that carry objects: the configured number, or that of the connection if it is smaller. Both ends
+/// know both numbers, and therefore compute the same stream for each object.
 fn streams(settings: &Web, flow: &FlowContext) -> u16 {
     settings.streams.min(flow.streams)
 }
 
 const CONN: ConnId = ConnId::Opened(0);
 
-/// Opens the connection for the first object, not earlier.
+/// The action that opens the connection, when the first object is due. `None` if it is already open.
 fn open_once(opened: &mut bool, server: SocketAddr) -> Option<AppAction> {
     (!std::mem::replace(opened, true)).then_some(AppAction::Open { conn: CONN, to: server })
 }
@@ -222,7 +222,7 @@ impl Pusher {
 }
 
 impl Pusher {
-    /// Actions for the object that arrives at `now`.
+    /// The actions for the object that is due at `now`.
     fn next_object(&mut self, now: Instant) -> [AppAction; 2] {
         let (_, stream) = self.arrivals.next();
         [
@@ -270,7 +270,7 @@ impl Application for Pusher {
     }
 }
 
-/// Receives pushed objects, and records the time of each since its arrival time at the other end.
+/// Receives pushed objects, and records for each the time since its arrival time at the sender.
 struct PushReceiver {
     arrivals: ObjectArrivals,
     sizes: ObjectSizes,
@@ -317,7 +317,7 @@ impl Application for PushReceiver {
     }
 }
 
-/// Requests objects: at their arrival times, or one after the other with a pause to think.
+/// Requests objects: at their arrival times, or each user one after the other with a pause to think.
 struct Requester {
     server: SocketAddr,
     request: u64,
@@ -328,7 +328,7 @@ struct Requester {
     opened: bool,
 }
 
-/// A request that waits for its object.
+/// A request whose object has not arrived completely.
 struct PendingRequest {
     /// Its scheduled time.
     at: Instant,
@@ -339,8 +339,8 @@ struct PendingRequest {
 /// Timing of requests.
 enum RequestPacing {
     Open(ObjectArrivals),
-    /// One user per stream, or several if the connection has fewer streams. Each waits for its object, thinks, and
-    /// requests the next.
+    /// One user for each configured stream; several users share a stream if the connection has fewer. Each user waits
+    /// for its object, thinks, and requests the next.
     Closed {
         gap: SpanDistribution,
         users: Vec<(Stream, Option<Instant>)>,
@@ -372,7 +372,7 @@ impl Requester {
         }
     }
 
-    /// The request that is due at `now`, if one is, and its stream.
+    /// A request that is due at `now`, with its stream. `None` if no request is due.
     fn due(&mut self, now: Instant) -> Option<(PendingRequest, StreamId)> {
         let streams = self.inboxes.len();
         match &mut self.pace {
@@ -384,7 +384,7 @@ impl Requester {
                 users.iter_mut().enumerate().find_map(|(user, (_, due))| {
                     let at = due.filter(|at| *at <= now)?;
                     *due = None;
-                    // The remainder fits 16 bits.
+                    // The remainder of a division by a 16-bit number fits 16 bits.
                     Some((PendingRequest { at, user }, StreamId((user % streams) as u16)))
                 })
             }
@@ -447,7 +447,7 @@ impl Application for Requester {
     }
 }
 
-/// Answers each request with the next object of its stream.
+/// Answers each request with the next object of the same stream.
 struct Responder {
     request: u64,
     sizes: ObjectSizes,
@@ -482,7 +482,7 @@ impl Application for Responder {
                     }
                 }
             }
-            // All requests are answered; sent answers still arrive.
+            // All requests have been answered. Answers in transit still arrive.
             ConnectionEvent::PeerFinished => act(AppAction::Close { conn }),
             ConnectionEvent::Connected { .. } | ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
         }
@@ -511,8 +511,8 @@ mod tests {
         FlowContext { streams, ..FlowContext::of_test("web", 9) }
     }
 
-    /// Runs both ends for ten seconds over a perfect network with a fixed delay in each direction, and returns the
-    /// recorded samples. Data on a stream beyond `streams` is delivered on stream 0.
+    /// Runs both ends for ten seconds over a network without loss and with a fixed delay in each direction. Returns the
+    /// recorded samples. Data on a stream with a number of `streams` or more is delivered on stream 0.
     fn carry(settings: &Settings, delay: Duration, streams: u16) -> Vec<Sample> {
         let mut ends = settings.ends(&flow(streams));
         let mut recorded = vec![];

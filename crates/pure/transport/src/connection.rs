@@ -1,4 +1,4 @@
-//! What TCP connections and SCTP associations have in common.
+//! The common interface of TCP connections and SCTP associations.
 
 use std::fmt;
 
@@ -7,107 +7,110 @@ use serde::{Deserialize, Serialize};
 
 use crate::Packet;
 
-/// Two packets of the greatest length, bytes. With this much unsent data, later data cannot change the next packet.
+/// Twice the length of the longest packet, bytes. With this amount of unsent data, more data cannot change the next
+/// packet.
 pub(crate) const PLENTY: u64 = 1 << 17;
 
-/// One of a connection's paths: its index in the list of paths that the connection was created with. TCP has path 0.
+/// Identifies a path of a connection by its index in the list with which the connection was created. TCP has only path
+/// 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PathId(pub u8);
 
-/// One TCP connection or SCTP association, without I/O.
+/// An endpoint of a TCP connection or SCTP association, without I/O.
 ///
-/// A host owns many and finds them by five-tuple, as a kernel does. After every call that takes `&mut self`, poll until
-/// nothing is left: packets, then events, then incidents.
+/// A host has many of them and finds them by five-tuple, like a kernel. After every call that takes `&mut self`, poll
+/// until there is nothing left: first packets, then events, then incidents.
 pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
-    /// Like [`Endpoint::handle_packet`], without moving the packet. Its payload is unspecified afterwards.
+    /// Like [`Endpoint::handle_packet`], but does not move the packet. The payload is unspecified afterwards.
     fn take_packet(&mut self, now: Instant, packet: &mut Packet);
 
-    /// Like [`Endpoint::poll_transmit`], but overwrites `place`. Returns whether there was a packet to send.
+    /// Like [`Endpoint::poll_transmit`], but overwrites `place`. Returns false if there was no packet to send.
     #[must_use]
     fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool;
 
-    /// Whether there is certainly nothing to transmit at `now`. Costs less than [`Connection::transmit_into`].
+    /// Returns true only if there is nothing to transmit at `now`. It may return false even then. It costs less than
+    /// [`Connection::transmit_into`].
     fn is_silent(&self, now: Instant) -> bool {
         let _ = now;
         false
     }
 
-    /// Whether more data to send would certainly have no effect until a packet arrives, a timer fires or another method
-    /// is called: unsent data is queued already, and more data does not make it leave.
+    /// Returns true only if additional data to send would have no effect until a packet arrives, a timer fires or
+    /// another method is called: other data is already unsent, and more data does not cause it to be sent.
     fn ignores_more_data(&self, now: Instant) -> bool {
         let _ = now;
         false
     }
 
-    /// Whether so much data is unsent that data behind it cannot change the next packet.
+    /// Whether so much data is unsent that additional data cannot change the next packet.
     fn has_plenty(&self) -> bool {
         false
     }
 
-    /// Takes data whose time to be sent lay earlier, while the connection [ignored more
-    /// data](Connection::ignores_more_data) or had [plenty](Connection::has_plenty). The caller held it back until now.
+    /// Takes data that the application sent earlier, while [`Connection::ignores_more_data`] or
+    /// [`Connection::has_plenty`] returned true. The caller has held it back until now.
     fn send_late(&mut self, now: Instant, stream: StreamId, data: Data) {
         self.send(now, stream, data);
     }
 
-    /// From now on data without content raises no [`ConnectionEvent::Received`]; [`Connection::take_ignored`] counts
-    /// its bytes.
+    /// After this call, received data without content raises no [`ConnectionEvent::Received`].
+    /// [`Connection::take_ignored`] counts its bytes instead.
     fn ignore_data(&mut self);
 
-    /// Bytes ignored since the last call.
+    /// Number of bytes ignored since the last call.
     fn take_ignored(&mut self) -> u64;
 
     /// Stops or resumes the delivery of received data as events. While it is stopped, data stays in the receive buffer
-    /// until [`Connection::read`] and reduces the window that the peer may use.
+    /// until [`Connection::read`] takes it, and reduces the window that is advertised to the peer.
     fn set_reading(&mut self, reading: bool);
 
-    /// Takes up to `bytes` from the receive buffer and opens the window by the same amount. Returns the number of bytes
-    /// taken.
+    /// Delivers up to `bytes` from the receive buffer, and opens the window by the same amount. Returns the number of
+    /// bytes.
     fn read(&mut self, bytes: u64) -> u64;
 
-    /// Bytes in the receive buffer that [`Connection::read`] can take.
+    /// Number of bytes in the receive buffer that [`Connection::read`] can take.
     fn unread(&self) -> u64;
 
     /// Starts the handshake. Calling it again does nothing.
     fn open(&mut self, now: Instant);
 
-    /// Queues data to send on `stream`. Before the handshake is done the data waits. Never refused.
+    /// Queues data to send on `stream`. Until the handshake is complete, the data waits. It is never refused.
     fn send(&mut self, now: Instant, stream: StreamId, data: Data);
 
-    /// Closes the sending side. Data queued before is still delivered.
+    /// Closes the sending direction. Data that was queued before is still delivered.
     fn close(&mut self, now: Instant);
 
-    /// Ends the connection at once (RST, ABORT).
+    /// Ends the connection immediately (RST, ABORT).
     fn abort(&mut self, now: Instant);
 
-    /// Handles a change from outside the protocol: another primary path, or an interface of this host that went down or
-    /// up. A protocol ignores changes that it has no use for.
+    /// Handles a change from outside the protocol: a new primary path, or an interface of this host that went down or
+    /// up. A protocol ignores changes that do not concern it.
     fn control(&mut self, now: Instant, control: Control);
 
-    /// Bytes passed to [`Connection::send`] and not yet acknowledged.
+    /// Number of bytes passed to [`Connection::send`] and not yet acknowledged.
     fn unacknowledged(&self) -> u64;
 
-    /// User bytes received, each counted once, including bytes beyond a gap. Never decreases.
+    /// Number of user bytes received, including those beyond a gap. Each byte is counted once. It never decreases.
     fn arrived(&self) -> u64;
 
-    /// Counts since the start.
+    /// Counters since the start of the connection.
     fn counters(&self) -> Counters;
 
-    /// The state of one path, for traces and figures; `None` if there is no such path.
+    /// The current state of one path, for traces and figures. `None` if there is no such path.
     fn path_status(&self, path: PathId) -> Option<PathStatus>;
 
-    /// The next incident for the run's time line, until `None`.
+    /// The next incident for the time line of the run, or `None` if there are no more.
     #[must_use]
     fn poll_incident(&mut self) -> Option<Incident>;
 }
 
-/// A change that the user or an interface of this host causes.
+/// A change that the user makes, or that happens at an interface of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
     /// The user sets the primary path (RFC 9260 section 11.1.6, Set Primary).
     SetPrimary(PathId),
-    /// This host's own interface on the path went down: the sender sees its packets fail at once.
+    /// This host's own interface on the path went down. The sender sees immediately that its packets are not sent.
     InterfaceDown(PathId),
     /// This host's own interface on the path is up again.
     InterfaceUp(PathId),
@@ -133,7 +136,7 @@ counts! {
         pub bytes_acknowledged: u64,
         /// User bytes delivered to the user in order.
         pub bytes_delivered: u64,
-        /// User bytes received again.
+        /// User bytes received that had already been received.
         pub bytes_duplicated: u64,
         /// Segments or chunks retransmitted after a time-out.
         pub timeout_retransmissions: u64,
@@ -147,7 +150,8 @@ counts! {
         pub spurious_timeouts: u64,
         /// Tail loss probes sent (RFC 8985 section 7).
         pub tail_loss_probes: u64,
-        /// Probes of a closed window sent for the first time (RFC 9293 section 3.8.6.1, RFC 9260 section 6.1 A).
+        /// Probes of a closed window, without retransmissions of a probe (RFC 9293 section 3.8.6.1, RFC 9260 section
+        /// 6.1 A).
         pub window_probes: u64,
         /// Window reductions caused by ECN.
         pub ecn_reductions: u64,
@@ -157,7 +161,7 @@ counts! {
 /// Reachability of one path as the sender sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// Not yet confirmed by a heartbeat (RFC 9260 section 5.4).
+    /// Not yet confirmed by an answered heartbeat (RFC 9260 section 5.4).
     Unconfirmed,
     /// Usable for data.
     Active,
@@ -178,7 +182,7 @@ impl fmt::Display for PathState {
     }
 }
 
-/// The sender's state of one path at one moment.
+/// The sender's state of one path at a given time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStatus {
     /// Reachability.
@@ -187,7 +191,7 @@ pub struct PathStatus {
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `u64::MAX` while it is unbounded.
     pub ssthresh: u64,
-    /// Bytes outstanding.
+    /// Outstanding bytes.
     pub flight: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Duration>,
@@ -200,7 +204,7 @@ pub struct PathStatus {
 /// An event for the run's time line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Incident {
-    /// The handshake is done.
+    /// The handshake is complete.
     Established,
     /// The retransmission timer expired after `rto`.
     Timeout {
@@ -210,7 +214,7 @@ pub enum Incident {
         rto: Duration,
         /// Consecutive time-outs on this path, this one included.
         errors: u32,
-        /// The most consecutive time-outs that the path may have.
+        /// Largest number of consecutive time-outs allowed on the path.
         limit: u32,
         /// Congestion window afterwards, bytes.
         cwnd: u64,
@@ -223,10 +227,10 @@ pub enum Incident {
         rto: Duration,
         /// Consecutive expirations, this one included.
         errors: u32,
-        /// The most consecutive expirations allowed.
+        /// Largest number of consecutive expirations allowed.
         limit: u32,
     },
-    /// Fast retransmit: recovery begins.
+    /// Fast retransmit was triggered, and recovery begins.
     FastRetransmit {
         /// The path of the loss.
         path: PathId,
@@ -257,7 +261,7 @@ pub enum Incident {
         /// Its new state.
         state: PathState,
     },
-    /// New data is sent over another path from now on.
+    /// The path for new data changed.
     DataPathChanged {
         /// The path for new data.
         path: PathId,
@@ -274,6 +278,6 @@ pub enum Incident {
         /// Congestion window afterwards, bytes.
         cwnd: u64,
     },
-    /// The connection is over.
+    /// The connection has ended.
     Closed(netrig_core::CloseReason),
 }

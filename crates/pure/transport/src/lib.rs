@@ -1,12 +1,12 @@
 //! Transport endpoints without I/O: TCP and SCTP as state machines. The caller passes the time and received packets,
 //! and takes the packets to send.
 //!
-//! They never open a socket, read a clock or draw an unnamed random number. The same endpoint runs in the simulator
-//! and, if its packets have a wire format (SCTP), against a real peer.
+//! An endpoint never opens a socket or reads a clock, and draws random numbers only from named streams. The same
+//! endpoint runs in the simulator and, if its packets have a decoder (SCTP), against a real peer.
 //!
-//! Start from [`Connection`], the contract that [`tcp::Connection`] and [`sctp::Association`] share, and
-//! from [`Profile`]: a profile chooses every constant of an endpoint. Each constant cites its source and can be set
-//! alone.
+//! Start from [`Connection`], the contract that [`tcp::Connection`] and [`sctp::Association`] implement, and from
+//! [`Profile`], which selects the value of every constant of an endpoint. Each constant cites its source and can also
+//! be set separately.
 #![forbid(unsafe_code)]
 
 mod connection;

@@ -9,9 +9,9 @@ use crate::{sctp, tcp};
 /// A packet between two modelled hosts.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// Read by links and queues.
+    /// The header, which links and queues read.
     pub header: Header,
-    /// Read by the endpoint.
+    /// The payload, which only endpoints read.
     pub payload: Payload,
 }
 
@@ -26,21 +26,21 @@ pub enum Payload {
     Udp(Datagram),
 }
 
-/// A UDP datagram with the number and time stamp of its carrier.
+/// A UDP datagram with the number and time stamp that its carrier adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// Counted by the sending end from 0. A missing number is a lost datagram.
     pub number: u64,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: Instant,
-    /// The datagram of the other end that this one answers, if any.
+    /// The datagram of the other end that this datagram answers, if any.
     pub answers: Option<DatagramId>,
     /// The application's payload.
     pub data: Data,
 }
 
 impl Packet {
-    /// An empty datagram with unspecified addresses: a place for
+    /// An empty datagram with unspecified addresses, as an initial value for
     /// [`Connection::transmit_into`](crate::Connection::transmit_into).
     pub const fn empty() -> Self {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -58,7 +58,7 @@ impl Packet {
 }
 
 impl Payload {
-    /// Turns this payload into an SCTP packet without chunks. Reuses the memory if it was one already.
+    /// Makes this payload an SCTP packet without chunks. If it already was an SCTP packet, reuses its memory.
     pub(crate) fn empty_sctp(&mut self) -> Option<&mut sctp::Packet> {
         if let Self::Sctp(packet) = self {
             packet.chunks.clear();

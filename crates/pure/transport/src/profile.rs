@@ -39,7 +39,7 @@ impl fmt::Display for Profile {
     }
 }
 
-/// One constant of an endpoint as `netrig show profile` prints it.
+/// A constant of an endpoint, as `netrig show profile` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
     /// Its name in the experiment file.
@@ -52,8 +52,9 @@ pub struct Constant {
     pub source: &'static str,
 }
 
-/// The rule that the smallest retransmission time-out is not above the largest. Every profile obeys it, so the file
-/// sets at least one of the two. The error names the largest if the file sets it.
+/// The rule that the smallest retransmission time-out must not exceed the largest. Every profile satisfies it, so a
+/// violation means that the file sets at least one of the two. The error names `rto_max` if the file sets it, and
+/// otherwise `rto_min`.
 pub(crate) fn rto_order(
     min: Duration,
     max: Duration,
@@ -67,7 +68,8 @@ pub(crate) fn rto_order(
     (min <= max, bound, why)
 }
 
-/// Returns an error for the first rule that does not hold. A rule is: whether it holds, the constant, and the reason.
+/// Returns an error for the first rule that is violated. A rule consists of whether it is satisfied, the constant, and
+/// the reason.
 pub(crate) fn ensure_all(rules: &[(bool, &'static str, &'static str)]) -> Result<(), SettingsError> {
     match rules.iter().find(|(holds, ..)| !holds) {
         Some(&(_, field, why)) => Err(SettingsError::new(field, why)),
@@ -77,7 +79,7 @@ pub(crate) fn ensure_all(rules: &[(bool, &'static str, &'static str)]) -> Result
 
 /// A value as an experiment file writes it.
 pub(crate) fn written<T: Serialize>(value: &T) -> String {
-    // A constant is a number, a switch, a quantity or a name: serialising these cannot fail.
+    // A constant is a number, a switch, a quantity or a name, so serialising it cannot fail.
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,
         Ok(value) => value.to_string(),

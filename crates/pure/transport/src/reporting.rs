@@ -1,4 +1,4 @@
-//! Reports of connections in the quantities that every substrate has: the simulator and agents use the same.
+//! Reports of connections as quantities that are the same on every substrate.
 
 use netrig_core::{CloseReason, Quantity, Subject, quantity};
 
@@ -7,17 +7,18 @@ use crate::{Counters, Incident, PathId, PathState, PathStatus};
 /// The ends of a flow whose counts are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingEnds {
-    /// The end that sends the flow's data; data in the other direction does not count.
+    /// The end that sends the flow's data. Data in the other direction is not counted.
     Sender,
     /// Both ends.
     Both,
 }
 
-/// Reads one number of an endpoint's counters.
+/// Reads one of an endpoint's counters.
 pub type CounterReader = fn(&Counters) -> u64;
 
 impl Counters {
-    /// Quantities that endpoints count, reported once per sampling interval.
+    /// The counters that are reported once per sampling interval: quantity, the ends that count, and how to read the
+    /// counter.
     pub const REPORTED: [(&'static Quantity, ReportingEnds, CounterReader); 7] = [
         (&quantity::PACKETS_SENT, ReportingEnds::Both, |c| c.packets_sent),
         (&quantity::DATA_PACKETS_SENT, ReportingEnds::Sender, |c| c.data_packets_sent),
@@ -30,7 +31,7 @@ impl Counters {
 }
 
 impl PathStatus {
-    /// The levels in a trace of a path. Levels without a value are left out.
+    /// The values in a trace of a path. A quantity without a value is left out.
     pub fn levels(self) -> impl Iterator<Item = (&'static Quantity, f64)> {
         [
             (&quantity::CWND, Some(self.cwnd as f64)),
@@ -45,7 +46,7 @@ impl PathStatus {
 }
 
 impl Incident {
-    /// The sample that this incident makes for flow number `flow`, if any: subject, quantity and value.
+    /// The sample for this incident, if it has one: subject, quantity and value. `flow` is the number of the flow.
     pub fn moment(&self, flow: u32) -> Option<(Subject, &'static Quantity, f64)> {
         let path = |path: PathId| Subject::Path(flow, path.0);
         Some(match *self {
@@ -63,7 +64,7 @@ impl Incident {
         })
     }
 
-    /// The text for a run's time line. `path` names the connection's paths; `timer` is the protocol's name of the
+    /// The text for the time line of a run. `path` returns the name of a path. `timer` is the protocol's name of the
     /// retransmission timer (`T3-rtx` in SCTP).
     pub fn words<'a>(&self, timer: &str, path: impl Fn(PathId) -> &'a str) -> String {
         match *self {

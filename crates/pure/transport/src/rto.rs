@@ -1,4 +1,4 @@
-//! The retransmission time-out from round-trip times (RFC 6298; RFC 9260 section 6.3.1 is the same).
+//! The retransmission time-out computed from round-trip times (RFC 6298; RFC 9260 section 6.3.1 specifies the same).
 
 use netrig_core::Duration;
 use schemars::JsonSchema;
@@ -15,14 +15,14 @@ pub enum RtoFloor {
     Variance,
 }
 
-/// The constants of the estimate.
+/// The constants of the estimator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RtoRules {
     /// Time-out before the first measurement.
     pub initial: Duration,
     /// Lower bound of the quantity that `floor` selects.
     pub min: Duration,
-    /// Upper bound, back-off included.
+    /// Upper bound of the time-out, back-off included.
     pub max: Duration,
     /// The quantity that `min` bounds.
     pub floor: RtoFloor,
@@ -32,9 +32,9 @@ pub struct RtoRules {
     pub beta: f64,
     /// Weight of the variance: 4.
     pub k: f64,
-    /// Clock granularity G: the variance term is at least this.
+    /// Clock granularity G, the lower bound of the variance term.
     pub granularity: Duration,
-    /// Measurements and the time-out are rounded up to multiples of this; zero for no rounding (ns-2's `tcpTick_`).
+    /// Measurements and the time-out are rounded up to multiples of this (ns-2's `tcpTick_`). Zero for no rounding.
     pub tick: Duration,
 }
 
@@ -55,13 +55,14 @@ impl RtoEstimator {
         Self { rules, smoothed: None, base: rules.initial.min(rules.max), backoff: 0 }
     }
 
-    /// Takes a measured round-trip time, never of a retransmitted packet (Karn). Ends the back-off.
+    /// Takes a measured round-trip time. The packet must not have been retransmitted (Karn's algorithm). Ends the
+    /// back-off.
     pub fn measured(&mut self, rtt: Duration) {
         let r = rtt.round_up(self.rules.tick).as_secs_f64();
         let (srtt, rttvar) = match self.smoothed {
             // RFC 6298 (2.2): SRTT <- R, RTTVAR <- R/2.
             None => (r, r / 2.0),
-            // RFC 6298 (2.3): RTTVAR first, with the old SRTT.
+            // RFC 6298 (2.3): RTTVAR is computed first, from the old SRTT.
             Some((srtt, rttvar)) => {
                 let (alpha, beta) = (self.rules.alpha, self.rules.beta);
                 ((1.0 - alpha) * srtt + alpha * r, (1.0 - beta) * rttvar + beta * libm::fabs(srtt - r))
@@ -81,7 +82,7 @@ impl RtoEstimator {
         self.backoff = (self.backoff + 1).min(63);
     }
 
-    /// Ends the back-off, as when new data is acknowledged.
+    /// Ends the back-off without a measurement, for example when new data is acknowledged.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
@@ -124,8 +125,8 @@ mod tests {
         assert_eq!(e.rto(), Duration::from_millis(1250));
     }
 
-    /// RFC 6298 section 2.3, by hand: RTTVAR = 3/4 · 250 + 1/4 · |500 − 100| = 287.5 ms with the old mean, then
-    /// SRTT = 7/8 · 500 + 1/8 · 100 = 450 ms, and RTO = 450 + 4 · 287.5 ms. In the other order it would be 1550 ms.
+    /// RFC 6298 section 2.3, by hand: with the old mean, RTTVAR = 3/4 · 250 + 1/4 · |500 − 100| = 287.5 ms. Then SRTT =
+    /// 7/8 · 500 + 1/8 · 100 = 450 ms, and RTO = 450 + 4 · 287.5 ms. If SRTT were updated first, RTO would be 1550 ms.
     #[test]
     fn the_variance_is_updated_before_the_mean() {
         let mut e = RtoEstimator::new(RFC);
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(e.rto(), Duration::from_millis(1600));
     }
 
-    /// RFC 6298 sections 2.3 and 4: on a path without variation the clock granularity remains.
+    /// RFC 6298 sections 2.3 and 4: if the round-trip time is constant, the variance term is the clock granularity.
     #[test]
     fn the_variance_is_a_grain_of_the_clock_at_least() {
         let mut e = RtoEstimator::new(RtoRules { granularity: Duration::from_millis(100), ..RFC });

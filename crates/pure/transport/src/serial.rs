@@ -3,14 +3,14 @@
 /// A 32-bit sequence number: a TCP sequence number (RFC 9293 section 3.4) or an SCTP TSN (RFC 9260
 /// section 1.6).
 ///
-/// It does not implement `Ord`: "before" among wrapping numbers is not transitive, so sorting or using them
-/// as keys of an ordered map would be wrong for some inputs. Compare with [`Serial::before`], or unwrap
-/// against a known number with [`Serial::offset_from`].
+/// It does not implement `Ord`: the order of wrapping numbers is not transitive, so some inputs could not be sorted or
+/// used as keys of an ordered map. Compare with [`Serial::before`], or convert to an offset from a known number with
+/// [`Serial::offset_from`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Serial(pub u32);
 
 impl Serial {
-    /// Whether this number precedes `other` on the shorter way around.
+    /// Whether this number precedes `other`, by the shorter distance around the number circle.
     pub const fn before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }

@@ -16,13 +16,13 @@ pub enum TimerWheel {
     Linux250,
 }
 
-/// Nanoseconds of a jiffy at HZ = 250.
+/// Duration of a jiffy at HZ = 250, nanoseconds.
 const JIFFY: u64 = 4_000_000;
-/// Each level's granularity is eight times that of the level before.
+/// Base-2 logarithm of the ratio between the granularities of two successive levels.
 const LEVEL_SHIFT: u32 = 3;
-/// Slots of a level.
+/// Number of slots of a level.
 const LEVEL_SIZE: u64 = 64;
-/// Levels at HZ = 250.
+/// Number of levels at HZ = 250.
 const LEVELS: u32 = 9;
 
 impl TimerWheel {
@@ -33,12 +33,12 @@ impl TimerWheel {
             Self::Linux250 => {
                 let clock = now.as_nanos() / JIFFY;
                 let jiffies = span.as_nanos().div_ceil(JIFFY);
-                // A level takes timers that are nearer than 63 times its granularity.
+                // A level takes a timer if the timer expires within less than 63 times the granularity of the level.
                 let level = (0..LEVELS - 1)
                     .find(|level| jiffies < (LEVEL_SIZE - 1) << (LEVEL_SHIFT * level))
                     .unwrap_or(LEVELS - 1);
                 let shift = LEVEL_SHIFT * level;
-                // Rounded up by at least one unit of the level, or it could fire early.
+                // Rounded up by at least one unit of the level. Otherwise the timer could fire early.
                 let expires = (((clock + jiffies) >> shift) + 1) << shift;
                 Instant::from_nanos(expires.saturating_mul(JIFFY))
             }
@@ -62,7 +62,7 @@ mod tests {
                     let now = Instant::from_nanos(start * 1_000_000);
                     let (due, fires) =
                         (now + Duration::from_millis(span), WHEEL.fires(now, Duration::from_millis(span)));
-                    // The granularity, and the jiffy that the span is rounded up to.
+                    // The granularity, plus the jiffy that the span is rounded up to.
                     let latest = due + Duration::from_millis(grain + 4);
                     assert!(due <= fires && fires <= latest, "{span} ms from {now}: {fires}");
                 }

@@ -1,8 +1,8 @@
-//! Packets as bytes: the IP header, and what follows it by protocol.
+//! Encoding of packets: the IP header, and the transport header and data after it.
 //!
 //! Only readers of packets, such as a capture, need bytes: modelled hosts exchange structures. Bulk data is written as
-//! zeros. Fields that the models do not have get a host's usual values: no fragments, DF set, and a TTL of 64 that no
-//! router decrements.
+//! zeros. Fields that the models do not have get the usual values of a host: no fragmentation, DF set, and a TTL of 64
+//! that no router decrements.
 
 use std::net::IpAddr;
 
@@ -11,23 +11,23 @@ use netrig_core::{Data, FiveTuple, Header, internet_checksum, protocol};
 use crate::sctp;
 use crate::{Datagram, Packet, Payload};
 
-/// The largest length that an IP header can state, bytes (RFC 791 section 3.1).
+/// The largest packet length that an IPv4 header can contain, bytes (RFC 791 section 3.1).
 const LONGEST: usize = u16::MAX as usize;
 
-/// "Initial Time to Live" of the registry of IP parameters (RFC 1700).
+/// The default "Initial Time to Live" in the registry of IP parameters (RFC 1700).
 const TIME_TO_LIVE: u8 = 64;
 
 /// Length of a UDP header, bytes (RFC 768).
 const UDP_HEADER: usize = 8;
 
 impl Packet {
-    /// Appends the packet as it is on the wire, from the first byte of its IP header, with its checksums. Returns its
-    /// length in bytes. If a packet is longer than IP allows (65,535 bytes; only a datagram can be), the excess is
-    /// omitted, but the returned length includes it.
+    /// Appends the encoded packet, from the first byte of its IP header, with its checksums. Returns its length in
+    /// bytes. A packet is longer than IP allows (65,535 bytes) only if it is a datagram. The excess bytes are then
+    /// omitted, but the returned length includes them.
     ///
-    /// The length equals [`Header::ip_len`], except where a model counts differently: options without cost, packets
-    /// that always count as full (`option_bytes` and `framing` of [`tcp::Config`](crate::tcp::Config)), and datagrams
-    /// without headers.
+    /// The length equals [`Header::ip_len`] unless a model counts differently: options without cost, packets that
+    /// always count as full (`option_bytes` and `framing` of [`tcp::Config`](crate::tcp::Config)), or datagrams without
+    /// headers.
     pub fn encode(&self, out: &mut Vec<u8>) -> u32 {
         let start = out.len();
         write_ip_header(&self.header, out);
@@ -55,7 +55,7 @@ impl Packet {
 }
 
 impl Datagram {
-    /// Header and payload (RFC 768). The payload is cut to the size that a packet of `flow` can hold.
+    /// Encodes the header and the payload (RFC 768). A payload that is too long for a packet of `flow` is truncated.
     fn encode(&self, flow: &FiveTuple, out: &mut Vec<u8>) {
         let room = LONGEST - flow.ip_header_len() as usize - UDP_HEADER;
         let kept = usize::try_from(self.data.size()).map_or(room, |size| size.min(room));
@@ -63,22 +63,22 @@ impl Datagram {
     }
 }
 
-/// Writes a UDP datagram of `flow` (RFC 768). `payload` writes `len` bytes, which must fit an IP packet.
+/// Writes a UDP datagram of `flow` (RFC 768). `payload` writes its `len` payload bytes, which must fit an IP packet.
 fn write_datagram(flow: &FiveTuple, len: usize, out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&flow.src_port.to_be_bytes());
     out.extend_from_slice(&flow.dst_port.to_be_bytes());
-    // At most `LONGEST`.
+    // At most `LONGEST`, so it fits 16 bits.
     out.extend_from_slice(&((UDP_HEADER + len) as u16).to_be_bytes());
     out.extend_from_slice(&[0; 2]);
     payload(out);
     let sum = checksum(flow, &out[start..]);
-    // A checksum of zero means that there is none (RFC 768).
+    // A checksum field of zero means that there is no checksum (RFC 768), so a sum of zero is sent as all ones.
     let sum = if sum == 0 { u16::MAX } else { sum };
     out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The first `len` bytes of user data.
+/// Writes the first `len` bytes of user data.
 pub(crate) fn write_data(data: &Data, len: usize, out: &mut Vec<u8>) {
     match data {
         Data::Fill(_) => out.resize(out.len() + len, 0),
@@ -86,14 +86,14 @@ pub(crate) fn write_data(data: &Data, len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the header with zeros for its length and checksum.
+/// Writes the IP header. Its length and checksum are zero.
 fn write_ip_header(header: &Header, out: &mut Vec<u8>) {
     let FiveTuple { src, dst, protocol, .. } = header.flow;
     let traffic_class = header.traffic_class();
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            // Version 4 and five words. Identification is 0, since packets are never fragmented (RFC 6864 section 4.1).
-            // DF.
+            // Version 4 and a header of five words; DF is set. The identification is 0, because packets are never
+            // fragmented (RFC 6864 section 4.1).
             out.extend_from_slice(&[0x45, traffic_class, 0, 0, 0, 0, 0x40, 0, TIME_TO_LIVE, protocol, 0, 0]);
             out.extend_from_slice(&src.octets());
             out.extend_from_slice(&dst.octets());
@@ -108,7 +108,7 @@ fn write_ip_header(header: &Header, out: &mut Vec<u8>) {
     }
 }
 
-/// Fills in the length of a packet of `len` bytes, and the checksum if its version of IP has one.
+/// Fills in the length of a packet of `len` bytes, and the header checksum of IPv4.
 fn finish_ip_header(packet: &mut [u8], len: usize) {
     let sixteen = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     if packet[0] >> 4 == 4 {
@@ -116,12 +116,12 @@ fn finish_ip_header(packet: &mut [u8], len: usize) {
         let sum = internet_checksum(&[&packet[..20]]);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
     } else {
-        // RFC 8200 section 3: the length excludes the header.
+        // RFC 8200 section 3: the length field does not include the header.
         packet[4..6].copy_from_slice(&sixteen(len - 40));
     }
 }
 
-/// An address as 16 bytes. An IPv4 address is mapped (RFC 4291 section 2.5.5.2).
+/// An address as 16 bytes. An IPv4 address becomes an IPv4-mapped address (RFC 4291 section 2.5.5.2).
 fn octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -129,7 +129,7 @@ fn octets(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The checksum of a TCP segment or a UDP datagram with its pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200
+/// The checksum of a TCP segment or UDP datagram, including its pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200
 /// section 8.1). The checksum field in `body` must be zero.
 pub(crate) fn checksum(flow: &FiveTuple, body: &[u8]) -> u16 {
     // The length of a packet fits 32 bits.

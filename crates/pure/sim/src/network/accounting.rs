@@ -13,7 +13,7 @@ use crate::parcel::Carriage;
 impl Network {
     /// Reports the interval since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
-        // Packets in the merges are forwarded up to now, so that readings are complete.
+        // The merges forward all packets up to `now`, so that the counters are complete.
         for number in 0..self.merges.len() as u32 {
             self.forward_merged(now + Duration::from_nanos(1), number);
         }
@@ -43,7 +43,8 @@ impl Network {
     /// The balance of all packets at `now`.
     ///
     /// # Errors
-    /// If the packets of a link or a node do not balance, a defect of a model. The error names it.
+    /// If the packets of a link or a node do not balance, which is a defect of a model. The error names the link or
+    /// node.
     pub fn balance(&self, now: Instant) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
         let mut add = |counters: &LineCounters, inside: usize| {
@@ -76,7 +77,7 @@ impl Network {
             let offered = counters(&merge.target).offered.packets;
             if delivered != offered {
                 let is_target = |(passage, _): &&(LinkPassage, WireMeters)| matches!(*passage, LinkPassage::Fifo(line) if line == merge.target);
-                // Every line has meters.
+                // Every line has meters, so the default is not used.
                 let name = self.meters.iter().find(is_target).map_or("", |(_, meters)| meters.name());
                 return Err(RunError::Failed(format!(
                     "{name}: packets do not balance: the lines that lead to it delivered {delivered}, and {offered} were offered to it"
@@ -105,9 +106,10 @@ impl Network {
         Ok(sum)
     }
 
-    /// The counters of a line with a closed form at `now`, and the number of packets inside. `delivered` is not the line's own
-    /// count: it is the packets taken from the line plus the packets offered to the lines that it feeds. The lines that lead to a
-    /// merge keep their own count, and `balance` compares their sum.
+    /// The counters of a line with a closed form at `now`, and the number of packets inside. `delivered` is not the
+    /// line's own count: it is the number of packets taken from the line plus the number offered to the lines that it
+    /// feeds. A line that feeds a merge keeps its own count; [`Network::balance`] compares the sum over the feeders
+    /// with the count of the target.
     fn account(&self, now: Instant, number: u32) -> Result<(LineCounters, usize), Imbalance> {
         let ScheduledFifo { line, fed, .. } = &self.fifos[number as usize];
         let FifoReading { mut counters, inside, .. } = line.read(now);
@@ -118,7 +120,7 @@ impl Network {
         counters.balance(inside).map(|()| (counters, inside))
     }
 
-    /// Number of packets that are on their way.
+    /// Number of packets in the network.
     pub fn packets(&self) -> usize {
         let fifos: usize = self.fifos.iter().map(|scheduled| scheduled.line.held()).sum();
         let wires: usize = self.wires.iter().map(|scheduled| scheduled.wire.inside()).sum();
@@ -139,7 +141,7 @@ impl Network {
 }
 
 impl ExpiringNode {
-    /// Reports the drops since the last tick. Reports nothing before the first drop.
+    /// Reports the drops since the last tick, but nothing before the first drop.
     fn tick(&mut self, name: &str, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
         let (subject, dropped) = (Subject::Node(self.node), self.dropped - self.before);
         if self.dropped > 0 {

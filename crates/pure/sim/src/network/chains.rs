@@ -1,4 +1,4 @@
-//! Lines that are offered packets ahead of time: chains and merges.
+//! Lines that receive packets ahead of time, that is, before the preceding line delivers them: chains and merges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,9 @@ use crate::actor::EndId;
 use crate::merge::Merge;
 
 impl Network {
-    /// Finds the lines that are offered packets ahead of time. Call it after all ways have been added. Such a line has a closed
-    /// form, a single other line with a closed form feeds it, and the node between the two is not captured.
+    /// Finds the lines that receive packets ahead of time. Call it after all ways have been added. Such a line has a
+    /// closed form, exactly one other line with a closed form feeds it, and no packets are captured at the node between
+    /// them.
     pub fn chain(&mut self) {
         #[derive(Clone, Copy, PartialEq)]
         enum Feeder {
@@ -55,8 +56,9 @@ impl Network {
         self.find_merges();
     }
 
-    /// Finds the merges ([`Merge`]). Call it after the chains are known. All lines that lead to a merge have closed forms and lead to
-    /// one target only. The target has a closed form and a delay, no other lines lead to it, and the node between is not captured.
+    /// Finds the merges ([`Merge`]). Call it after the chains have been found. All feeders of a merge have closed forms
+    /// and feed only the target. The target has a closed form and a delay, no other lines feed it, and no packets are
+    /// captured at the node between.
     fn find_merges(&mut self) {
         let without_outages = |line: u32| (!self.fifos[line as usize].has_outages).then_some(line);
         let fifo_at = |stop: usize| match self.stops.get(stop) {
@@ -68,7 +70,7 @@ impl Network {
                 .filter(|line| self.fifos[*line as usize].line.delay() >= Merge::LEAST_DELAY),
             _ => None,
         };
-        // For each line the line to which it leads. `None` if it leads to several, or to a line that cannot be a target.
+        // For each line, the line that it feeds. `None` if it feeds several lines, or a line that cannot be a target.
         let mut leads_to: BTreeMap<u32, Option<u32>> = BTreeMap::new();
         for stop in 0..self.stops.len() {
             let Some(line) = fifo_at(stop) else { continue };
@@ -109,7 +111,7 @@ impl Network {
         }
     }
 
-    /// Whether the node behind this stop is captured.
+    /// Whether packets are captured at the node after this stop.
     fn is_tapped(&self, stop: usize) -> bool {
         self.tap.as_ref().is_some_and(|tap| tap.is_behind(stop))
     }
@@ -117,12 +119,14 @@ impl Network {
 
 #[cfg(test)]
 impl Network {
-    /// Makes every packet vanish behind the first line that forwards packets ahead of time. Returns whether there is one.
+    /// Makes every packet vanish after the first line that forwards packets ahead of time. Returns whether there is
+    /// such a line.
     pub fn break_chain(&mut self) -> bool {
         self.break_behind(|passage| matches!(passage, LinkPassage::Ahead(_)))
     }
 
-    /// Makes every packet vanish behind the first line that forwards packets through a merge. Returns whether there is one.
+    /// Makes every packet vanish after the first line that forwards packets through a merge. Returns whether there is
+    /// such a line.
     pub fn break_merge(&mut self) -> bool {
         self.break_behind(|passage| matches!(passage, LinkPassage::Merging { .. }))
     }

@@ -21,13 +21,13 @@ use crate::tap::Tap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineChanges {
     None,
-    /// Outages that drop all packets inside.
+    /// Only outages that drop all packets inside the line.
     Outages,
     Others,
 }
 
 impl LineChanges {
-    /// The changes of this direction of link `number`.
+    /// The changes of direction `towards` of link `number`.
     fn new(scenario: &Scenario, number: usize, towards: Direction) -> Self {
         const LOSES_ALL: LinkEvent = LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose };
         let mut changes = Self::None;
@@ -49,10 +49,10 @@ const fn opposite(direction: Direction) -> Direction {
 }
 
 impl Network {
-    /// The links of the scenario without packets. Add the ways afterwards.
+    /// The links of the scenario, without packets. The caller adds the ways afterwards.
     ///
     /// # Errors
-    /// If the settings of a link are invalid. That is a defect, because the experiment has checked them.
+    /// If the settings of a link are invalid. That is a defect, because the experiment was checked before.
     pub fn new(scenario: &Scenario, seeds: &Seeds, sink: &dyn Sink) -> Result<Self, RunError> {
         let mut network = Self {
             agenda: Agenda::default(),
@@ -85,7 +85,7 @@ impl Network {
                     LinkSettings::Direct(_) => {
                         network.links[number][direction as usize] = LinkPassage::Cable;
                     }
-                    // Added with their channels below.
+                    // Added below, together with their channels.
                     LinkSettings::Wifi(_) => {}
                 }
             }
@@ -117,8 +117,9 @@ impl Network {
     ) -> Result<(), RunError> {
         let id = WireId { link: number as u32, name: &link.name, direction };
         let failed = |error| RunError::Failed(format!("link `{}/{direction}`: {error}", link.name));
-        // If an event changes a line, or its packets are logged, it cannot decide a packet ahead of time. An outage revokes
-        // decisions, but not the waits that were recorded.
+        // A line with a closed form decides about each packet when it is offered. That is impossible if an event may
+        // change the line or if its packets are logged. An outage is an exception: the line can revoke its decisions,
+        // but not recorded waiting times.
         let has_outages = changes == LineChanges::Outages;
         let closed = if changes == LineChanges::Others
             || has_outages && sink.wants(&quantity::WAITING_TIME)
@@ -149,8 +150,8 @@ impl Network {
         Ok(())
     }
 
-    /// Adds the way along `route`, or back along it, to an end of a flow, and returns its first stop. `service` is the receiving
-    /// node with its service time for each packet, if it needs time.
+    /// Adds a way to the end `to` of a flow: the stops along `route`, or in reverse if `back` is true. Returns its
+    /// first stop. `service` is the receiving node and its service time for each packet, if it has one.
     pub fn add_way(
         &mut self,
         route: &Route,
@@ -189,7 +190,8 @@ impl Network {
         first as u32
     }
 
-    /// The node at which the hop limit of packets along `route`, or back along it, expires.
+    /// The node at which the hop limit of packets expires that travel along `route`, or in reverse if `back` is true.
+    /// `None` if the route is short enough.
     fn expires_at(&self, route: &Route, back: bool) -> Option<usize> {
         if route.hops.len() <= HOP_LIMIT {
             return None;
@@ -200,7 +202,7 @@ impl Network {
         Some(if (hop.direction == Direction::Forward) != back { second } else { first })
     }
 
-    /// The index of a router in `expiring`, to which it is added if necessary.
+    /// The index of a router in `expiring`. Adds the router if it is not in the list.
     fn expiring_at(&mut self, node: usize) -> u32 {
         let node = node as u32;
         let known = self.expiring.iter().position(|own| own.node == node);

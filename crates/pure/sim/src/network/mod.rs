@@ -1,4 +1,5 @@
-//! The links between the hosts, and the way of packets over them.
+//! The links between the hosts, and the ways over them. A way is the list of stops of a packet from one end of a flow
+//! to the other.
 
 mod accounting;
 mod chains;
@@ -25,16 +26,18 @@ struct ScheduledWire {
     appointment: Appointment,
 }
 
-/// One direction of a line with a closed form. The fields that each packet needs are in the first cache lines.
+/// One direction of a line with a closed form: it computes the delivery time of a packet when the packet is offered.
+/// The fields that each packet needs are in the first cache lines.
 #[repr(C, align(64))]
 struct ScheduledFifo {
-    /// The moment of the agenda's entry for its next packet, or [`Instant::NEVER`]. No packet overtakes another, so one entry at a
-    /// time is enough. An outage may leave an entry without a packet; that entry is earlier or no longer expected.
+    /// The time of the agenda's entry for the next packet, or [`Instant::NEVER`]. Packets do not overtake each other,
+    /// so one entry at a time is enough. After an outage, the agenda may still contain an entry for a packet that was
+    /// lost. That entry is ignored, because `entry_at` is then later or [`Instant::NEVER`].
     entry_at: Instant,
     line: FifoLine<Parcel>,
-    /// If it has outages, it is offered no packets ahead of time, and offers none.
+    /// Whether it has outages. If so, it receives no packets ahead of time, and forwards none ahead of time.
     has_outages: bool,
-    /// The lines that only this one feeds. They are offered its packets ahead of time.
+    /// The lines that only this line feeds. They receive its packets ahead of time.
     fed: Vec<u32>,
 }
 
@@ -45,9 +48,9 @@ enum LinkPassage {
     Wire(u32),
     /// Over this line with a closed form.
     Fifo(u32),
-    /// Over this line with a closed form, and ahead of time to the next one.
+    /// Over this line with a closed form, which forwards packets to the next line ahead of time.
     Ahead(u32),
-    /// Over this line with a closed form, and through a merge to the next one.
+    /// Over this line with a closed form, whose packets a merge forwards to the next line.
     Merging { line: u32, merge: u32 },
     /// Over a lane of the WiFi channel with this number.
     Air(u32, Lane),
@@ -55,23 +58,23 @@ enum LinkPassage {
     Cable,
 }
 
-/// A stop on a way through the network. The next stop follows it in the list.
+/// One step of a way through the network. The next step of the way is the next in the list.
 #[derive(Clone, Copy)]
 enum Stop {
-    /// Over a link.
+    /// Passes a link.
     Over(LinkPassage),
-    /// Through the host with this number, with this service time.
+    /// Passes the host with this number, which needs this service time.
     Host(u32, Duration),
-    /// To this end of a flow.
+    /// Arrives at this end of a flow.
     End(EndId),
-    /// To the router with this number, which drops the packet because its hop limit expires.
+    /// Is dropped by the router with this number because the hop limit expires.
     Expires(u32),
 }
 
-/// A router at which hop limits expire.
+/// A router at which the hop limit of packets expires.
 struct ExpiringNode {
     node: u32,
-    /// Packets with an expired hop limit that it has dropped.
+    /// Number of packets dropped because their hop limit expired.
     dropped: u64,
     /// The value of `dropped` at the last tick, and the time of this tick.
     before: u64,
@@ -84,20 +87,20 @@ pub(crate) struct Network {
     wires: Vec<ScheduledWire>,
     fifos: Vec<ScheduledFifo>,
     merges: Vec<Merge>,
-    /// One for each line, in the order of the links. They stand apart from the lines, because they are used once per tick and the
-    /// lines once per packet.
+    /// The meters of each line, in the order of the links. They are not part of the lines, because a line is used for
+    /// each packet and the meters once per tick.
     meters: Vec<(LinkPassage, WireMeters)>,
-    /// Indices in `meters` of the lines with wanted reports.
+    /// Indices in `meters` of the lines with reports that the sink wants.
     reporting: Vec<usize>,
     airs: Vec<Air>,
-    /// All cables together: a packet leaves when it enters, and its stops decide where it goes.
+    /// All cables together. A packet leaves a cable when it enters it, and its stop decides where it goes next.
     cables: Cables,
     /// Nodes that need time to receive.
     hosts: Vec<ReceivingHost>,
-    /// The passage over each link, forward and backward.
+    /// For each link, how packets pass it forward and backward.
     links: Vec<[LinkPassage; 2]>,
     stops: Vec<Stop>,
-    /// The first stops of all ways.
+    /// Indices in `stops` of the first stop of each way.
     beginnings: BTreeSet<usize>,
     expiring: Vec<ExpiringNode>,
     /// The name of each node.
@@ -114,8 +117,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Forwards a packet of `ip_len` bytes from `stop` at `now`: over lines with a closed form up to the first that does not send
-    /// ahead of time, or over another link, or into a host that needs time. Returns the packet if it is at the end of its way.
+    /// Forwards a packet of `ip_len` bytes from `stop` at `now`. It passes all lines that forward ahead of time, and
+    /// stops at the first other line, link or host. Returns the packet if it is at the end of its way.
     #[inline(always)]
     fn advance(
         &mut self,
@@ -141,7 +144,8 @@ impl Network {
                         && *entry_at == Instant::NEVER
                     {
                         *entry_at = arrives;
-                        // A packet that was forwarded ahead of time may be before it.
+                        // The preceding packet of this line may have been forwarded ahead of time. The cause is then
+                        // the arrival of that packet, if it is later.
                         let since = at.max(line.arrival_before_last());
                         self.agenda.enter_since(arrives, since, Actor::FifoLine(number));
                     }
@@ -169,7 +173,7 @@ impl Network {
         }
     }
 
-    /// A packet enters a link or a host that holds it.
+    /// A packet enters a link or host that holds it, or is dropped by a router.
     #[inline(never)]
     fn enter_holder(&mut self, now: Instant, stop: Stop, parcel: Parcel) {
         match stop {
@@ -193,14 +197,14 @@ impl Network {
                 self.expiring[router as usize].dropped += 1;
                 self.recycle(parcel.0);
             }
-            // These hold no packet, or have already taken it.
+            // `advance` has handled these stops.
             Stop::Over(LinkPassage::Fifo(_) | LinkPassage::Ahead(_) | LinkPassage::Merging { .. })
             | Stop::End(_) => {}
         }
     }
 
-    /// The next packet that has arrived from a line with a closed form and is at the end of its way, with the end of its flow. When
-    /// all packets that arrived by `now` have been delivered, makes the next entry of the line.
+    /// The next packet that a line with a closed form has delivered by `now` and that is at the end of its way, with
+    /// the flow end that receives it. If there is none, makes the line's next entry in the agenda.
     #[inline]
     pub fn arrived_from_fifo(
         &mut self,
@@ -221,7 +225,8 @@ impl Network {
                 }
                 return None;
             };
-            // The stop is in the line's record: access to the packet would cost as much as the rest.
+            // The stop is read from the line's record: to read it from the packet would take as long as the rest of
+            // this loop.
             if let Some(arrived) = self.pass_on(at, packet, note, ip_len, sink) {
                 return Some(arrived);
             }
@@ -235,17 +240,17 @@ impl Network {
         self.merges[number as usize].reappoint(number, &mut self.agenda);
     }
 
-    /// Forwards the packets that have left the lines of a merge before `until`, in their order.
+    /// Forwards the packets that left the feeders of a merge before `until`, in order.
     fn forward_merged(&mut self, until: Instant, number: u32) {
         while let Some(MergingPacket { at, parcel, stop, ip_len, .. }) =
             self.merges[number as usize].next_before(until)
         {
-            // The next stop is a line, so the packet is not at the end of its way.
+            // A merge leads to a line, so the packet is not at the end of its way.
             self.advance(at, parcel, stop + 1, ip_len);
         }
     }
 
-    /// Keeps the memory of a packet that has arrived.
+    /// Keeps the memory of a packet for reuse.
     #[inline]
     pub fn recycle(&mut self, carriage: Box<Carriage>) {
         self.pool.push(Parcel(carriage));
@@ -260,7 +265,7 @@ impl Network {
         }
     }
 
-    /// A host sends a packet on the way that begins at its stop.
+    /// A host sends a packet on the way that begins at the packet's stop.
     #[inline]
     pub fn send(&mut self, now: Instant, mut carriage: Box<Carriage>, sink: &mut dyn Sink) {
         let stop = carriage.stop;
@@ -270,12 +275,12 @@ impl Network {
         self.sent = self.sent.wrapping_add(1);
         carriage.number = self.sent;
         let ip_len = carriage.packet.header.ip_len;
-        // A way begins with a hop, so the packet has not arrived.
+        // The first stop of a way is a link, so the packet cannot arrive here.
         self.advance(now, Parcel(carriage), stop, ip_len);
     }
 
-    /// The next packet that has left `holder` by `now` and is at the end of its way, with the end of its flow. Other packets are
-    /// forwarded.
+    /// The next packet that has left `holder` by `now` and is at the end of its way, with the flow end that receives
+    /// it. Packets that are not at the end of their ways are forwarded.
     pub fn arrived(
         &mut self,
         now: Instant,
@@ -328,7 +333,7 @@ impl Network {
         }
     }
 
-    /// Makes the next appointment of a holder that has been served or has received a packet or an event.
+    /// Makes the next appointment of a holder after it delivered a packet, or after it received a packet or an event.
     #[inline]
     pub fn reappoint(&mut self, holder: PacketHolder) {
         let (deadline, appointment) = match holder {
@@ -369,7 +374,7 @@ impl Network {
                     _ => {}
                 }
             }
-            // A cable has no events. The other two occur only in stops, not in links.
+            // A cable has no events. The other two kinds occur only in `stops`, never in `links`.
             LinkPassage::Cable | LinkPassage::Ahead(_) | LinkPassage::Merging { .. } => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Quality of voice and video for a listener or viewer, by the datagrams that arrived in time.
+//! Quality of voice and video as a listener or viewer perceives it, computed from the datagrams that arrived in time.
 
 mod video;
 mod voice;
@@ -13,7 +13,7 @@ pub use voice::CallQuality;
 /// A received datagram of voice or video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MediaArrival {
-    /// Its index among all datagrams that were sent, from 0.
+    /// Its number among all datagrams that were sent, from 0.
     pub number: u64,
     /// Time of sending, s.
     pub sent_s: f64,
@@ -21,10 +21,9 @@ pub struct MediaArrival {
     pub delay_s: f64,
 }
 
-/// The `sent` datagrams from number `first` on, in the order of sending, spaced by `spacing_s` unless their
-/// time stamps say otherwise. The time of a lost datagram is unknown: it is assumed one spacing after its
-/// predecessor. A talk spurt begins where more time passed between two received datagrams than their numbers
-/// account for.
+/// The `sent` datagrams that begin with number `first`, in the order of sending. The sending time of a lost datagram is
+/// unknown; it is assumed to be `spacing_s` after that of its predecessor. A talk spurt begins at a datagram if the
+/// time since the previous received datagram is longer than their numbers and `spacing_s` explain.
 fn in_order(
     first: u64,
     sent: u64,

@@ -1,4 +1,4 @@
-//! Quality of a video: the pictures that could be shown.
+//! Quality of a video: the share of pictures that could be shown.
 
 use netrig_stats::path::LossPattern;
 use netrig_stats::playout::{PlayoutBuffer, played};
@@ -9,20 +9,20 @@ use crate::Video;
 /// Quality of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoQuality {
-    /// Share of intact pictures: all their packets, and those of all pictures back to the last key picture,
-    /// arrived in time.
+    /// Share of intact pictures. A picture is intact if all its packets, and those of all pictures back to the last key
+    /// picture, arrived in time.
     pub intact: f64,
-    /// Share of the packets that were missing when they were needed.
+    /// Share of the packets that were missing at their play-out time.
     pub missing: f64,
-    /// Packets that arrived too late.
+    /// Packets that arrived after their play-out time.
     pub late: u64,
-    /// For each packet, from number 0 on, whether it arrived in time.
+    /// For each packet, from number 0, whether it arrived in time.
     pub came: Vec<bool>,
 }
 
 impl VideoQuality {
-    /// Judges a video whose `sent` packets from number `first` on were sent, by the received ones in any order.
-    /// Incomplete pictures at the ends are left out.
+    /// Computes the quality of a video from its `received` packets, in any order. `sent` packets were sent, beginning
+    /// with number `first`. A picture at either end of which only some packets were sent is not counted.
     ///
     /// # Errors
     ///
@@ -70,7 +70,8 @@ mod tests {
         Video { clip: ClipName::Moving, playout: Duration::from_millis(200) }
     }
 
-    /// Two rounds of the clip, packet by packet, with these delays.
+    /// All packets of two repetitions of the clip, each with the delay that `delay` returns. A packet without a delay
+    /// is lost.
     fn received(delay: impl Fn(u64) -> Option<f64>) -> (u64, Vec<MediaArrival>) {
         let sent = 2 * video().clip().packets().len() as u64;
         let some = (0..sent).filter_map(|number| {
@@ -86,8 +87,8 @@ mod tests {
         assert_eq!((quality.intact, quality.missing, quality.late), (1.0, 0.0, 0));
     }
 
-    /// The first packet of picture 60 of the second round is 210 ms later than the others. Of 150 pictures, it
-    /// and the 14 pictures up to the end of the clip, where a key picture follows, are damaged.
+    /// The first packet of picture 60 in the second repetition is 210 ms later than the others. Of 150 pictures, 15 are
+    /// damaged: this one and the 14 up to the end of the clip, where the next key picture would follow.
     #[test]
     fn what_comes_late_is_lost() {
         let clip = video().clip();

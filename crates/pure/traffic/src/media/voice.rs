@@ -10,22 +10,23 @@ use crate::{Playout, Voice, VoiceCodec};
 /// Quality of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallQuality {
-    /// Transmission rating R of ITU-T G.107; may lie below 0.
+    /// Transmission rating R of ITU-T G.107. It can be below 0.
     pub rating: f64,
     /// Mean opinion score, 1 to 4.5.
     pub opinion: f64,
-    /// Delay from mouth to ear, s: coding, network and play-out buffer. Without a played packet, coding alone.
+    /// Mouth-to-ear delay, s: coding, network and play-out buffer. If no packet was played, the coding delay alone.
     pub delay_s: f64,
     /// Share of the packets that were missing at their play-out time.
     pub missing: f64,
     /// Packets that arrived after their play-out time.
     pub late: u64,
-    /// Burst ratio of the missing packets (ITU-T G.107 section 7.5). It is 1 if no packet is missing or all are.
+    /// Burst ratio of the missing packets (ITU-T G.107 section 7.5). It is 1 if none or all packets are missing.
     pub burst_ratio: f64,
 }
 
 impl CallQuality {
-    /// Judges a call of `sent` packets, numbered from `first`, by those received, in any order.
+    /// Computes the quality of a call from its `received` packets, in any order. `sent` packets were sent, beginning
+    /// with number `first`.
     ///
     /// # Errors
     ///
@@ -83,14 +84,14 @@ mod tests {
         Voice { codec: VoiceCodec::G711, ..voice() }
     }
 
-    /// One packet every 20 ms with this delay, except lost ones.
+    /// One packet every 20 ms with this delay, except those for which `lost` returns true.
     fn received(count: u64, delay_s: f64, lost: impl Fn(u64) -> bool) -> Vec<MediaArrival> {
         let all = (0..count).filter(|number| !lost(*number));
         all.map(|number| MediaArrival { number, sent_s: 0.02 * number as f64, delay_s }).collect()
     }
 
-    /// 20 ms of packet, 30 ms of network and 40 ms of buffer. The impairment is small: by the fit of Cole and Rosenbluth
-    /// 0.024 per ms, give or take 1.
+    /// The delay is 20 ms of packet time, 30 ms of network and 40 ms of buffer. The impairment is small: 0.024 per ms
+    /// by the fit of Cole and Rosenbluth, with a tolerance of 1.
     #[test]
     fn a_call_without_loss() {
         let quality = CallQuality::of(&g711(), 0, 500, received(500, 0.03, |_| false)).unwrap();
@@ -99,8 +100,8 @@ mod tests {
         assert_eq!((quality.missing, quality.late), (0.0, 0));
     }
 
-    /// Every tenth packet lost: 10 % in bursts of 1, BurstR = 0.9. G.711 without concealment: R falls by 95 ·
-    /// 10 / (10/0.9 + 4.3).
+    /// Every tenth packet is lost: 10 % in bursts of length 1, so BurstR = 0.9. For G.711 without concealment, R falls
+    /// by 95 · 10 / (10/0.9 + 4.3).
     #[test]
     fn loss_costs_what_g_113_says() {
         let call =
@@ -113,8 +114,8 @@ mod tests {
         assert!((bursts.missing - 0.1).abs() < 1e-12 && bursts.rating < lossy.rating, "bursts are worse");
     }
 
-    /// Packets that were sent but not received count, at the start and the end too; numbers that were never
-    /// sent do not.
+    /// Packets that were sent but not received count as lost, also at the start and at the end. A received packet with
+    /// a number that was never sent is ignored.
     #[test]
     fn losses_at_both_ends() {
         let mut some = received(90, 0.03, |number| number < 10);
@@ -126,8 +127,9 @@ mod tests {
         assert!(CallQuality::of(&voice(), 0, 0, []).is_err());
     }
 
-    /// The network's delay rises by 200 ms in the second of three talk spurts a second apart, whose first packet is lost.
-    /// A fixed buffer plays none of the second and third; an adaptive one has followed in the third.
+    /// There are three talk spurts with pauses of a second. In the second spurt, the first packet is lost and the
+    /// network's delay is 200 ms longer. A fixed buffer plays no packet of the second and third spurts; an adaptive
+    /// buffer has adapted by the third.
     #[test]
     fn spurts_are_found_in_the_times_of_sending() {
         let spurt = |number: u64| number / 1000;

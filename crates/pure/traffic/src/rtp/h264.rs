@@ -1,5 +1,5 @@
-//! H.264 in RTP packets (RFC 6184), packetization mode 1: whole NAL units, several in one packet (STAP-A), and one in
-//! several packets (FU-A).
+//! H.264 in RTP packets (RFC 6184), packetization mode 1. A packet has one whole NAL unit, several units (STAP-A), or a
+//! fragment of one unit (FU-A).
 
 use super::Packet;
 
@@ -13,12 +13,12 @@ const LAST_SINGLE: u8 = 23;
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 
-/// Start and end bits of a fragment's header (RFC 6184 section 5.8).
+/// Start and end bits in the header of a fragment (RFC 6184 section 5.8).
 const START: u8 = 0x80;
 const END: u8 = 0x40;
 
-/// The largest NAL unit that is reassembled from fragments, bytes. It is larger than any picture of a test clip, and
-/// limits the memory that a hostile sender can use.
+/// The largest NAL unit that is reassembled from fragments, bytes. No picture of a test clip is as large. It limits the
+/// memory that a hostile sender can use.
 pub const LARGEST_UNIT: usize = 1 << 20;
 
 /// The NAL units of one picture.
@@ -29,7 +29,7 @@ pub struct AccessUnit {
 }
 
 impl AccessUnit {
-    /// Whether decoding can begin here: it has a slice of an IDR picture.
+    /// Whether decoding can begin here: whether it has a slice of an IDR picture.
     pub fn is_key(&self) -> bool {
         self.units.iter().any(|unit| kind(unit) == IDR_SLICE)
     }
@@ -40,7 +40,7 @@ impl AccessUnit {
     }
 }
 
-/// The type of a NAL unit; 0 for an empty one.
+/// The type of a NAL unit; 0 for an empty unit.
 fn kind(unit: &[u8]) -> u8 {
     unit.first().map_or(0, |header| header & 0x1F)
 }
@@ -72,7 +72,8 @@ impl<'a> Iterator for NalUnits<'a> {
                 None => (self.rest, &self.rest[..0]),
             };
             self.rest = rest;
-            // Zeros before a start code, or at the end, belong to no unit: a unit never ends with a zero.
+            // Zeros before a start code or at the end of the stream belong to no unit, because a unit never ends with a
+            // zero byte.
             let length = unit.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             if length > 0 {
                 return Some(&unit[..length]);
@@ -86,16 +87,16 @@ fn start_code(bytes: &[u8]) -> Option<usize> {
     bytes.windows(3).position(|three| three == [0, 0, 1])
 }
 
-/// The pictures of a byte stream, in the order of decoding.
+/// The pictures of a byte stream, in decoding order.
 ///
-/// A picture begins with a unit that must not occur within one (H.264 section 7.4.1.2.3: a delimiter, parameter sets),
-/// or with a slice whose first macroblock is number 0.
+/// A picture begins with a unit that cannot occur inside a picture (delimiter or parameter sets, H.264 section
+/// 7.4.1.2.3), or with a slice whose first macroblock is number 0.
 pub fn access_units(stream: &[u8]) -> Vec<AccessUnit> {
     let mut pictures: Vec<AccessUnit> = Vec::new();
     let mut has_slice = true;
     for unit in NalUnits::of(stream) {
         let is_slice = matches!(kind(unit), SLICE | IDR_SLICE);
-        // `first_mb_in_slice` is the first Exp-Golomb number of the slice; 0 is a single bit 1.
+        // `first_mb_in_slice` is the first Exp-Golomb number of the slice. The number 0 is coded as a single 1 bit.
         let starts_picture = is_slice && unit.get(1).is_some_and(|byte| byte & 0x80 != 0);
         let before_picture = matches!(kind(unit), 6 | SEQUENCE_PARAMETERS | PICTURE_PARAMETERS | DELIMITER);
         if has_slice && (starts_picture || before_picture) || pictures.is_empty() {
@@ -110,21 +111,21 @@ pub fn access_units(stream: &[u8]) -> Vec<AccessUnit> {
     pictures
 }
 
-/// Creates the packets of pictures.
+/// Creates the RTP packets of pictures.
 #[derive(Clone, Debug)]
 pub struct Packetizer {
     /// Payload type, below 128.
     pub payload_type: u8,
     /// Synchronisation source.
     pub source: u32,
-    /// Number of the next packet.
+    /// Sequence number of the next packet.
     pub sequence: u16,
-    /// The longest payload of RTP, bytes; at least 3.
+    /// Largest RTP payload, bytes; at least 3.
     pub limit: usize,
 }
 
 impl Packetizer {
-    /// The packets of one picture, in order. The last one has the marker.
+    /// The packets of one picture, in order. The last packet has the marker bit.
     pub fn packets(&mut self, picture: &AccessUnit, timestamp: u32) -> Vec<Vec<u8>> {
         let mut payloads: Vec<Vec<u8>> = Vec::new();
         let mut together: Vec<&[u8]> = Vec::new();
@@ -154,18 +155,19 @@ impl Packetizer {
     }
 }
 
-/// Length of these units as one payload.
+/// Length of the payload that contains these units, bytes.
 fn aggregate_len(units: &[&[u8]]) -> usize {
     1 + units.iter().map(|unit| 2 + unit.len()).sum::<usize>()
 }
 
-/// Units as one payload: a single one unchanged (section 5.6), several as a STAP-A (section 5.7.1).
+/// The payload that contains these units. A single unit is the payload itself (section 5.6); several units form a
+/// STAP-A (section 5.7.1).
 fn aggregate(units: &[&[u8]]) -> Option<Vec<u8>> {
     match units {
         [] => None,
         [only] => Some(only.to_vec()),
         _ => {
-            // NRI is the highest of the units (section 5.7).
+            // NRI is the highest NRI of the units (section 5.7).
             let importance = units.iter().map(|unit| unit[0] & 0x60).max().unwrap_or(0);
             let mut payload = vec![importance | STAP_A];
             for unit in units {
@@ -177,8 +179,8 @@ fn aggregate(units: &[&[u8]]) -> Option<Vec<u8>> {
     }
 }
 
-/// One unit as several payloads (FU-A, section 5.8). The two header bytes of each fragment contain the bits of its
-/// header.
+/// The payloads that contain one unit in fragments (FU-A, section 5.8). The two header bytes of each fragment contain
+/// the bits of the unit's header byte.
 fn fragments(unit: &[u8], limit: usize) -> Vec<Vec<u8>> {
     let header = unit[0];
     let indicator = header & 0xE0 | FU_A;
@@ -192,9 +194,11 @@ fn fragments(unit: &[u8], limit: usize) -> Vec<Vec<u8>> {
     pieces.iter().enumerate().map(fragment).collect()
 }
 
-/// Reassembles the complete units of one picture from the payloads of its packets, in the order of their numbers.
+/// Reassembles the complete units of one picture from the payloads of its packets, taken in the order of their sequence
+/// numbers.
 ///
-/// Gaps in the numbers are losses. A unit with a lost fragment is dropped, since a decoder could not locate the gap.
+/// A gap in the numbers means a loss. If a fragment of a unit is lost, the unit is dropped, because a decoder could not
+/// locate the gap.
 #[derive(Clone, Debug, Default)]
 pub struct Assembler {
     unit: AccessUnit,
@@ -203,7 +207,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Takes one payload. `number` is its extended sequence number, above all earlier ones.
+    /// Takes one payload. `number` is its extended sequence number, which must be larger than all earlier ones.
     pub fn take(&mut self, number: u64, payload: &[u8]) {
         if self.expected != Some(number) {
             self.fragment = None;
@@ -219,7 +223,7 @@ impl Assembler {
                 self.take_aggregate(&payload[1..]);
             }
             FU_A => self.take_fragment(payload),
-            // Other types belong to the interleaved mode or are undefined.
+            // Other types are undefined or belong to the interleaved mode.
             _ => self.fragment = None,
         }
     }
@@ -256,7 +260,7 @@ impl Assembler {
         }
     }
 
-    /// Ends the picture and returns its complete units.
+    /// Ends the picture, and returns its complete units.
     pub fn finish(&mut self) -> AccessUnit {
         self.fragment = None;
         std::mem::take(&mut self.unit)
@@ -281,12 +285,14 @@ mod tests {
         assembler.finish()
     }
 
-    /// RFC 6184 sections 5.7.1 and 5.8, by hand: parameter sets of 3 and 2 bytes in one packet, a slice of 7 in three.
+    /// By hand from RFC 6184 sections 5.7.1 and 5.8: parameter sets of 3 and 2 bytes in one packet, and a slice of 11
+    /// bytes in two.
     #[test]
     fn units_are_aggregated_and_fragmented() {
         let units = vec![vec![0x67, 1, 2], vec![0x68, 3], vec![0x65, 1, 2, 3, 4, 5, 6]];
         let picture = AccessUnit { units };
-        // Room for both sets together, 1 + 2 + 3 + 2 + 2; a slice of 11 bytes is too long.
+        // The limit of 10 bytes fits both parameter sets in one packet: 1 + 2 + 3 + 2 + 2. A slice of 11 bytes does not
+        // fit.
         let mut sender = packetizer(10);
         let picture = AccessUnit {
             units: [&picture.units[..2], &[[0x65, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].to_vec()]].concat(),
@@ -315,7 +321,7 @@ mod tests {
         assert_eq!(assemble(&packets, |number| number == 0).units, picture.units[2..]);
     }
 
-    /// Annex B: start codes of three and four bytes, zeros after a unit.
+    /// Annex B: start codes of three and four bytes, and zeros after a unit.
     #[test]
     fn a_byte_stream_has_units() {
         let stream = [9, 0, 0, 0, 1, 0x67, 5, 0, 0, 1, 0x68, 0, 0, 0, 0, 1, 0x65, 0x80, 0, 3, 0, 0];
@@ -324,7 +330,7 @@ mod tests {
         assert_eq!(NalUnits::of(&[1, 2, 3]).count(), 0);
     }
 
-    /// Two slices are a picture; the next begins with macroblock 0, or with parameter sets.
+    /// Two slices form a picture. The next picture begins with macroblock 0, or with parameter sets.
     #[test]
     fn slices_make_pictures() {
         let slice = |first: u8| vec![0x41, first];
@@ -357,7 +363,7 @@ mod tests {
     }
 
     proptest! {
-        /// With any losses, only units of the input are returned; without loss, all of them.
+        /// Whatever packets are lost, every returned unit is a unit of the input. Without loss, all units are returned.
         #[test]
         fn what_comes_out_went_in(
             units in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..200), 1..20),

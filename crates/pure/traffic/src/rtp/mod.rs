@@ -1,7 +1,7 @@
 //! The Real-time Transport Protocol for video: packets (RFC 3550), and H.264 in them (RFC 6184).
 //!
-//! No sockets, no clock. Input from the network is not trusted: no input causes a panic, and at most one picture of it
-//! is kept.
+//! It has no sockets and no clock. Input from the network is not trusted: no input causes a panic, and the memory for
+//! input is limited to one picture.
 
 mod h264;
 mod packet;

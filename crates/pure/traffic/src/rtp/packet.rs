@@ -1,20 +1,21 @@
 //! RTP packets (RFC 3550 section 5.1).
 
-/// The version that RFC 3550 defines.
+/// The version number that RFC 3550 defines.
 const VERSION: u8 = 2;
-/// The fixed header, bytes.
+/// Length of the fixed header, bytes.
 const HEADER: usize = 12;
 
 /// A parsed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Marker: for video the last packet of a picture (RFC 6184 section 5.1), for voice the first of a talk spurt.
+    /// Marker bit. For video, the last packet of a picture (RFC 6184 section 5.1). For voice, the first packet of a
+    /// talk spurt.
     pub marker: bool,
     /// Payload type, below 128.
     pub payload_type: u8,
-    /// Sequence number; it wraps around, see [`SequenceExtender`].
+    /// Sequence number. It wraps around; see [`SequenceExtender`].
     pub sequence: u16,
-    /// Sampling time, in units of the payload type's clock; it wraps around.
+    /// Sampling time, in units of the payload type's clock. It wraps around.
     pub timestamp: u32,
     /// Synchronisation source.
     pub source: u32,
@@ -22,7 +23,7 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// Reason why bytes are no RTP packet.
+/// Reason why bytes are not an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// Shorter than its header.
@@ -40,7 +41,7 @@ impl<'a> Packet<'a> {
     /// Parses a packet. Contributing sources and a header extension are skipped.
     ///
     /// # Errors
-    /// If the bytes are no RTP packet.
+    /// If the bytes are not an RTP packet.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, PacketError> {
         let (header, mut rest) = bytes.split_first_chunk::<HEADER>().ok_or(PacketError::Short)?;
         let version = header[0] >> 6;
@@ -50,7 +51,7 @@ impl<'a> Packet<'a> {
         let sources = usize::from(header[0] & 0x0F);
         rest = rest.get(4 * sources..).ok_or(PacketError::Short)?;
         if header[0] & 0x10 != 0 {
-            // Section 5.3.1: sixteen bits of the profile, then the length in words of 32 bits.
+            // Section 5.3.1: 16 bits that the profile defines, then the length in 32-bit words.
             let words = rest.get(2..4).and_then(|length| length.first_chunk()).ok_or(PacketError::Short)?;
             rest = rest.get(4 + 4 * usize::from(u16::from_be_bytes(*words))..).ok_or(PacketError::Short)?;
         }
@@ -69,7 +70,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The packet's bytes, without padding or extension.
+    /// Encodes the packet, without padding or extension.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + self.payload.len());
         bytes.push(VERSION << 6);
@@ -82,15 +83,16 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Extends sequence numbers beyond their wrap-around (RFC 3550 Appendix A.1): of the numbers that are equal modulo 2^16
-/// it chooses the one nearest to the highest so far.
+/// Extends 16-bit sequence numbers beyond their wrap-around (RFC 3550 Appendix A.1). Of all extended numbers that are
+/// equal modulo 2^16, it chooses the one nearest to the highest number so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SequenceExtender {
     highest: Option<u64>,
 }
 
 impl SequenceExtender {
-    /// The extended number. The first one is at least 2^16, so that a packet before it has a number too.
+    /// The extended number. The first extended number is at least 2^16, so that a packet sent before the first one can
+    /// have a number too.
     pub fn extend(&mut self, sequence: u16) -> u64 {
         let Some(highest) = self.highest else {
             let first = 0x1_0000 + u64::from(sequence);
@@ -110,8 +112,8 @@ mod tests {
 
     use super::*;
 
-    /// The picture of RFC 3550 section 5.1, filled in by hand: two contributing sources, an extension of one word, two
-    /// bytes of padding.
+    /// The header diagram of RFC 3550 section 5.1, filled in by hand: two contributing sources, an extension of one
+    /// word, two bytes of padding.
     #[test]
     fn a_packet_with_everything() {
         let bytes = [
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(Packet::parse(&padded), Err(PacketError::Padding(0)));
     }
 
-    /// Reordered packets around the wrap-around, and a late one from before the first.
+    /// Packets in changed order around the wrap-around, and a late packet with a number before the first.
     #[test]
     fn numbers_go_around() {
         let mut extender = SequenceExtender::default();

@@ -1,3 +1,3 @@
-//! Tests of the crate by its public interface.
+//! Tests of the crate's public interface.
 
 mod rtp;

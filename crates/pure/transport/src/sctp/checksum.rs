@@ -1,6 +1,6 @@
 //! CRC32c, the checksum of an SCTP packet (RFC 9260 appendix A).
 
-/// The generator polynomial 0x1EDC6F41 with its bits reversed, because the least significant bit comes first.
+/// The generator polynomial 0x1EDC6F41 in reversed bit order, because the least significant bit is processed first.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
 /// `TABLES[k][b]` is the remainder of byte `b` followed by `k` zero bytes.
@@ -32,12 +32,12 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// CRC32c of `bytes`. On the wire the least significant byte comes first (RFC 9260 appendix A).
+/// CRC32c of `bytes`. It is sent with the least significant byte first (RFC 9260 appendix A).
 pub fn crc32c(bytes: &[u8]) -> u32 {
     extend(0, bytes)
 }
 
-/// CRC32c of data whose first part has the checksum `crc` and whose rest is `bytes`.
+/// CRC32c of a byte string whose first part has the checksum `crc` and whose second part is `bytes`.
 pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     let mut crc = !crc;
     let mut eights = bytes.chunks_exact(8);
@@ -59,7 +59,7 @@ pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 3720 appendix B.4.
+    /// Test vectors of RFC 3720 appendix B.4.
     #[test]
     fn the_known_vectors() {
         let ascending: Vec<u8> = (0..32).collect();
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(crc32c(&read_10_command), 0xD996_3A56);
     }
 
-    /// The check value of the catalogue of CRCs (Koopman; Castagnoli 1993).
+    /// The check value in the catalogue of CRCs (Koopman; Castagnoli 1993).
     #[test]
     fn lengths_that_are_no_multiple_of_eight() {
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);

@@ -1,4 +1,4 @@
-//! Valid values of an SCTP endpoint's constants.
+//! Checks the values of an SCTP endpoint's constants.
 
 use netrig_core::{Duration, Size};
 
@@ -6,13 +6,14 @@ use super::config::{Config, InitialCwnd, InitialSsthresh, Scheduler, Settings};
 use crate::profile::{ensure_all, rto_order};
 use crate::{Profile, SettingsError};
 
-/// The headers of IPv6 (40 bytes) and SCTP (12) and of a DATA chunk (16), with four bytes of data.
+/// The headers of IPv6 (40 bytes), of SCTP (12 bytes) and of a DATA chunk (16 bytes), and four bytes of data.
 const SMALLEST_PACKET: Size = Size::from_bytes(72);
-/// The length in the IP header has 16 bits.
+/// The length field in the IP header has 16 bits.
 const LARGEST_PACKET: Size = Size::from_bytes(65_535);
-/// Most user bytes that the length field of a DATA chunk allows (RFC 9260 section 3.3.1): a `max_chunk` without effect.
+/// Largest number of user bytes that the length field of a DATA chunk allows (RFC 9260 section 3.3.1). A `max_chunk` of
+/// this size has no effect.
 pub const LARGEST_CHUNK: Size = Size::from_bytes(65_519);
-/// RFC 9260 section 3.3.2: INIT with a smaller window is answered by an ABORT.
+/// An INIT with a smaller window is answered with an ABORT (RFC 9260 section 3.3.2).
 const SMALLEST_WINDOW: Size = Size::from_bytes(1500);
 /// The advertised window has 32 bits.
 const LARGEST_WINDOW: Size = Size::from_bytes(u32::MAX as u64);
@@ -24,7 +25,7 @@ impl Config {
     /// The constants of `profile`, with those in `settings` replaced.
     ///
     /// # Errors
-    /// The first constant with a value that makes SCTP impossible.
+    /// Names the first constant whose value makes SCTP impossible.
     pub fn checked(profile: Profile, settings: &Settings) -> Result<Self, SettingsError> {
         let config = Self::of(profile).with(settings);
         ensure_all(&config.sizes())?;
@@ -34,8 +35,9 @@ impl Config {
         Ok(config)
     }
 
-    /// Most user bytes in a single DATA chunk of a packet of `mtu` over IPv4, independent of `max_chunk`. Headers take
-    /// 48 B, 56 B in UDP, and a chunk is padded to a multiple of four bytes (RFC 9260 section 3.2).
+    /// Largest number of user bytes in a DATA chunk that is alone in a packet of `mtu` over IPv4, if `max_chunk` does
+    /// not limit it. The headers take 48 B, or 56 B with UDP encapsulation. A chunk is padded to a multiple of four
+    /// bytes (RFC 9260 section 3.2).
     pub fn room_of_a_packet(&self) -> Size {
         let headers = 48 + u64::from(self.encapsulation.header_len());
         Size::from_bytes(self.mtu.bytes().saturating_sub(headers) / 4 * 4)
@@ -87,8 +89,8 @@ impl Config {
         ]
     }
 
-    /// RFC 7829 section 5: the primary path keeps its role until data uses another path. The threshold of the profile
-    /// `ns2` is not checked, because it is ns-2's own value.
+    /// RFC 7829 section 5: the primary path must not lose its role before data uses another path. The threshold of the
+    /// profile `ns2` is not checked, because it is ns-2's own value.
     fn switchover(&self, settings: &Settings) -> (bool, &'static str, &'static str) {
         let least = if self.potentially_failed { self.pf_threshold } else { self.path_max_retrans };
         let given = settings.primary_switchover_threshold.is_some();
@@ -188,7 +190,8 @@ mod tests {
         assert_eq!(refused(weights).as_deref(), Some("stream_values"));
     }
 
-    /// 1500 B less 20 of IP, 12 of SCTP and 16 of the chunk; 1501 B leave a byte that padding cannot use.
+    /// 1500 B minus 20 of IP, 12 of SCTP and 16 of the chunk. With 1501 B, the additional byte cannot be used because
+    /// of padding.
     #[test]
     fn a_packet_has_room_for_a_chunk() {
         for (mtu, room) in [(1500, 1452), (1501, 1452), (576, 528), (65_535, 65_484)] {

@@ -1,4 +1,4 @@
-//! The passive end before there is an association (RFC 9260 sections 5.1 and 8.4).
+//! The passive end before an association exists (RFC 9260 sections 5.1 and 8.4).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::packet::chunk::{Abort, Init};
 use super::packet::{Cause, Chunk, Chunks, Packet};
 use crate::{Payload, Serial};
 
-/// Result of a packet to a listener.
+/// Result of a packet that a listener handles.
 #[derive(Debug)]
 pub enum ListenerResponse {
     /// A packet to send.
@@ -22,15 +22,15 @@ pub enum ListenerResponse {
     Accepted(Box<Association>),
 }
 
-/// Answers INIT with INIT ACK, and creates an association for a valid COOKIE ECHO. It keeps no state in between: the
-/// state cookie contains all of it.
+/// Answers an INIT with an INIT ACK, and creates an association from a valid COOKIE ECHO. It keeps no state between the
+/// two: the state cookie contains all of it.
 ///
-/// A host passes it the packets to its port that belong to no association.
+/// The host passes the listener each packet to its port that belongs to no association.
 #[derive(Debug)]
 pub struct Listener {
     config: Arc<Config>,
     port: u16,
-    /// The own address for each peer address, as in a routing table.
+    /// This host's address for each peer address, as in a routing table.
     routes: Vec<PathAddresses>,
     dscp: Dscp,
     key: CookieKey,
@@ -38,8 +38,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A listener on `port`. `routes` gives the own address for each peer address; the default is the address that the
-    /// INIT was sent to. INIT ACK lists the own addresses in `routes`.
+    /// A listener on `port`. `routes` has this host's address for each peer address. For a peer address that is not in
+    /// `routes`, the destination address of the INIT is used. An INIT ACK lists the local addresses in `routes`.
     pub fn new(
         config: impl Into<Arc<Config>>,
         port: u16,
@@ -59,11 +59,11 @@ impl Listener {
     /// Handles a packet that belongs to no association.
     pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<ListenerResponse> {
         let crate::Packet { header, payload: Payload::Sctp(sctp) } = packet else { return None };
-        // RFC 9260 section 3.1: no port is 0.
+        // RFC 9260 section 3.1: a port must not be 0.
         if sctp.src_port == 0 {
             return None;
         }
-        // Routers may have changed the code point; replies use the one of this end.
+        // Routers may have changed the DiffServ code point. Replies have the code point of this end.
         let header = Header { dscp: self.dscp, ..header };
         match sctp.chunks.first() {
             Some(Chunk::Init(init)) => {
@@ -120,7 +120,7 @@ impl Listener {
         Some(reply(header, packet, init.initiate_tag, ack))
     }
 
-    /// RFC 9260 section 5.1.5 (3): ports and tag must be those of the cookie.
+    /// RFC 9260 section 5.1.5 (3): ports and tag must equal those of the cookie.
     fn fits(&self, cookie: &StateCookie, packet: &Packet) -> bool {
         cookie.local_tag == packet.verification_tag
             && cookie.local_port == self.port
@@ -137,13 +137,14 @@ impl Listener {
         let mut association = Box::new(Association::accept(
             Arc::clone(&self.config),
             &self.endpoints(cookie),
-            // Each association has its own random stream, so that they are independent.
+            // Each association has its own random stream, so that its random numbers do not depend on other
+            // associations.
             self.random.branch("association"),
             self.key.clone(),
             cookie,
             now,
         ));
-        // The chunks behind the COOKIE ECHO.
+        // The chunks after the COOKIE ECHO.
         let Packet { src_port, dst_port, verification_tag, chunks } = packet;
         let chunks: Chunks = chunks.into_iter().skip(1).collect();
         if !chunks.is_empty() {
@@ -153,7 +154,7 @@ impl Listener {
         association
     }
 
-    /// The paths to a peer: those in `routes`, in their order, then the others.
+    /// The paths to a peer: first those in `routes`, in order, then paths to the other addresses that the peer listed.
     fn endpoints(&self, cookie: &StateCookie) -> Endpoints {
         let (remote, local) = cookie.source;
         let listed = |address| address == remote || cookie.peer_addresses.contains(&address);
@@ -176,7 +177,7 @@ impl Listener {
     }
 }
 
-/// A packet with one chunk in reply to `answered`, with the code point of `to` and the same encapsulation (RFC 6951
+/// A packet with one chunk in reply to `answered`. It has the code point of `to`, and the same encapsulation (RFC 6951
 /// section 5.4).
 fn reply(to: &Header, answered: &Packet, verification_tag: u32, chunk: Chunk) -> crate::Packet {
     let flow = to.flow.reversed();
@@ -196,7 +197,8 @@ fn reply(to: &Header, answered: &Packet, verification_tag: u32, chunk: Chunk) ->
 pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet> {
     let tag = packet.verification_tag;
     let has = |kind: fn(&Chunk) -> bool| packet.chunks.iter().any(kind);
-    // 2), 6): ABORT and SHUTDOWN COMPLETE are never answered; 7): nor are COOKIE ACK and a stale cookie.
+    // Rules 2 and 6: ABORT and SHUTDOWN COMPLETE are never answered. Rule 7: COOKIE ACK and an ERROR with a stale
+    // cookie are not answered either.
     if has(|chunk| matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete { .. } | Chunk::CookieAck)) {
         return None;
     }
@@ -205,12 +207,12 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
     ) {
         return None;
     }
-    // 5): the peer waits for the end of an association that this host has dropped.
+    // Rule 5: the peer waits for the end of an association that this host has removed.
     if has(|chunk| matches!(chunk, Chunk::ShutdownAck)) {
         return Some(reply(header, packet, tag, Chunk::ShutdownComplete { reflected: true }));
     }
     match packet.chunks.first()? {
-        // 3): INIT without a listener.
+        // Rule 3: an INIT to a port without a listener.
         Chunk::Init(init) if init.initiate_tag != 0 => Some(reply(
             header,
             packet,
@@ -218,7 +220,7 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
             Chunk::Abort(Abort { reflected: false, causes: Vec::new() }),
         )),
         Chunk::Init(_) => None,
-        // 8): all others.
+        // Rule 8: all other packets.
         _ => Some(reply(header, packet, tag, Chunk::Abort(Abort { reflected: true, causes: Vec::new() }))),
     }
 }

@@ -1,11 +1,11 @@
 //! SCTP (RFC 9260): an association without I/O, and its packets as structures and as bytes.
 //!
-//! * [`Association`] is the endpoint: multi-homed, with streams. [`Config`] sets every constant of its congestion control
-//!   and failure detection.
-//! * [`Listener`] is the passive end before there is an association. It keeps no state.
-//! * [`Packet`] and [`packet`] are the packets as structures; [`wire`] writes and reads them as bytes.
+//! * [`Association`] is the endpoint, multi-homed and with streams. [`Config`] sets every constant of its congestion
+//!   control and failure detection.
+//! * [`Listener`] is the passive end before an association exists. It keeps no state.
+//! * [`Packet`] and [`packet`] are the packets as structures. [`wire`] encodes and decodes them.
 //!
-//! Comments cite the section of RFC 9260 that the code implements.
+//! Comments name the section of RFC 9260 that the code implements.
 
 mod association;
 mod checksum;

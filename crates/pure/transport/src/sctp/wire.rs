@@ -1,8 +1,8 @@
-//! SCTP packets as bytes (RFC 9260 section 3), without their IP or UDP header.
+//! Encoding and decoding of SCTP packets (RFC 9260 section 3), without the IP or UDP header.
 //!
-//! [`decode`] never panics and never keeps more than a small multiple of its input. It is as tolerant as the RFC.
-//! Unknown chunks, parameters and causes are kept, so that the association can act on the highest bits of their types.
-//! The content of padding is ignored, and padding at the end may be missing.
+//! [`decode`] never panics, and the memory that it allocates is limited to a small multiple of its input. It is as
+//! tolerant as the RFC requires. Unknown chunks, parameters and causes are kept, so that the association can act on the
+//! highest bits of their types. The content of padding is ignored, and padding at the end may be missing.
 
 use super::checksum::extend;
 use super::packet::chunk::CHUNK_HEADER;
@@ -23,7 +23,7 @@ pub enum Checksum {
     Zero,
 }
 
-/// Reads a packet and verifies its CRC32c.
+/// Decodes a packet, and verifies its CRC32c.
 ///
 /// # Errors
 /// If the bytes are not a well-formed packet, or the checksum is wrong.
@@ -31,7 +31,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
     decode_with(bytes, Checksum::Crc32c)
 }
 
-/// Reads a packet and verifies the checksum that `checksum` selects.
+/// Decodes a packet, and verifies the checksum as `checksum` requires.
 ///
 /// # Errors
 /// If the bytes are not a well-formed packet, or the checksum is wrong.
@@ -63,12 +63,12 @@ pub fn decode_with(bytes: &[u8], checksum: Checksum) -> Result<Packet, DecodeErr
     Ok(Packet { src_port, dst_port, verification_tag, chunks })
 }
 
-/// Writes a packet with its CRC32c. Bulk data ([`netrig_core::Data::Fill`]) is written as zeros.
+/// Encodes a packet with its CRC32c. Bulk data ([`netrig_core::Data::Fill`]) is written as zeros.
 pub fn encode(packet: &Packet) -> Vec<u8> {
     encode_with(packet, Checksum::Crc32c)
 }
 
-/// Writes a packet with the checksum that `checksum` selects.
+/// Encodes a packet with the checksum that `checksum` requires.
 pub fn encode_with(packet: &Packet, checksum: Checksum) -> Vec<u8> {
     let mut out = TlvWriter::with_capacity(packet.wire_len() as usize);
     out.u16(packet.src_port);
@@ -84,7 +84,7 @@ pub fn encode_with(packet: &Packet, checksum: Checksum) -> Vec<u8> {
     bytes
 }
 
-/// RFC 9260 section 6.8: the checksum of the packet with zeros in the checksum field.
+/// RFC 9260 section 6.8: the checksum of the packet, with zeros in the checksum field.
 fn crc_of_packet(bytes: &[u8]) -> u32 {
     extend(extend(extend(0, &bytes[..8]), &[0; 4]), &bytes[12..])
 }

@@ -14,7 +14,7 @@ impl Connection {
     #[inline]
     pub(super) fn arrives(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
         match self.state {
-            // RFC 9293 section 3.10.7.1 is the host's task: see `refuse`.
+            // The host handles segments for CLOSED (RFC 9293 section 3.10.7.1); see `refuse`.
             TcpState::Closed => {}
             TcpState::Listen => self.arrives_in_listen(segment),
             TcpState::SynSent => self.arrives_in_syn_sent(now, segment),
@@ -22,7 +22,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.10.7.2.
+    /// Handles a segment in state LISTEN (RFC 9293 section 3.10.7.2).
     fn arrives_in_listen(&mut self, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             return;
@@ -36,7 +36,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 section 3.10.7.3.
+    /// Handles a segment in state SYN-SENT (RFC 9293 section 3.10.7.3).
     fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment) {
         let acknowledges = segment.flags.contains(Flags::ACK);
         if acknowledges && segment.ack != self.iss.plus(1) {
@@ -65,12 +65,12 @@ impl Connection {
         }
     }
 
-    /// Takes the peer's initial sequence number and the options that both ends offer.
+    /// Takes the peer's initial sequence number, and the options that both ends offer.
     fn take_syn(&mut self, segment: &Segment) {
         let timestamp = segment.timestamps.map_or(0, |timestamps| timestamps.value);
         self.receiver.synchronise(segment.seq, timestamp);
         let answers = segment.flags.contains(Flags::ACK);
-        // RFC 3168 section 6.1.1: ECE and CWR on a SYN request ECN, ECE alone on a SYN-ACK accepts it.
+        // RFC 3168 section 6.1.1: ECE and CWR on a SYN request ECN. ECE alone on a SYN-ACK accepts it.
         self.options.ecn =
             match (answers, segment.flags.contains(Flags::ECE), segment.flags.contains(Flags::CWR)) {
                 (false, true, true) => self.config.ecn != EcnMode::Off,
@@ -78,7 +78,7 @@ impl Connection {
                 _ => false,
             };
         self.options.peer_mss = segment.mss;
-        // RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2: only if both ends offer it.
+        // RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2: an option is used only if both ends offer it.
         self.options.scaling = self.config.window_scaling && segment.window_scale.is_some();
         if self.options.scaling {
             self.options.peer_shift = segment.window_scale.unwrap_or(0).min(14);
@@ -88,11 +88,12 @@ impl Connection {
         self.options.timestamps = self.config.timestamps && segment.timestamps.is_some();
     }
 
-    /// This end's SYN is acknowledged by `segment`: the connection is open.
+    /// Opens the connection: `segment` acknowledges this end's SYN.
     fn complete(&mut self, now: Instant, segment: &Segment) {
         let scaled = if segment.flags.contains(Flags::SYN) { 0 } else { self.options.peer_shift };
         let resent = self.opening.sent > 1;
-        // RFC 6298 section 5.7: no measurement if the SYN was retransmitted, unless a timestamp identifies the copy.
+        // RFC 6298 section 5.7: the round-trip time is not measured if the SYN was retransmitted, unless a timestamp
+        // identifies the copy.
         let by_timestamp =
             segment.timestamps.filter(|_| self.options.timestamps).and_then(|t| echoed(now, t.echo));
         let (initial, measured) = match (resent, by_timestamp) {
@@ -107,7 +108,7 @@ impl Connection {
         self.establish();
     }
 
-    /// Passes the negotiated options to both halves.
+    /// Passes the negotiated options to the sending and the receiving half.
     pub(super) fn agree(&mut self, peer_window: u64, rto_initial: Duration) {
         self.receiver.agree(self.options.shift, self.options.sack);
         self.sender.agree(&Agreement {
@@ -120,7 +121,7 @@ impl Connection {
         });
     }
 
-    /// RFC 9293 section 3.10.7.4.
+    /// Handles a segment in SYN-RECEIVED or a synchronised state (RFC 9293 section 3.10.7.4).
     fn arrives_synchronised(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
         if self.is_predicted(segment) {
             if segment.ack == self.iss.plus(self.sender.una() as u32) {
@@ -139,7 +140,7 @@ impl Connection {
         let number = i64::from(segment.ack.offset_from(self.iss.plus(self.sender.una() as u32)))
             + self.sender.una() as i64;
         if self.state == TcpState::SynReceived {
-            // Fifth, SYN-RECEIVED: the segment must acknowledge our SYN.
+            // Fifth step, SYN-RECEIVED: the segment must acknowledge this end's SYN.
             if segment.ack != self.iss.plus(1) {
                 self.reset(segment);
                 return;
@@ -169,7 +170,7 @@ impl Connection {
                 self.peer_finished(now);
             }
         } else if carries && self.state == TcpState::TimeWait {
-            // Eighth, TIME-WAIT: acknowledge the FIN again and restart the wait.
+            // Eighth step, TIME-WAIT: acknowledge the FIN again, and restart the timer.
             self.receiver.owe();
             self.wait(now);
         }
@@ -190,7 +191,8 @@ impl Connection {
             && segment.seq == self.receiver.next_number()
     }
 
-    /// Accepts the next in-order data of a peer to which this end has nothing outstanding.
+    /// Accepts the next in-order data if this end has nothing outstanding. Returns false if the segment needs the full
+    /// processing.
     #[inline]
     fn accept_predicted_data(&mut self, now: Instant, segment: &Segment) -> bool {
         let window = u64::from(segment.window) << self.options.peer_shift;
@@ -209,7 +211,8 @@ impl Connection {
         true
     }
 
-    /// Accepts an acknowledgement of new data that carries none, while nothing is missing.
+    /// Accepts a segment without data that acknowledges new data, if there is no gap. Returns false if the segment
+    /// needs the full processing.
     #[inline]
     fn accept_predicted_acknowledgement(&mut self, now: Instant, segment: &Segment) -> bool {
         if segment.data.size() > 0 {
@@ -236,22 +239,24 @@ impl Connection {
         }
     }
 
-    /// First to fourth: sequence number, RST, SYN. Returns false if the segment needs no further processing.
+    /// Steps one to four: sequence number, RST and SYN. Security is not modelled. Returns false if the segment needs no
+    /// further processing.
     fn passes_checks(&mut self, now: Instant, segment: &Segment, start: i64) -> bool {
         let flags = segment.flags;
         let special = flags.intersects(Flags::RST | Flags::SYN);
-        // RFC 7323 section 3.2: a segment without the negotiated option is dropped silently.
+        // RFC 7323 section 3.2: a segment without the negotiated option is silently dropped.
         if self.options.timestamps && segment.timestamps.is_none() && !flags.contains(Flags::RST) {
             return false;
         }
-        // RFC 7323 section 5.3, R1.
+        // PAWS (RFC 7323 section 5.3, R1).
         let outdated =
             self.options.timestamps && segment.timestamps.is_some_and(|t| self.receiver.is_outdated(t.value));
         if (outdated && !special) || !self.receiver.is_acceptable(start, segment.sequence_len()) {
             let repeated_syn =
                 self.state == TcpState::SynReceived && flags.contains(Flags::SYN) && start == 0;
             if repeated_syn {
-                // Our SYN-ACK was lost, or the peer opened at the same time and has received it.
+                // Either this end's SYN-ACK was lost, or both ends opened at the same time and the peer has received
+                // this end's SYN.
                 if flags.contains(Flags::ACK) && segment.ack == self.iss.plus(1) {
                     self.complete(now, segment);
                     self.receiver.owe();
@@ -268,13 +273,13 @@ impl Connection {
             return false;
         }
         if flags.contains(Flags::RST) {
-            // RFC 5961 section 3.2: the exact next sequence number resets; another one in the window gets a challenge
-            // ACK.
+            // RFC 5961 section 3.2: a RST with exactly the next sequence number resets the connection. Any other RST in
+            // the window causes a challenge ACK.
             if start == self.receiver.next() as i64 {
                 match self.state {
                     TcpState::TimeWait => self.vanish(),
-                    // RFC 9293 section 3.10.7.4. The passive end returns to LISTEN: the host drops this connection, and
-                    // its listener remains.
+                    // RFC 9293 section 3.10.7.4. A passive end returns to LISTEN instead: the host drops this
+                    // connection, and its listener remains.
                     TcpState::SynReceived if self.opened_actively => self.end(CloseReason::Refused),
                     _ => self.end(CloseReason::Aborted),
                 }
@@ -284,14 +289,14 @@ impl Connection {
             return false;
         }
         if flags.contains(Flags::SYN) {
-            // RFC 5961 section 4.2: a challenge ACK.
+            // RFC 5961 section 4.2: a SYN causes a challenge ACK.
             self.receiver.owe_alone();
             return false;
         }
         flags.contains(Flags::ACK)
     }
 
-    /// Counts a segment whose data lies wholly outside the window.
+    /// Counts a segment whose data is entirely outside the window.
     fn count_unacceptable(&mut self, segment: &Segment) {
         let start = self.receiver.offset(segment.seq);
         let len = segment.data.size();
@@ -304,7 +309,7 @@ impl Connection {
         }
     }
 
-    /// RFC 3168 section 6.1.3.
+    /// Handles the ECN bits of a received segment (RFC 3168 section 6.1.3).
     fn note_congestion(&mut self, flags: Flags, ecn: Ecn) {
         if flags.contains(Flags::CWR) {
             self.receiver.echo_congestion = false;
@@ -337,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// Eighth: the peer's FIN and all data before it arrived.
+    /// Eighth step: handles the end of the peer's data. Its FIN and all data before it have arrived.
     fn peer_finished(&mut self, now: Instant) {
         self.peer_finished = true;
         self.report_end();

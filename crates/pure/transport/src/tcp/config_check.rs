@@ -1,4 +1,4 @@
-//! Valid values of a TCP endpoint's constants.
+//! Checks the values of a TCP endpoint's constants.
 
 use netrig_core::{Duration, Size};
 
@@ -6,18 +6,19 @@ use super::config::{Config, LARGEST_WINDOW, Limit, Settings};
 use crate::profile::{ensure_all, rto_order};
 use crate::{Profile, SettingsError};
 
-/// Room for data in an IP packet of 68 bytes, which every link carries (RFC 791 section 3.2).
+/// Largest segment that fits an IP packet of 68 bytes. Every link supports packets of this length (RFC 791 section
+/// 3.2).
 const SMALLEST_SEGMENT: Size = Size::from_bytes(28);
-/// Room for data in the longest IP packet, of 65,535 bytes.
+/// Largest segment that fits the longest IP packet, 65,535 bytes.
 const LARGEST_SEGMENT: Size = Size::from_bytes(65_495);
-/// RFC 9293 section 3.8.6.3 (MUST-40): an acknowledgement is delayed for less than this.
+/// The delay of an acknowledgement must be less than this (RFC 9293 section 3.8.6.3, MUST-40).
 const ACK_DELAY_BOUND: Duration = Duration::from_millis(500);
 
 impl Config {
     /// The constants of `profile`, with those in `settings` replaced.
     ///
     /// # Errors
-    /// The first constant with a value that makes TCP impossible.
+    /// Names the first constant whose value makes TCP impossible.
     pub fn checked(profile: Profile, settings: &Settings) -> Result<Self, SettingsError> {
         let config = Self::of(profile).with(settings);
         ensure_all(&config.windows())?;

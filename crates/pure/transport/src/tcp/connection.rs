@@ -1,4 +1,4 @@
-//! The connection: handshake, states and composition of segments.
+//! A TCP connection: its handshake and states, and the composition of its segments.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -17,10 +17,11 @@ use super::state::TcpState;
 use crate::connection::PLENTY;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
 
-/// The user is asked for more data if at most this much is unsent, bytes, or a congestion window if that is larger.
+/// The user receives [`ConnectionEvent::Writable`] if at most this number of bytes is unsent, or one congestion window
+/// if that is larger.
 const LITTLE: u64 = 65_536;
 
-/// One TCP connection. See the [module](super) for what it does and how it is driven.
+/// One end of a TCP connection. See the [module](super) for its use.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// Five-tuple with this end as source.
@@ -41,20 +42,20 @@ pub struct Connection {
     pub(super) events: VecDeque<ConnectionEvent>,
     /// Replies outside the stream: resets.
     pub(super) replies: VecDeque<Packet>,
-    /// The user has sent data and was not asked for more since.
+    /// Whether the user has sent data since the last [`ConnectionEvent::Writable`].
     gave_data: bool,
-    /// An event is pending that the peer has finished; it is raised once all data is read.
+    /// Whether [`ConnectionEvent::PeerFinished`] is pending. It is raised when all data has been read.
     pub(super) peer_finished: bool,
-    /// After it an event is pending that the connection is closed and all data was delivered.
+    /// Whether [`ConnectionEvent::Closed`] with [`CloseReason::Finished`] is pending. It follows `peer_finished`.
     finished: bool,
     pub(super) time_wait_until: Instant,
     pub(super) opened_actively: bool,
 }
 
-/// The handshake's own retransmission (RFC 6298 section 5.7).
+/// Transmission state of the SYN or SYN-ACK, which has its own retransmission (RFC 6298 section 5.7).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SynTransmission {
-    /// A SYN or SYN-ACK is due.
+    /// Whether a SYN or SYN-ACK must be sent now.
     pub due: bool,
     pub sent: u32,
     pub sent_at: Instant,
@@ -64,9 +65,9 @@ pub(super) struct SynTransmission {
 /// Negotiated options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AgreedOptions {
-    /// The peer's largest segment.
+    /// The MSS that the peer announced, bytes.
     pub peer_mss: Option<u16>,
-    /// Window scale of the peer and of this end.
+    /// Window scale of the peer, and of this end.
     pub peer_shift: u8,
     pub shift: u8,
     pub scaling: bool,
@@ -76,14 +77,14 @@ pub(super) struct AgreedOptions {
 }
 
 impl Connection {
-    /// The active end, which sends the SYN when it is opened. `flow` has this end as source. `iss` is its initial
-    /// sequence number; with `handshake = "none"` both ends start from zero instead.
+    /// The active end. It sends the SYN when it is opened. `flow` has this end as source. `iss` is the initial sequence
+    /// number of this end; it is ignored with `handshake = "none"`, where both ends start from zero.
     pub fn connect(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
         Self::new(config.into(), flow, iss, true)
     }
 
     /// The passive end for one peer. The host creates it when a SYN for a listener arrives, and then passes the SYN to
-    /// it like any packet. `flow` has this end as source: the SYN's flow, reversed.
+    /// it like any other packet. `flow` has this end as source: it is the reversed flow of the SYN.
     pub fn accept(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
         let mut connection = Self::new(config.into(), flow, iss, false);
         connection.state = TcpState::Listen;
@@ -96,8 +97,8 @@ impl Connection {
         Self { dscp, ..self }
     }
 
-    /// Sets the MSS option of the SYN, bytes, independent of the segments that this end sends. The default is this
-    /// end's MSS.
+    /// Sets the MSS option of the SYN, bytes. It does not change the length of the segments that this end sends. The
+    /// default is this end's MSS.
     #[must_use]
     pub fn with_announced_mss(self, bytes: Option<u16>) -> Self {
         Self { announced_mss: bytes, ..self }
@@ -137,15 +138,15 @@ impl Connection {
         self.state
     }
 
-    /// Whether nothing more will be sent and no packet is expected, so that the host may drop the connection. After
-    /// [`ConnectionEvent::Closed`] it may still be needed for a while, to acknowledge a retransmitted FIN.
+    /// Whether nothing more will be sent and no packet is expected. The host may then drop the connection. After
+    /// [`ConnectionEvent::Closed`] it may still need the connection for a while, to acknowledge a retransmitted FIN.
     pub fn is_over(&self) -> bool {
         self.state == TcpState::Closed
             && self.replies.is_empty()
             && (!self.opened_actively || self.opening.sent > 0)
     }
 
-    /// Raises the pending events about the end of the peer's data and of the connection, once all data is read.
+    /// Raises the pending events about the end of the peer's data and of the connection, if all data has been read.
     pub(super) fn report_end(&mut self) {
         if !self.receiver.is_read() {
             return;
@@ -167,15 +168,15 @@ impl Connection {
         shift
     }
 
-    /// The largest segment that this end accepts: 20 bytes less over IPv6 (RFC 9293 section 3.7.1).
+    /// The largest segment that this end accepts. It is 20 bytes smaller over IPv6 (RFC 9293 section 3.7.1).
     pub(super) fn own_mss(&self) -> u64 {
         let extra = u64::from(self.flow.ip_header_len() - 20);
         self.config.mss.bytes().saturating_sub(extra).max(1)
     }
 
-    /// Eff.snd.MSS (RFC 9293 section 3.7.1): the smaller MSS of both ends, less the options of every segment.
+    /// Eff.snd.MSS (RFC 9293 section 3.7.1): the smaller MSS of the two ends, minus the options that every segment has.
     pub(super) fn effective_mss(&self) -> u64 {
-        // RFC 9293 section 3.7.1: 536 and 1220 if the peer does not announce its MSS.
+        // RFC 9293 section 3.7.1: if the peer does not announce its MSS, it is 536 over IPv4 and 1220 over IPv6.
         let assumed = if matches!(self.flow.dst, IpAddr::V4(_)) { 536 } else { 1220 };
         let peer = self.options.peer_mss.map_or(assumed, u64::from);
         peer.min(self.own_mss()).saturating_sub(self.options_in_every_segment()).max(1)
@@ -199,7 +200,7 @@ impl Connection {
         self.gave_data = false;
     }
 
-    /// Ends the connection at once.
+    /// Ends the connection immediately.
     pub(super) fn end(&mut self, reason: CloseReason) {
         self.vanish();
         self.finish(reason);
@@ -213,7 +214,7 @@ impl Connection {
         self.time_wait_until = Instant::NEVER;
     }
 
-    /// Both ends are synchronised and the options negotiated.
+    /// Both SYNs are acknowledged, and the options are negotiated.
     pub(super) fn establish(&mut self) {
         self.state = TcpState::Established;
         self.opening.again_at = Instant::NEVER;
@@ -239,19 +240,20 @@ impl Connection {
         packet
     }
 
-    /// Writes a packet with `segment`.
+    /// Writes a packet with `segment` to `place`.
     #[inline(always)]
     fn write(&mut self, segment: Segment, ecn: Ecn, place: &mut Packet) {
         self.telemetry.counters.packets_sent += 1;
         place.header = self.header(&segment, ecn);
         match &mut place.payload {
-            // Most places held a segment before: dropping it here avoids a match on the other kinds.
+            // `place` usually contains an earlier segment. This arm drops it without a match on the other kinds of
+            // payload.
             Payload::Tcp(before) => *before = segment,
             other => *other = Payload::Tcp(segment),
         }
     }
 
-    /// A segment from `offset` of this end's stream, with the current acknowledgement.
+    /// A segment that starts at `offset` of this end's stream, with the current acknowledgement.
     #[inline(always)]
     fn segment(
         &mut self,
@@ -281,13 +283,13 @@ impl Connection {
         }
     }
 
-    /// SYN or SYN-ACK, with the options that this end offers or accepts.
+    /// A SYN or SYN-ACK, with the options that this end offers or accepts.
     fn syn(&mut self, now: Instant) -> Packet {
         let answering = self.state == TcpState::SynReceived;
         self.opening.due = false;
         self.opening.sent += 1;
         self.opening.sent_at = now;
-        // RFC 6298 section 5.5, but the first few may be linear.
+        // RFC 6298 section 5.5. The first retransmissions may be without back-off (`syn_linear_timeouts`).
         let doublings = (self.opening.sent - 1).saturating_sub(self.config.syn_linear_timeouts).min(32);
         let rto = (self.config.rto_initial * (1 << doublings)).min(self.config.rto_max);
         self.opening.again_at = self.config.timer_wheel.fires(now, rto);
@@ -297,7 +299,7 @@ impl Connection {
         let mut flags = Flags::SYN;
         if answering {
             flags |= Flags::ACK;
-            // RFC 3168 section 6.1.1: ECE alone agrees, ECE and CWR ask.
+            // RFC 3168 section 6.1.1: ECE alone accepts ECN, ECE with CWR requests it.
             flags |= if self.options.ecn { Flags::ECE } else { Flags::NONE };
         } else if self.config.ecn == EcnMode::Request && self.opening.sent == 1 {
             flags |= Flags::ECE | Flags::CWR;
@@ -318,7 +320,7 @@ impl Connection {
         self.packet(segment, Ecn::NotEct)
     }
 
-    /// Writes a segment without data that acknowledges.
+    /// Writes an acknowledgement without data.
     fn write_acknowledgement(&mut self, now: Instant, place: &mut Packet) {
         let most = if self.options.timestamps { SackBlocks::MAX - 1 } else { SackBlocks::MAX };
         let segment = self.segment(now, self.sender.nxt(), Flags::NONE, Data::Fill(0), most);
@@ -335,14 +337,14 @@ impl Connection {
             flags |= Flags::FIN;
             self.after_fin();
         }
-        // RFC 3168 sections 6.1.2 and 6.1.5: neither probes nor retransmissions are ECN-capable.
+        // RFC 3168 sections 6.1.2 and 6.1.5: probes and retransmissions are not ECN-capable.
         if self.options.ecn && new && end > start {
             ecn = Ecn::Ect0;
             if std::mem::take(&mut self.sender.cwr_pending) {
                 flags |= Flags::CWR;
             }
         }
-        // SACK blocks are added if a partial segment leaves room for them.
+        // SACK blocks are added if the segment is partial and has room for them.
         let spare = self.sender.smss().saturating_sub(end - start);
         let room = (spare.saturating_sub(4) / 8).min(3) as usize;
         let segment = self.segment(now, start, flags, data, room);
@@ -352,7 +354,7 @@ impl Connection {
         }
     }
 
-    /// FIN is sent or retransmitted.
+    /// Changes the state after a FIN was sent or retransmitted.
     fn after_fin(&mut self) {
         self.state = match self.state {
             TcpState::Established => TcpState::FinWait1,
@@ -434,7 +436,7 @@ impl Endpoint for Connection {
 }
 
 impl crate::Connection for Connection {
-    // By reference: moving the segment would cost as much as the other checks.
+    // Takes the packet by reference: to move the segment would cost as much as all other checks.
     #[inline]
     fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
         let Payload::Tcp(segment) = &mut packet.payload else { return };
@@ -585,7 +587,7 @@ impl crate::Connection for Connection {
     }
 }
 
-/// The reply to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset. `None` if the packet is
+/// The reply to a packet that belongs to no connection: a reset (RFC 9293 section 3.10.7.1). `None` if the packet is
 /// itself a reset.
 pub fn refuse(packet: &Packet) -> Option<Packet> {
     let Payload::Tcp(segment) = &packet.payload else { return None };
@@ -598,7 +600,7 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
         (Serial(0), segment.seq.plus(segment.sequence_len() as u32), Flags::RST | Flags::ACK)
     };
     let flow = packet.header.flow.reversed();
-    // RFC 7323 section 5.2: a reset in reply to a segment with timestamps has them too, with TSval zero.
+    // RFC 7323 section 5.2: if the segment has timestamps, the reset in reply to it has them too, with TSval zero.
     let timestamps = segment.timestamps.map(|received| Timestamps { value: 0, echo: received.value });
     let reset = Segment {
         seq,
@@ -617,7 +619,7 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
     Some(Packet { header, payload: Payload::Tcp(reset) })
 }
 
-/// Age of an echoed timestamp, milliseconds; `None` if it lies in the future.
+/// Age of an echoed timestamp, milliseconds. `None` if the timestamp is in the future.
 pub(super) fn echoed(now: Instant, echo: u32) -> Option<u32> {
     u32::try_from(Serial(timestamp(now)).offset_from(Serial(echo))).ok()
 }

@@ -1,15 +1,16 @@
 //! TCP (RFC 9293) with several congestion controls and loss recoveries.
 //!
-//! Start from [`Connection`]: one end of one connection, without I/O. [`Config`] holds its constants and
-//! named behaviours; it sends [`Segment`]s. It opens no socket, reads no clock and draws no random number.
+//! Start from [`Connection`]: one end of one connection, without I/O. It sends [`Segment`]s. [`Config`] contains its
+//! constants and named behaviours. The module opens no socket, reads no clock and draws no random number.
 //!
-//! A host creates a [`Connection`] by [`Connection::connect`] for an active open, and by [`Connection::accept`] for
-//! each SYN to a listener. It answers packets of no connection with [`refuse`], and drops a connection when
-//! [`Connection::is_over`].
+//! A host creates a [`Connection`] with [`Connection::connect`] for an active open, and with [`Connection::accept`] for
+//! each SYN to a listener. It replies with [`refuse`] to packets that belong to no connection. It drops a connection
+//! when [`Connection::is_over`] returns true.
 //!
-//! Inside, the stream is counted in 64-bit offsets (0 is the SYN, data begins at 1); only segments have 32-bit sequence
-//! numbers. `sender` is the sending half, with `congestion` (how much may be sent) and `recovery` (what was lost).
-//! `receiver` is the receiving half: reassembly and acknowledgements. `connection` and `arrival` join the halves.
+//! Inside, positions in the stream are 64-bit offsets: 0 is the SYN, and data begins at 1. Only segments have 32-bit
+//! sequence numbers. `sender` is the sending half, with `congestion` (how much may be sent) and `recovery` (which data
+//! was lost). `receiver` is the receiving half: reassembly and acknowledgements. `connection` and `arrival` connect the
+//! two halves.
 
 mod arrival;
 mod clock;

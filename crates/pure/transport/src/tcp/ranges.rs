@@ -11,7 +11,7 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// Ascending.
+    /// All ranges, in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.0.iter().copied()
     }
@@ -26,8 +26,8 @@ impl Ranges {
         self.0.get(i).copied().filter(|range| range.0 <= offset)
     }
 
-    /// Adds a range and calls `fresh` for each part that was not yet in the set. Returns the merged range. A new last
-    /// range, or an extension of the last one, costs no search.
+    /// Adds a range, and calls `fresh` for each part of it that was not in the set. Returns the merged range. It needs
+    /// no search if the range is the new last range or extends the last range.
     pub fn insert(&mut self, start: u64, end: u64, mut fresh: impl FnMut(u64, u64)) -> (u64, u64) {
         let mut merged = (start, end);
         let from = match self.0.back() {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a plain set of numbers.
+        /// Compares the set of ranges with a plain set of numbers.
         #[test]
         fn ranges_are_a_set(ops in prop::collection::vec((0u64..60, 1u64..12, any::<bool>()), 1..40)) {
             let mut ranges = Ranges::default();

@@ -10,42 +10,43 @@ use super::ranges::Ranges;
 use super::segment::SackBlocks;
 use crate::{Counters, Serial, TimerWheel};
 
-/// Assumed segment size of the peer before the first segment, bytes (RFC 9293 section 3.7.1).
+/// Segment size of the peer that is assumed before its first segment arrives, bytes (RFC 9293 section 3.7.1).
 const DEFAULT_SEGMENT: u64 = 536;
-/// After this time without data the first acknowledgements are quick again. Linux uses a retransmission time-out, which
-/// the receiving half does not know.
+/// After this time without data, the next acknowledgements are not delayed. Linux uses a retransmission time-out, which
+/// the receiving half does not have.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Whether an acknowledgement is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PendingAck {
     No,
-    /// With the next data segment, or alone at this time.
+    /// With the next data segment, or in a segment without data at this time.
     By(Instant),
-    /// At once, with data if there is any.
+    /// Immediately, with data if there is any.
     Now,
-    /// At once and without data, because the peer counts duplicates (RFC 5681 section 2).
+    /// Immediately and without data, because the peer counts duplicates (RFC 5681 section 2).
     Alone,
 }
 
-/// The received stream, by offset: 0 is the peer's SYN, its data begins at 1.
+/// The received stream. Positions are offsets: 0 is the peer's SYN, and its data begins at 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     /// The peer's initial sequence number.
     irs: Serial,
     /// RCV.NXT.
     next: u64,
-    /// Received ranges beyond RCV.NXT, FIN included; and the bytes in them that have content, by offset.
+    /// Received ranges beyond RCV.NXT, including the FIN. `content` has their bytes, by offset, except data without
+    /// content.
     beyond: Ranges,
     content: BTreeMap<u64, Arc<[u8]>>,
-    /// Offset of the peer's FIN, once received.
+    /// Offset of the peer's FIN, if it has arrived.
     fin_at: Option<u64>,
 
     buffer: u64,
     shift: u8,
     /// RCV.NXT + RCV.WND: the right edge of the advertised window.
     edge: u64,
-    /// In-order data that the user has not read.
+    /// In-order data that the user has not yet read.
     unread: VecDeque<Data>,
     unread_len: u64,
     reading: bool,
@@ -53,7 +54,7 @@ pub(crate) struct Receiver {
     owed: PendingAck,
     unacknowledged: u64,
     largest_segment: u64,
-    /// Bytes of data received, each counted once.
+    /// Number of data bytes received. Each byte is counted once.
     arrived: u64,
     ack_every: u64,
     ack_delay: Duration,
@@ -64,18 +65,18 @@ pub(crate) struct Receiver {
 
     sack: bool,
     dsack: bool,
-    /// Offsets within the ranges that changed last, the latest first (RFC 2018 section 4).
+    /// Offsets in the ranges that changed last, the most recent first (RFC 2018 section 4).
     recent: [u64; SackBlocks::MAX],
-    /// A range received twice, to be reported once (RFC 2883 section 4).
+    /// A range that was received twice and must be reported once (RFC 2883 section 4).
     duplicate: Option<(u64, u64)>,
 
-    /// Congestion was experienced and the peer has not confirmed a reduction (RFC 3168 section 6.1.3).
+    /// Whether congestion was experienced and the peer has not yet confirmed a reduction (RFC 3168 section 6.1.3).
     pub echo_congestion: bool,
     /// TS.Recent and Last.ACK.sent (RFC 7323 section 4.3).
     recent_timestamp: u32,
     last_ack_sent: u64,
 
-    /// Bytes without content received since the last `take_ignored`. `None` if such data raises events.
+    /// Number of bytes without content received since the last `take_ignored`. `None` if such data raises events.
     pub ignored: Option<u64>,
 }
 
@@ -117,11 +118,11 @@ impl Receiver {
     /// Takes the initial sequence number and timestamp of the peer's SYN.
     pub fn synchronise(&mut self, irs: Serial, timestamp: u32) {
         (self.irs, self.next, self.edge) = (irs, 1, 1 + self.window());
-        // The SYN is acknowledged before anything else, by SYN-ACK or by the ACK of a SYN-ACK.
+        // Last.ACK.sent is after the SYN, because the SYN is acknowledged before any data.
         (self.recent_timestamp, self.last_ack_sent) = (timestamp, self.next);
     }
 
-    /// Takes the negotiated options: this end's window scale and selective acknowledgement.
+    /// Takes the negotiated options: this end's window scale, and whether SACK is used.
     pub fn agree(&mut self, shift: u8, sack: bool) {
         self.shift = shift;
         self.sack = sack;
@@ -129,7 +130,7 @@ impl Receiver {
         self.edge = self.next + self.window();
     }
 
-    /// Bytes of data received, each counted once, in order or not.
+    /// Number of data bytes received, in order or not. Each byte is counted once.
     #[inline]
     pub fn arrived(&self) -> u64 {
         self.arrived
@@ -149,12 +150,12 @@ impl Receiver {
         self.irs.plus(offset as u32)
     }
 
-    /// The offset of a sequence number that is nearest to RCV.NXT; negative before the SYN.
+    /// The offset of a sequence number: the one nearest to RCV.NXT. Negative if it is before the SYN.
     pub fn offset(&self, number: Serial) -> i64 {
         self.next as i64 + i64::from(number.offset_from(self.next_number()))
     }
 
-    /// Whether the peer's FIN and all data before it arrived.
+    /// Whether the peer's FIN and all data before it have arrived.
     pub fn is_finished(&self) -> bool {
         self.fin_at.is_some_and(|fin| self.next > fin)
     }
@@ -164,20 +165,20 @@ impl Receiver {
         self.unread.is_empty()
     }
 
-    /// RFC 9293 section 3.10.7.4, first: whether a segment of `len` sequence numbers lies in the window.
+    /// RFC 9293 section 3.10.7.4, first step: whether a segment of `len` sequence numbers overlaps the window.
     pub fn is_acceptable(&self, start: i64, len: u64) -> bool {
         let (next, edge) = (self.next as i64, self.edge as i64);
         let end = start + len as i64;
         match len {
-            // A segment without data may lie at the right edge: the peer has used the whole window.
+            // A segment without data may be at the right edge: the peer has then used the whole window.
             0 => next <= start && start <= edge,
-            // A lone FIN needs no room.
+            // A FIN without data needs no room in the window.
             1 if start == next => true,
             _ => start < edge && end > next,
         }
     }
 
-    /// Schedules an acknowledgement at once.
+    /// Schedules an acknowledgement without delay, with data if there is any.
     pub fn owe(&mut self) {
         self.owed = match self.owed {
             PendingAck::Alone => PendingAck::Alone,
@@ -185,19 +186,20 @@ impl Receiver {
         };
     }
 
-    /// Schedules an acknowledgement at once, without data.
+    /// Schedules an acknowledgement without delay and without data.
     pub fn owe_alone(&mut self) {
         self.owed = PendingAck::Alone;
     }
 
-    /// Whether `data` can be accepted in order: it has no content and fits, and nothing beyond it has arrived.
+    /// Whether [`Receiver::accept_in_order`] can accept `data`: it has no content and fits the window, and no data
+    /// beyond it has arrived.
     #[inline]
     pub fn is_next_in_order(&self, data: &Data) -> bool {
         let Data::Fill(len) = *data else { return false };
         len > 0 && self.fin_at.is_none() && self.beyond.is_empty() && self.next + len <= self.edge
     }
 
-    /// Does what [`Receiver::accept`] does for such data.
+    /// Has the same effect as [`Receiver::accept`] for data that passed [`Receiver::is_next_in_order`].
     #[inline]
     pub fn accept_in_order(
         &mut self,
@@ -214,7 +216,7 @@ impl Receiver {
         self.owe_for(now, len);
     }
 
-    /// Accepts data, perhaps with FIN, of a segment that passed [`Receiver::is_acceptable`].
+    /// Accepts the data and FIN of a segment that passed [`Receiver::is_acceptable`].
     pub fn accept(
         &mut self,
         now: Instant,
@@ -256,7 +258,7 @@ impl Receiver {
                 self.beyond.remove_before(self.next);
                 self.owe();
             }
-            // A FIN has a sequence number of its own (RFC 9293 section 3.4), which SACK covers like any other.
+            // A FIN has its own sequence number (RFC 9293 section 3.4), which SACK covers like any other.
             Some(fin) if fin > self.next && self.beyond.containing(fin).is_none() => {
                 self.beyond.insert(fin, fin + 1, |_, _| {});
                 self.note_recent(fin);
@@ -267,7 +269,7 @@ impl Receiver {
         }
     }
 
-    /// Accepts data out of order, or next to data received out of order.
+    /// Accepts data that is out of order or adjacent to data received out of order.
     fn fill(
         &mut self,
         from: u64,
@@ -277,7 +279,7 @@ impl Receiver {
     ) {
         let end = from + data.size();
         if from == end {
-            // Nothing new: RFC 9293 section 3.10.7.4 requires an acknowledgement.
+            // All data is duplicate: RFC 9293 section 3.10.7.4 requires an acknowledgement.
             self.owe_alone();
             return;
         }
@@ -301,10 +303,10 @@ impl Receiver {
         match self.beyond.first() {
             Some((start, end)) if start <= self.next => {
                 self.release(end, events, counters);
-                // RFC 5681 section 4.2: at once if a gap is filled, completely or in part.
+                // RFC 5681 section 4.2: acknowledge without delay if a gap is filled, completely or in part.
                 self.owe();
             }
-            // And at once if data is out of order.
+            // RFC 5681 section 4.2: also acknowledge without delay if data is out of order.
             _ => self.owe_alone(),
         }
     }
@@ -361,7 +363,7 @@ impl Receiver {
         events.push_back(ConnectionEvent::Received { stream: StreamId(0), data });
     }
 
-    /// Stops or resumes the delivery of data as events. On resumption all unread data is delivered.
+    /// Stops or resumes the delivery of data as events. When it is resumed, all unread data is delivered.
     pub fn set_reading(
         &mut self,
         reading: bool,
@@ -374,8 +376,8 @@ impl Receiver {
         }
     }
 
-    /// Delivers up to `bytes` of unread data; returns the bytes delivered. Schedules an acknowledgement if the window
-    /// opens by enough to avoid the silly window syndrome.
+    /// Delivers up to `bytes` of unread data, and returns the number of bytes delivered. Schedules an acknowledgement
+    /// if the window opens by enough to avoid the silly window syndrome.
     pub fn read(
         &mut self,
         bytes: u64,
@@ -395,7 +397,7 @@ impl Receiver {
             self.give(data, events, counters);
         }
         self.unread_len -= taken;
-        // A peer that has sent FIN needs no window.
+        // After its FIN, the peer needs no window.
         let opens = self.next + self.window() >= self.edge + self.least_opening();
         if taken > 0 && opens && self.fin_at.is_none() {
             self.owe();
@@ -403,7 +405,7 @@ impl Receiver {
         taken
     }
 
-    /// Bytes that the user has not read.
+    /// Number of bytes that the user has not read.
     pub fn unread(&self) -> u64 {
         self.unread_len
     }
@@ -414,7 +416,7 @@ impl Receiver {
         self.unread_len = 0;
     }
 
-    /// Schedules the acknowledgement of in-order data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+    /// Schedules the acknowledgement of `len` bytes of in-order data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
     fn owe_for(&mut self, now: Instant, len: u64) {
         if len == 0 {
             return;
@@ -434,7 +436,7 @@ impl Receiver {
         }
     }
 
-    /// All data of a segment of `len` bytes at `start` had arrived before.
+    /// Records that all data of a segment of `len` bytes at `start` had already been received.
     pub fn report_duplicate(&mut self, start: i64, len: u64) {
         if let Ok(start) = u64::try_from(start) {
             self.note_duplicate(start, start + len);
@@ -448,7 +450,7 @@ impl Receiver {
         }
     }
 
-    /// Moves the range that contains `offset` to the front, and removes offsets that now lie in the same range.
+    /// Puts `offset` at the front of `recent`, and removes the other offsets in the same range.
     fn note_recent(&mut self, offset: u64) {
         let range = self.beyond.containing(offset);
         let mut recent = [0; SackBlocks::MAX];
@@ -460,7 +462,7 @@ impl Receiver {
         self.recent = recent;
     }
 
-    /// The time at which a delayed acknowledgement is sent alone.
+    /// The time at which a delayed acknowledgement is sent without data.
     pub fn deadline(&self) -> Instant {
         match self.owed {
             PendingAck::By(at) => at,
@@ -477,18 +479,18 @@ impl Receiver {
         }
     }
 
-    /// Whether an acknowledgement must be sent at once and without data.
+    /// Whether an acknowledgement must be sent immediately and without data.
     pub fn is_due_alone(&self) -> bool {
         self.owed == PendingAck::Alone
     }
 
-    /// A segment with the acknowledgement number RCV.NXT is sent. Returns its window field.
+    /// Records that a segment with the acknowledgement number RCV.NXT is sent. Returns its window field.
     pub fn acknowledge(&mut self) -> u16 {
         self.owed = PendingAck::No;
         self.unacknowledged = 0;
         self.last_ack_sent = self.next;
         let open = self.next + self.window();
-        // RFC 9293 section 3.8.6.2.2: the edge moves by at least a segment or half of the buffer, or not at all.
+        // RFC 9293 section 3.8.6.2.2: the right edge moves only by at least a segment or half of the buffer.
         if open >= self.edge + self.least_opening() {
             self.edge = open;
         }
@@ -506,12 +508,12 @@ impl Receiver {
     }
 
     fn least_opening(&self) -> u64 {
-        // Without unread data the window has its full size, and its edge follows RCV.NXT.
+        // If there is no unread data, the window has its full size, and its right edge follows RCV.NXT.
         if self.unread_len == 0 && self.reading { 0 } else { self.largest_segment.min(self.buffer / 2) }
     }
 
-    /// The blocks of the SACK option: a duplicate first, then the latest ranges (RFC 2018 section 4, RFC 2883
-    /// section 4), at most `most`.
+    /// The blocks of the SACK option, at most `most`: first a duplicate, then the ranges that changed last (RFC 2018
+    /// section 4, RFC 2883 section 4).
     #[inline]
     pub fn sack_blocks(&mut self, most: usize) -> SackBlocks {
         let nothing = self.beyond.is_empty() && self.duplicate.is_none();
@@ -534,7 +536,8 @@ impl Receiver {
         blocks
     }
 
-    /// Stores the peer's timestamp if the segment is in order (RFC 7323 section 4.3, rule 2).
+    /// Stores the peer's timestamp if the segment covers Last.ACK.sent and the timestamp is not older (RFC 7323 section
+    /// 4.3, rule 2).
     pub fn note_timestamp(&mut self, start: i64, value: u32) {
         let newer = Serial(self.recent_timestamp).at_or_before(Serial(value));
         if newer && start <= self.last_ack_sent as i64 {
@@ -593,7 +596,7 @@ mod tests {
     fn a_fin_beyond_a_gap_is_acknowledged_selectively() {
         let mut peer = Peer::new(&rfc());
         peer.take(0, 1, b"one");
-        // `two` is lost. SND.NXT after the FIN is 11, and the peer's first sequence number is u32::MAX.
+        // `two` is lost. After the FIN, SND.NXT is 11. The first sequence number is u32::MAX.
         let data = Data::Bytes((*b"end").into());
         peer.receiver.accept(Instant::ZERO, 7, data, true, &mut peer.events, &mut peer.counters);
         assert_eq!(peer.blocks(), [(6, 10)]);
@@ -602,7 +605,7 @@ mod tests {
         assert!(peer.receiver.is_finished() && peer.blocks().is_empty());
         assert_eq!((peer.receiver.next(), peer.receiver.arrived()), (11, 9));
         assert_eq!((peer.counters.bytes_delivered, peer.counters.bytes_duplicated), (9, 0));
-        // A FIN without data that arrives before all data.
+        // A FIN without data arrives before any data.
         let mut peer = Peer::new(&rfc());
         peer.receiver.accept(Instant::ZERO, 4, Data::Fill(0), true, &mut peer.events, &mut peer.counters);
         assert_eq!(peer.blocks(), [(3, 4)]);
@@ -630,7 +633,8 @@ mod tests {
         assert_eq!((peer.counters.bytes_delivered, peer.counters.bytes_duplicated), (10, 5));
     }
 
-    /// RFC 2018 section 4: the latest first. The initial sequence number is 2³² − 1, so offset n is number n − 1.
+    /// RFC 2018 section 4: the range that changed last is first. The initial sequence number is 2³² − 1, so offset n
+    /// has sequence number n − 1.
     #[test]
     fn blocks_tell_the_latest_first() {
         let mut peer = Peer::new(&rfc());
@@ -642,7 +646,7 @@ mod tests {
         assert_eq!(peer.blocks(), [(10, 25), (30, 35)]);
     }
 
-    /// RFC 2883 section 4.1, examples 1 and 3: once, before the other blocks.
+    /// RFC 2883 section 4.1, examples 1 and 3: a duplicate is reported once, before the other blocks.
     #[test]
     fn duplicates_are_told_once_and_first() {
         let mut peer = Peer::new(&rfc());
@@ -680,7 +684,7 @@ mod tests {
         assert!(!peer.receiver.is_due(Instant::ZERO));
     }
 
-    /// RFC 7323 section 4.3: (A) delayed acknowledgements, (B) a gap, (C) the segment that fills it.
+    /// RFC 7323 section 4.3: (A) delayed acknowledgements, (B) a gap, (C) the segment that fills the gap.
     #[test]
     fn the_earliest_unacknowledged_timestamp_is_echoed() {
         let mut peer = Peer::new(&rfc());
@@ -714,7 +718,7 @@ mod tests {
         assert_eq!(receiver.timestamp_echo(), 3, "it never goes back");
     }
 
-    /// RFC 9293 section 3.8.6.2.2: the window does not open by less than a segment.
+    /// RFC 9293 section 3.8.6.2.2: the window does not open by less than one segment.
     #[test]
     fn a_silly_window_is_not_told() {
         let config = Config { receive_buffer: Size::from_bytes(4000), ..rfc() };

@@ -5,12 +5,12 @@ use netrig_core::{Duration, Instant};
 use super::config::{Config, RtoArithmetic};
 use crate::{RtoEstimator, RtoRules};
 
-/// Bits of fraction of the mean and of the deviation (Jacobson 1988, appendix A).
+/// Number of fraction bits of the mean and of the deviation (Jacobson 1988, appendix A).
 const SRTT_BITS: u32 = 3;
 const RTTVAR_BITS: u32 = 2;
-/// More doublings have no effect: every maximum is reached.
+/// Further doublings have no effect, because the time-out has reached any possible maximum.
 const MOST_BACKOFFS: u32 = 32;
-/// After more doublings than this the mean is forgotten, as 4.3BSD does.
+/// After more doublings than this, the mean is forgotten, as in 4.3BSD.
 const TRUSTED_BACKOFFS: u32 = 3;
 
 /// Smoothed round-trip time and retransmission time-out.
@@ -43,7 +43,7 @@ impl RttEstimator {
         }
     }
 
-    /// A segment that was sent once, at `sent`, is acknowledged at `now`.
+    /// Takes the measurement of a segment that was sent only once, at `sent`, and acknowledged at `now`.
     pub fn measured(&mut self, sent: Instant, now: Instant) {
         match self {
             Self::Real(estimator) => estimator.measured(now.since(sent)),
@@ -59,7 +59,7 @@ impl RttEstimator {
         }
     }
 
-    /// The time-out was spurious: ends the back-off.
+    /// Ends the back-off, because the time-out was spurious.
     pub fn reset_backoff(&mut self) {
         match self {
             Self::Real(estimator) => estimator.reset_backoff(),
@@ -90,7 +90,7 @@ pub(crate) struct TickEstimator {
     tick: Duration,
     min: Duration,
     max: Duration,
-    /// In eighths of a tick; zero if the next measurement sets it.
+    /// In eighths of a tick. Zero if the next measurement sets it.
     srtt: i64,
     /// In quarters of a tick.
     rttvar: i64,
@@ -124,7 +124,7 @@ impl TickEstimator {
             self.srtt = (self.srtt + error).max(1);
             self.rttvar = (self.rttvar + error.abs() - (self.rttvar >> RTTVAR_BITS)).max(1);
         }
-        // The mean plus four deviations, all in eighths of a tick.
+        // The mean plus four deviations, both converted to eighths of a tick.
         let ticks = ((self.rttvar << (2 + SRTT_BITS - RTTVAR_BITS)) + self.srtt) >> SRTT_BITS;
         self.base = self.tick * ticks as u64;
         self.backoffs = 0;
@@ -154,8 +154,9 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// A steady 1.08 s in ticks of 10 ms. By hand: the deviation falls by a quarter, rounded down, from 216
-    /// quarter ticks until its integer part is 0, at 3: RTO = (3 · 8 + 108 · 8) / 8 = 111 ticks.
+    /// A constant round-trip time of 1.08 s, in ticks of 10 ms. By hand: the deviation starts at 216 quarter ticks.
+    /// Each measurement subtracts a quarter of it, rounded down, until that is 0, at 3. Then RTO = (3 · 8 + 108 · 8) /
+    /// 8 = 111 ticks.
     #[test]
     fn the_deviation_of_a_steady_path_stays_above_zero() {
         let mut rtt = RttEstimator::new(&Config::of(Profile::Ns2));
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(series, [300, 600, 1200, 2400, 4800, 9600, 19_200, 38_400, 60_000]);
     }
 
-    /// Ticks are counted on an absolute clock: 9 ms span no tick or one.
+    /// Ticks are counted on an absolute clock, so a round trip of 9 ms takes either no tick or one.
     #[test]
     fn a_round_trip_is_the_ticks_that_passed() {
         for (sent, base) in [(0, 30), (5, 30), (15, 30)] {

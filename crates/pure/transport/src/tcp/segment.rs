@@ -23,7 +23,7 @@ impl Flags {
     pub const SYN: Self = Self(0x02);
     /// Reset the connection.
     pub const RST: Self = Self(0x04);
-    /// Deliver the data to the user.
+    /// Deliver the data to the user immediately.
     pub const PSH: Self = Self(0x08);
     /// The acknowledgement number is valid.
     pub const ACK: Self = Self(0x10);
@@ -47,7 +47,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// The header's fourteenth byte.
+    /// The fourteenth byte of the header.
     pub(crate) const fn bits(self) -> u8 {
         self.0
     }
@@ -87,8 +87,8 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
-/// The blocks of a SACK option (RFC 2018 section 3), at most four. Few segments have any, so they are boxed: a segment
-/// without blocks is half as large.
+/// The blocks of a SACK option (RFC 2018 section 3), at most four. They are boxed because few segments have blocks: a
+/// segment without blocks is half as large.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SackBlocks(Option<Box<Blocks>>);
 
@@ -99,10 +99,10 @@ struct Blocks {
 }
 
 impl SackBlocks {
-    /// The most blocks that 40 bytes of options hold.
+    /// The largest number of blocks that fits 40 bytes of options.
     pub const MAX: usize = 4;
 
-    /// No blocks: no option.
+    /// No blocks. The segment then has no SACK option.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -128,7 +128,7 @@ impl SackBlocks {
         self.0.is_none()
     }
 
-    /// Length of an option with `blocks` blocks and the two no-operations that align it, bytes.
+    /// Length of an option with `blocks` blocks, including the two no-operation options that align it, bytes.
     pub(crate) const fn option_len(blocks: usize) -> u32 {
         if blocks == 0 { 0 } else { 4 + 8 * blocks as u32 }
     }
@@ -140,19 +140,19 @@ impl fmt::Debug for SackBlocks {
     }
 }
 
-/// Length of the timestamps option with its two no-operations (RFC 7323 appendix A), bytes.
+/// Length of the timestamps option, including two no-operation options (RFC 7323 appendix A), bytes.
 pub(crate) const TIMESTAMPS_LEN: u32 = 12;
 
-/// A TCP segment in the units of the wire format. [`Packet::encode`](crate::Packet::encode) writes it.
+/// A TCP segment with the fields of the wire format. [`Packet::encode`](crate::Packet::encode) writes it.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// Sequence number of the first byte, or of SYN.
     pub seq: Serial,
-    /// Next expected sequence number; valid if [`Flags::ACK`] is set.
+    /// Next expected sequence number. It is valid if [`Flags::ACK`] is set.
     pub ack: Serial,
     /// Control bits.
     pub flags: Flags,
-    /// Window field: shifted left by the negotiated scale, except on a SYN.
+    /// Window field. The window is this value shifted left by the negotiated scale; on a SYN it is not shifted.
     pub window: u16,
     /// Maximum segment size option (RFC 9293 section 3.7.1), bytes.
     pub mss: Option<u16>,
@@ -175,7 +175,8 @@ impl Segment {
     }
 
     /// Length of the options with their padding, bytes. As in common stacks, each option is aligned to four bytes (RFC
-    /// 7323 appendix A), and SACK-permitted takes the place of the timestamps' padding if both are present.
+    /// 7323 appendix A). If SACK-permitted and timestamps are both present, SACK-permitted replaces the padding of the
+    /// timestamps.
     #[inline]
     pub fn options_len(&self) -> u32 {
         let mss = if self.mss.is_some() { 4 } else { 0 };
@@ -185,7 +186,7 @@ impl Segment {
         mss + scale + timestamps + permitted + SackBlocks::option_len(self.sack.as_slice().len())
     }
 
-    /// Sequence numbers that the segment occupies: its data, and one each for SYN and FIN.
+    /// Number of sequence numbers that the segment occupies: one for each data byte, and one each for SYN and FIN.
     #[inline]
     pub fn sequence_len(&self) -> u64 {
         let controls =
@@ -218,8 +219,8 @@ mod tests {
         assert!(size_of::<Segment>() <= 64, "{} bytes", size_of::<Segment>());
     }
 
-    /// Captures of Linux hosts show SYNs of 60 bytes (52 without timestamps) and ACKs of 52 to 80 bytes over
-    /// IPv4: 20 bytes of IP and 20 of TCP less.
+    /// Captures of Linux hosts over IPv4 show SYNs of 60 bytes (52 without timestamps) and ACKs of 52 to 80 bytes.
+    /// Without 20 bytes of IP header and 20 of TCP header, the rest is options.
     #[test]
     fn options_are_as_long_as_on_the_wire() {
         let timestamps = Some(Timestamps { value: 1, echo: 2 });

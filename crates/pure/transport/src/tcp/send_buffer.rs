@@ -1,11 +1,11 @@
-//! Data that the user has sent and the peer has not acknowledged.
+//! Data that the user has sent and the peer has not yet acknowledged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use netrig_core::Data;
 
-/// One piece of the stream: from the end of the piece before up to `end`.
+/// One piece of the stream. It begins at the end of the preceding piece and ends at `end`.
 #[derive(Clone, Debug)]
 struct StreamPiece {
     end: u64,
@@ -13,18 +13,19 @@ struct StreamPiece {
     bytes: Option<Arc<[u8]>>,
 }
 
-/// The unacknowledged part of the stream, by offset. Bulk data of any length is one piece.
+/// The unacknowledged part of the stream, indexed by offset. Bulk data of any length is a single piece.
 #[derive(Clone, Debug)]
 pub(crate) struct SendBuffer {
     pieces: VecDeque<StreamPiece>,
-    /// Ends of messages, if messages are kept apart.
+    /// Offsets of the ends of messages. `None` if message boundaries are not kept.
     borders: Option<VecDeque<u64>>,
     start: u64,
     end: u64,
 }
 
 impl SendBuffer {
-    /// An empty stream whose first byte has the offset `start`. With `borders` it records the ends of messages.
+    /// An empty stream. The first byte will have the offset `start`. If `borders` is true, it records the ends of
+    /// messages.
     pub fn new(start: u64, borders: bool) -> Self {
         Self { pieces: VecDeque::new(), borders: borders.then(VecDeque::new), start, end: start }
     }
@@ -34,7 +35,7 @@ impl SendBuffer {
         self.end
     }
 
-    /// Bytes held.
+    /// Number of bytes in the buffer.
     pub fn held(&self) -> u64 {
         self.end - self.start
     }
@@ -56,7 +57,8 @@ impl SendBuffer {
         }
     }
 
-    /// End of the message that contains the byte at `offset`; the end of the stream if messages are not kept apart.
+    /// End of the message that contains the byte at `offset`, or the end of the stream if message boundaries are not
+    /// kept.
     pub fn message_end(&self, offset: u64) -> u64 {
         let Some(borders) = &self.borders else { return self.end };
         borders.get(borders.partition_point(|border| *border <= offset)).copied().unwrap_or(self.end)
@@ -75,7 +77,8 @@ impl SendBuffer {
         }
     }
 
-    /// The data from `start` to `end`, both within the held data. Data without content next to bytes becomes zeros.
+    /// The data from `start` to `end`, which must be in the buffer. If the range has both bytes and data without
+    /// content, the latter becomes zeros.
     pub fn read(&self, start: u64, end: u64) -> Data {
         if let Some(StreamPiece { end: piece_end, bytes: None }) = self.pieces.front()
             && end <= *piece_end
@@ -94,7 +97,7 @@ impl SendBuffer {
         }
     }
 
-    /// Copies `start..end` from the pieces from index `first` on.
+    /// Copies `start..end` from the pieces, beginning with the piece at index `first`.
     fn copy(&self, first: usize, start: u64, end: u64) -> Arc<[u8]> {
         let mut copy = Vec::with_capacity((end - start) as usize);
         let mut at = start;

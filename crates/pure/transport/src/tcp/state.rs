@@ -5,30 +5,30 @@
 pub enum TcpState {
     /// No connection: not yet opened, or over.
     Closed,
-    /// Waits for a peer's SYN.
+    /// Waits for the SYN of a peer.
     Listen,
     /// Has sent its SYN.
     SynSent,
-    /// Has sent and received a SYN; its own is not yet acknowledged.
+    /// Has sent and received a SYN. Its own SYN is not yet acknowledged.
     SynReceived,
     /// Open in both directions.
     Established,
     /// Has sent FIN, which is not yet acknowledged.
     FinWait1,
-    /// Its FIN is acknowledged; the peer's is not yet received.
+    /// Its FIN is acknowledged. The peer's FIN has not arrived.
     FinWait2,
-    /// Has received the peer's FIN; its own is not yet sent.
+    /// Has received the peer's FIN. Its own FIN is not yet sent.
     CloseWait,
-    /// Both sent FIN at once; its own is not yet acknowledged.
+    /// Both ends sent FIN at the same time. Its own FIN is not yet acknowledged.
     Closing,
-    /// Has received the peer's FIN first; its own is sent and not yet acknowledged.
+    /// Has received the peer's FIN and then sent its own, which is not yet acknowledged.
     LastAck,
-    /// Waits, to acknowledge a retransmitted FIN.
+    /// Waits in order to acknowledge a retransmitted FIN.
     TimeWait,
 }
 
 impl TcpState {
-    /// Whether both SYNs were exchanged and the connection is not over.
+    /// Whether both SYNs are acknowledged and the connection has not ended.
     pub const fn is_synchronised(self) -> bool {
         !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)
     }

@@ -1,4 +1,4 @@
-//! A TCP segment as bytes (RFC 9293 section 3.1).
+//! Encoding of a TCP segment (RFC 9293 section 3.1).
 
 use netrig_core::FiveTuple;
 
@@ -14,14 +14,14 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
 impl Segment {
-    /// Header, options and user data, with the checksum for the addresses of `flow`.
+    /// Appends the header, options and user data to `out`. The checksum includes the addresses of `flow`.
     pub(crate) fn encode(&self, flow: &FiveTuple, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&flow.src_port.to_be_bytes());
         out.extend_from_slice(&flow.dst_port.to_be_bytes());
         out.extend_from_slice(&self.seq.0.to_be_bytes());
         out.extend_from_slice(&self.ack.0.to_be_bytes());
-        // The header's length in words of four bytes: at most 15 with all options.
+        // Data offset: the length of the header in 32-bit words, at most 15.
         let words = (HEADER_LEN + self.options_len()) / 4;
         out.extend_from_slice(&[(words as u8) << 4, self.flags.bits()]);
         out.extend_from_slice(&self.window.to_be_bytes());
@@ -57,7 +57,7 @@ impl Segment {
         let blocks = self.sack.as_slice();
         if !blocks.is_empty() {
             out.extend_from_slice(&PADDING);
-            // At most four.
+            // The length fits a byte: there are at most four blocks.
             out.extend_from_slice(&[SACK, 2 + 8 * blocks.len() as u8]);
             for (left, right) in blocks {
                 out.extend_from_slice(&left.0.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Tests of the crate by its public interface.
+//! Tests of the crate's public interface.
 
 mod packets;
 mod sctp;

@@ -1,4 +1,4 @@
-//! Packets as bytes, checked by an independent reader that implements the headers of the RFCs.
+//! Encoded packets, checked by an independent decoder that implements the headers of the RFCs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ fn be32(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// RFC 1071 section 1: with a correct checksum the sum of all words is 0xFFFF.
+/// RFC 1071 section 1: if the checksum is correct, the sum of all words is 0xFFFF.
 fn adds_up(parts: &[&[u8]]) -> bool {
     let mut sum = 0_u32;
     for word in parts.concat().chunks(2) {
@@ -33,7 +33,7 @@ struct Ip<'a> {
     body: &'a [u8],
 }
 
-/// RFC 791 section 3.1, RFC 8200 sections 3 and 8.1.
+/// Decodes the IP header (RFC 791 section 3.1, RFC 8200 sections 3 and 8.1).
 fn ip(bytes: &[u8]) -> Ip<'_> {
     let (addresses, protocol, traffic_class, len, header) = match bytes[0] {
         0x45 => {
@@ -50,7 +50,7 @@ fn ip(bytes: &[u8]) -> Ip<'_> {
     assert_eq!(len, bytes.len(), "length");
     let body = &bytes[header..];
     let len = (body.len() as u32).to_be_bytes();
-    // The order of the sum does not matter, so one pseudo-header serves both versions.
+    // The order of the words does not change the sum, so this pseudo-header is valid for both versions of IP.
     let pseudo_header = [addresses, &len, &[0, 0, 0, protocol]].concat();
     Ip { traffic_class, protocol, pseudo_header, body }
 }
@@ -64,7 +64,7 @@ struct Options {
     sack: Vec<(u32, u32)>,
 }
 
-/// RFC 9293 section 3.1: kind alone (0 ends, 1 is a no-operation), or kind, length and value.
+/// RFC 9293 section 3.1: an option is a kind alone (0 ends the list, 1 is a no-operation), or kind, length and value.
 fn options(mut bytes: &[u8]) -> Options {
     let mut found = Options::default();
     while let Some(kind) = bytes.first() {
@@ -103,7 +103,7 @@ fn data() -> impl Strategy<Value = Data> {
 
 fn header(protocol: u8) -> impl Strategy<Value = Header> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
-    // Of two versions too: a peer may name any address as its own.
+    // The two addresses may have different IP versions: a peer may list any address as its own.
     let addresses = any::<[bool; 2]>().prop_flat_map(|v6| (address(v6[0]), address(v6[1])));
     (addresses, any::<u16>(), any::<u16>(), 0..64_u8, ecn).prop_map(
         move |((src, dst), src_port, dst_port, dscp, ecn)| Header {
@@ -116,7 +116,7 @@ fn header(protocol: u8) -> impl Strategy<Value = Header> {
 }
 
 prop_compose! {
-    /// SYNs with their options, and other segments with SACK blocks up to 40 bytes of options.
+    /// SYNs with their options, and other segments with SACK blocks, up to 40 bytes of options.
     fn segment()(
         [seq, ack] in any::<[u32; 2]>(),
         syn in any::<bool>(),
@@ -221,8 +221,8 @@ fn a_datagram_that_no_packet_can_hold_is_cut() {
     }
 }
 
-/// An association in UDP, both ways and from the first packet on: each packet is a datagram from port 9899 to port 9899
-/// (RFC 6951 section 5.2), no longer than the MTU, of which data takes what its headers leave.
+/// A complete association over UDP: each packet in either direction is a datagram from port 9899 to port 9899 (RFC 6951
+/// section 5.2). It is not longer than the MTU, and data fills the room that the headers leave.
 #[test]
 fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
     use netrig_core::{Endpoint as _, Seeds, StreamId};
@@ -261,7 +261,7 @@ fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
             assert_eq!(sctp::wire::decode(&ip.body[8..]).unwrap().chunks.len(), body.chunks.len());
             longest = longest.max(len);
         };
-        // Without losses it takes a few round trips of zero time.
+        // Without losses the transfer takes a few round trips, each with no delay.
         for _ in 0..100 {
             while let Some(packet) = client.poll_transmit(Instant::ZERO) {
                 see(&packet);
@@ -282,7 +282,8 @@ fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
                 client.handle_packet(Instant::ZERO, packet);
             }
         }
-        // Headers of IPv4, UDP, SCTP and chunk are 56 B, those of IPv6 76 B, and chunks are multiples of four bytes.
+        // The headers of IPv4, UDP, SCTP and the chunk have 56 B, with IPv6 76 B. Chunks are padded to multiples of
+        // four bytes.
         assert_eq!((longest, client.unacknowledged()), (1500, 0), "{local}");
     }
 }

@@ -1,9 +1,9 @@
-//! Any bytes from a network must not cause a panic. The fuzz target runs this file too.
+//! No bytes from a network may cause a panic. The fuzz target runs this file too.
 
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::{Assembler, LARGEST_UNIT, Packet, SequenceExtender, access_units};
 
-/// Parses bytes as RTP packets, each behind its length in two bytes, and reassembles their content.
+/// Splits the bytes into RTP packets, each preceded by its length in two bytes, and reassembles their content.
 pub fn check(mut bytes: &[u8]) {
     let clip = Clip::moving();
     let mut extender = SequenceExtender::default();

@@ -1,4 +1,4 @@
-//! RTP from a hostile network, and the fuzz corpus.
+//! RTP packets from a hostile network, and the fuzz corpus.
 
 mod any_packet;
 
@@ -12,7 +12,7 @@ fn every_packet_of_the_corpus_is_survived() {
 }
 
 proptest! {
-    /// Packets of the clip with bytes changed, cut off, swapped and repeated.
+    /// Packets of the clip, with changed, truncated, swapped and repeated bytes.
     #[test]
     fn damaged_packets_are_survived(
         places in proptest::collection::vec(0..90_usize, 1..12),

@@ -11,19 +11,19 @@ use crate::sctp::packet::chunk::{GapBlock, Sack};
 use crate::sctp::tx::{LossSign, SentChunk, SentState};
 use crate::{Incident, PathId, PathState, Serial};
 
-/// Runs of outstanding chunks that a SACK reports missing: index of the first, and one past the last.
+/// Runs of outstanding chunks that a SACK reports as missing: index of the first chunk, and one past the last.
 type MissingRuns = SmallVec<[(usize, usize); 4]>;
 
 impl Association {
     /// Handles a SACK.
     pub(super) fn handle_sack(&mut self, now: Instant, sack: &Sack) {
-        // RFC 9260 section 6.2.1 D i): an old one is dropped.
+        // RFC 9260 section 6.2.1 D i): an outdated SACK is dropped.
         if sack.cumulative_tsn.before(self.outstanding.cumulative()) {
             return;
         }
         if self.acknowledged(now, sack.cumulative_tsn, Some(&sack.gaps)) {
             self.peer_rwnd = u64::from(sack.a_rwnd);
-            // If the window is zero, the time until the next probe starts again.
+            // If the window is zero, the timer for the next probe starts again.
             self.probe_due = false;
             if self.window_closed {
                 self.judge_probe();
@@ -32,8 +32,8 @@ impl Association {
         }
     }
 
-    /// Handles a SACK after a probe of a closed window. If the peer has not accepted the probe but now has room, the
-    /// probe is retransmitted at once; T3-rtx has backed off and would delay it.
+    /// Handles a SACK after a probe of a closed window. If the peer did not accept the probe and now has room, the
+    /// probe is retransmitted immediately, because T3-rtx has backed off and would delay it.
     fn judge_probe(&mut self) {
         let Some(probe) = self.outstanding.get(0) else {
             self.window_closed = false;
@@ -55,15 +55,16 @@ impl Association {
         self.retransmission_due = Some(self.data_path);
     }
 
-    /// Handles the Cumulative TSN Ack of a SHUTDOWN. It has no gap blocks, which revokes none (RFC 9260 section 3.3.8).
+    /// Handles the Cumulative TSN Ack of a SHUTDOWN. A SHUTDOWN has no gap blocks; this does not revoke earlier ones
+    /// (RFC 9260 section 3.3.8).
     pub(super) fn acknowledge_cumulative(&mut self, now: Instant, cumulative: Serial) {
         if !cumulative.before(self.outstanding.cumulative()) {
             self.acknowledged(now, cumulative, None);
         }
     }
 
-    /// Handles an acknowledgement. Without `gaps` the chunks beyond the cumulative TSN keep their state. Returns false
-    /// if the association ended.
+    /// Handles an acknowledgement. If `gaps` is `None`, the chunks beyond the cumulative TSN keep their state. Returns
+    /// false if the association was aborted.
     fn acknowledged(&mut self, now: Instant, cumulative: Serial, gaps: Option<&[GapBlock]>) -> bool {
         if !cumulative.before(self.outstanding.next_tsn()) {
             // It acknowledges data that was never sent.
@@ -82,7 +83,7 @@ impl Association {
             let (paths, counters, config) = (&mut self.paths, &mut self.counters, &self.config);
             self.outstanding.acknowledge_up_to(cumulative, |sent, newly| {
                 let path = &mut paths[usize::from(sent.path.0)];
-                // RFC 9260 section 6.3.2 R3: it is the earliest outstanding chunk of its path.
+                // RFC 9260 section 6.3.2 R3: the chunk is the earliest outstanding chunk of its path.
                 path.sack.earliest = true;
                 if newly {
                     path.newly_acknowledged(now, sent, config);
@@ -96,7 +97,8 @@ impl Association {
             holes = self.acknowledge_gaps(now, gaps, &mut highest_newly);
         }
         if advanced || highest_newly.is_some() {
-            // RFC 9260 section 8.1: the peer is reachable; section 6.3.3: the other losses may be retransmitted.
+            // RFC 9260 section 8.1: the peer is reachable. Section 6.3.3: the other lost chunks may now be
+            // retransmitted.
             self.errors = 0;
             self.retransmissions_held = false;
         }
@@ -123,7 +125,7 @@ impl Association {
                 counters.bytes_acknowledged += sent.chunk.data.size();
                 *highest_newly = Some(sent.chunk.tsn);
             },
-            // RFC 9260 section 6.2.1 D iii): in flight again, under a running T3-rtx.
+            // RFC 9260 section 6.2.1 D iii): the chunk is in flight again, and T3-rtx runs.
             |sent| reneged.push((sent.path, sent.counted, sent.chunk.data.size())),
         );
         for (path, counted, user_bytes) in reneged {
@@ -133,8 +135,8 @@ impl Association {
         holes
     }
 
-    /// Lets windows grow by the newly acknowledged bytes. RFC 9260 section 7.2.4: this "MUST be applied first", before
-    /// losses in the same SACK reduce them.
+    /// Increases congestion windows for the newly acknowledged bytes. RFC 9260 section 7.2.4: this "MUST be applied
+    /// first", before losses in the same SACK reduce them.
     fn grow_windows(&mut self, cumulative: Serial, advanced: bool) {
         let in_recovery = self.fast_recovery.is_some_and(|exit| !exit.at_or_before(cumulative));
         for path in &mut self.paths {
@@ -145,10 +147,10 @@ impl Association {
         }
     }
 
-    /// Counts miss indications for the chunks that a SACK reports missing.
+    /// Counts miss indications for the chunks that a SACK reports as missing.
     fn count_misses(&mut self, holes: &MissingRuns, advanced: bool, highest_newly: Option<Serial>) {
-        // RFC 9260 section 7.2.4: up to the highest TSN newly acknowledged; in fast recovery, if the
-        // cumulative TSN advanced, for all missing chunks.
+        // RFC 9260 section 7.2.4: only chunks below the highest newly acknowledged TSN count. In fast recovery, if the
+        // cumulative TSN advanced, all missing chunks count.
         let all = self.fast_recovery.is_some() && advanced;
         let limit = match (all, highest_newly) {
             (true, _) => usize::MAX,
@@ -172,9 +174,9 @@ impl Association {
         }
     }
 
-    /// Miss indications detected lost chunks (RFC 9260 section 7.2.4).
+    /// Starts fast retransmit after miss indications detected lost chunks (RFC 9260 section 7.2.4).
     fn fast_retransmit(&mut self) {
-        // (2), (6): one reduction per recovery, for all paths.
+        // (2), (6): the windows are reduced once per recovery, which is common to all paths.
         if self.fast_recovery.is_some() {
             return;
         }
@@ -185,7 +187,7 @@ impl Association {
             let cwnd = path.congestion.cwnd();
             self.incidents.push_back(Incident::FastRetransmit { path: PathId(i as u8), cwnd });
         }
-        // (3): one packet of the earliest chunks, regardless of the window.
+        // (3): one packet with the earliest lost chunks is sent regardless of the window.
         let first = self.outstanding.first_lost().and_then(|place| self.outstanding.get(place));
         if let Some(SentChunk { path, state: SentState::Lost(sign @ LossSign::Missing), .. }) = first {
             self.retransmission_due = Some(self.retransmission_path(usize::from(path.0), *sign));
@@ -215,7 +217,7 @@ impl Association {
             }
             if effect.works {
                 path.one_packet = false;
-                // RFC 9260 section 8.2: resets the error counter of the path that the chunk was last sent over.
+                // RFC 9260 section 8.2: resets the error counter of the path over which the chunk was last sent.
                 if path.errors > 0 || !path.is(PathState::Active) {
                     self.path_works(now, i);
                 }

@@ -1,4 +1,4 @@
-//! Reachability of paths and choice of the path for data (RFC 9260 sections 6.4 and 8.2, RFC 7829).
+//! Reachability of paths, and selection of the path for data (RFC 9260 sections 6.4 and 8.2, RFC 7829).
 
 use netrig_core::{CloseReason, Instant};
 
@@ -15,7 +15,7 @@ impl Association {
         one.timed = None;
         if one.outstanding(&self.config) == 0 {
             if self.outstanding.is_empty() {
-                // The peer's window was closed until the timer expired.
+                // T3-rtx ran because the peer's window was closed. The window is still closed, so a probe is sent.
                 self.probe_due = true;
                 one.rto.back_off();
             }
@@ -25,12 +25,12 @@ impl Association {
         one.lost += std::mem::take(&mut one.flight);
         one.one_packet = true;
         let local = one.probes_locally(&self.config);
-        // E1: ssthresh and cwnd; E2: RTO * 2.
+        // E1: ssthresh and cwnd are reduced. E2: the RTO is doubled.
         if !local {
             one.congestion.timed_out();
             one.rto.back_off();
         }
-        // RFC 9260 section 6.1 A: time-outs of window probes are no sign of failure while SACKs arrive.
+        // RFC 9260 section 6.1 A: time-outs of window probes are not errors while SACKs arrive.
         let sack_since_timeout = std::mem::take(&mut self.sack_since_timeout);
         let counts = !(local || self.window_closed && sack_since_timeout);
         self.counters.timeouts += 1;
@@ -48,12 +48,12 @@ impl Association {
             }
         }
         self.fast_recovery = None;
-        // E3: one packet of the earliest chunks at once, the others after a SACK.
+        // E3: one packet with the earliest chunks is sent immediately. The others wait for a SACK.
         self.retransmissions_held = true;
         self.retransmission_due = Some(self.retransmission_path(path, LossSign::Timeout));
     }
 
-    /// Counts an error on `path`: T3-rtx or a heartbeat timed out (RFC 9260 sections 8.1 and 8.2).
+    /// Counts an error on `path` after T3-rtx or a heartbeat timed out (RFC 9260 sections 8.1 and 8.2).
     pub(super) fn strike(&mut self, now: Instant, path: usize, counts_for_association: bool) {
         self.paths[path].errors += 1;
         self.errors += u32::from(counts_for_association);
@@ -73,7 +73,7 @@ impl Association {
         {
             self.set_state(now, path, PathState::PotentiallyFailed);
         }
-        // RFC 7829 section 5.
+        // RFC 7829 section 5: primary path switchover.
         if self.config.primary_switchover
             && path == self.primary
             && self.data_path != path
@@ -84,7 +84,7 @@ impl Association {
         }
     }
 
-    /// A chunk that was sent over `path` was answered.
+    /// Resets the error state of `path` after the peer answered a chunk that was sent over it.
     pub(super) fn path_works(&mut self, now: Instant, path: usize) {
         let one = &mut self.paths[path];
         one.errors = 0;
@@ -97,7 +97,7 @@ impl Association {
         self.paths[path].state = state;
         self.incidents.push_back(Incident::PathChanged { path: PathId(path as u8), state });
         self.reselect_data_path();
-        // RFC 7829 section 3.2: a potentially failed path without data is probed by heartbeats.
+        // RFC 7829 section 3.2: a potentially failed path without data is probed with heartbeats.
         let probes = self.config.heartbeats && self.paths[path].beat.is_none();
         if state == PathState::PotentiallyFailed && probes {
             match self.config.heartbeat_loss {
@@ -107,7 +107,7 @@ impl Association {
         }
     }
 
-    /// Chooses the path for new data again, after the state of a path changed.
+    /// Selects the path for new data again, after a path changed its state.
     pub(super) fn reselect_data_path(&mut self) {
         let chosen = self.best_path();
         self.primary_awaited &= chosen != self.primary;
@@ -129,8 +129,8 @@ impl Association {
         if let Some(next) = self.others_of(self.data_path).find(active) {
             return next;
         }
-        // RFC 7829 section 3.2: the potentially failed path with the fewest errors. If all are inactive, which RFC 9260
-        // section 8.2 leaves open, the inactive one with the fewest errors.
+        // RFC 7829 section 3.2: the potentially failed path with the fewest errors. If all paths are inactive, RFC 9260
+        // section 8.2 does not specify the path; the inactive path with the fewest errors is used.
         let rank = |path: &usize| {
             let one = &self.paths[*path];
             let failed = !one.is(PathState::PotentiallyFailed);
@@ -139,7 +139,8 @@ impl Association {
         (0..self.paths.len()).min_by_key(rank).unwrap_or(self.primary)
     }
 
-    /// The path for replies to chunks received over `path`: the same one (RFC 9260 section 6.4) if it is confirmed.
+    /// The path for replies to chunks received over `path`: the same path if it is confirmed (RFC 9260 section 6.4),
+    /// and otherwise the path for new data.
     pub(super) fn answer_path(&self, path: usize) -> usize {
         if self.is_confirmed(path) { path } else { self.data_path }
     }
@@ -151,7 +152,7 @@ impl Association {
         !one.is(PathState::Unconfirmed) || one.by_user || !self.config.path_verification
     }
 
-    /// The other paths in turn, starting after `path`.
+    /// The other paths in the order of their numbers, starting after `path` and wrapping around.
     fn others_of(&self, path: usize) -> impl Iterator<Item = usize> {
         let count = self.paths.len();
         (1..count).map(move |step| (path + step) % count)
@@ -162,7 +163,8 @@ impl Association {
         let usable = |other: &usize| {
             let other = &self.paths[*other];
             match self.state {
-                // The RFC leaves open which path retries the handshake; a failed primary must not prevent it.
+                // RFC 9260 does not specify the path on which the handshake is retried. A failed primary path must not
+                // prevent it.
                 AssociationState::CookieWait | AssociationState::CookieEchoed => {
                     other.by_user && !other.foreign
                 }
@@ -187,8 +189,8 @@ impl Association {
         if self.paths[path].is(PathState::Active) { path } else { self.data_path }
     }
 
-    /// Sets the primary path for the user (RFC 9260 section 11.1.6). New data uses it at once, or once the path works.
-    /// Outstanding data stays on its path.
+    /// Sets the primary path as the user requests (RFC 9260 section 11.1.6). New data uses it immediately, or when the
+    /// path becomes active. Outstanding data stays on its path.
     pub(super) fn set_primary(&mut self, path: usize) {
         if self.primary != path {
             self.primary = path;
@@ -202,7 +204,7 @@ impl Association {
         self.paths[path].interface_down = true;
         match self.config.local_drop {
             LocalDrop::BackOff => {}
-            // Outstanding data is retried at a constant interval from now on.
+            // From now on, outstanding data is retried at a constant interval.
             LocalDrop::Probe => {
                 if self.paths[path].t3_runs() {
                     self.paths[path].start_t3(now, &self.config);
@@ -212,7 +214,7 @@ impl Association {
                 if !self.paths[path].is(PathState::Inactive) {
                     self.set_state(now, path, PathState::Inactive);
                 }
-                // Outstanding data of the path moves to another one without waiting for the timer.
+                // The outstanding data of the path is retransmitted over another path without waiting for T3-rtx.
                 if self.paths[path].t3_runs() {
                     self.paths[path].t3 = now;
                 }
@@ -222,7 +224,7 @@ impl Association {
 
     pub(super) fn interface_up(&mut self, now: Instant, path: usize) {
         self.paths[path].interface_down = false;
-        // A path that failed because of its interface is probed at once instead of at the next interval.
+        // A path that failed because of its interface is probed immediately, not at the next heartbeat interval.
         let one = &self.paths[path];
         if self.config.local_drop == LocalDrop::FailOver && one.is(PathState::Inactive) && one.beat.is_none()
         {

@@ -1,4 +1,4 @@
-//! Setup of an association (RFC 9260 section 5), collisions and restarts included.
+//! Setup of an association (RFC 9260 section 5), including collisions and restarts.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use crate::sctp::rx::{Acknowledger, MessageInbox, TsnArrivals};
 use crate::sctp::tx::Outstanding;
 use crate::{Incident, PathState, Serial};
 
-/// INIT, or INIT ACK without its cookie, with these addresses.
+/// This end's INIT, or its INIT ACK without the cookie, with these addresses.
 pub(in crate::sctp) fn own_init(
     config: &Config,
     initiate_tag: u32,
@@ -26,7 +26,7 @@ pub(in crate::sctp) fn own_init(
 ) -> Init {
     Init {
         initiate_tag,
-        // RFC 9260 section 3.3.2: at least 1500.
+        // RFC 9260 section 3.3.2: a_rwnd must be at least 1500.
         a_rwnd: u32::try_from(config.receive_buffer.bytes()).unwrap_or(u32::MAX).max(1500),
         outbound_streams: config.streams.max(1),
         inbound_streams: u16::MAX,
@@ -35,8 +35,8 @@ pub(in crate::sctp) fn own_init(
     }
 }
 
-/// The distinct addresses of a host as parameters. A single address needs none, because the IP header contains it (RFC
-/// 9260 section 5.1.2 A).
+/// The distinct addresses of a host as parameters. There are none if the host has a single address, because the IP
+/// header contains it (RFC 9260 section 5.1.2 A).
 fn address_parameters(addresses: impl Iterator<Item = IpAddr>) -> Vec<Parameter> {
     let mut distinct: Vec<IpAddr> = Vec::new();
     for address in addresses {
@@ -50,17 +50,18 @@ fn address_parameters(addresses: impl Iterator<Item = IpAddr>) -> Vec<Parameter>
     distinct.into_iter().map(Parameter::Address).collect()
 }
 
-/// Causes for an ABORT in reply to an invalid INIT or INIT ACK; empty if the chunk is ignored. `None` if it is valid.
+/// Causes for the ABORT in reply to an invalid INIT or INIT ACK. `None` if the chunk is valid. Empty if the chunk must
+/// be ignored without a reply.
 pub(in crate::sctp) fn objection(init: &Init) -> Option<Vec<Cause>> {
     if init.initiate_tag == 0 {
-        // RFC 9260 section 3.3.2: silently discarded.
+        // RFC 9260 section 3.3.2: such a chunk is silently discarded.
         return Some(Vec::new());
     }
-    // RFC 9260 section 3.3.2: no streams, or a window below 1500 bytes, is answered by an ABORT.
+    // RFC 9260 section 3.3.2: an ABORT answers a chunk without streams or with a window below 1500 bytes.
     if init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd < 1500 {
         return Some(vec![Cause::InvalidParameter]);
     }
-    // RFC 9260 section 5.1.2: a host name is answered by an ABORT.
+    // RFC 9260 section 5.1.2: an ABORT answers a chunk with a host name.
     init.parameters.iter().find_map(|parameter| match parameter {
         Parameter::HostName(_) => {
             let bytes = parameter.to_bytes();
@@ -71,11 +72,11 @@ pub(in crate::sctp) fn objection(init: &Init) -> Option<Vec<Cause>> {
     })
 }
 
-/// Input for an INIT ACK.
+/// The data from which an INIT ACK is built.
 pub(in crate::sctp) struct InitAckBuilder<'a> {
     pub(in crate::sctp) config: &'a Config,
     pub(in crate::sctp) key: &'a CookieKey,
-    /// INIT ACK without cookie: this end's tag, TSN, streams and addresses.
+    /// The INIT ACK without its cookie: this end's tag, TSN, streams and addresses.
     pub(in crate::sctp) own: Init,
     pub(in crate::sctp) ports: (u16, u16),
     /// Source and destination address of the INIT.
@@ -84,7 +85,7 @@ pub(in crate::sctp) struct InitAckBuilder<'a> {
 }
 
 impl InitAckBuilder<'_> {
-    /// INIT ACK for `init`. Its cookie contains all state that an association needs.
+    /// The INIT ACK in reply to `init`. Its cookie contains all state that is needed to create the association.
     pub(in crate::sctp) fn init_ack(self, now: Instant, init: &Init) -> Init {
         let room = self.room();
         let mut own = self.own;
@@ -94,7 +95,7 @@ impl InitAckBuilder<'_> {
         });
         let cookie = StateCookie {
             created: now,
-            // RFC 9260 section 5.2.6 leaves the extension to the responder: at most twice the usual life.
+            // RFC 9260 section 5.2.6: the responder decides about the requested extension. The life is at most doubled.
             life: self.config.cookie_life + preserved.unwrap_or_default().min(self.config.cookie_life),
             local_port: self.ports.0,
             peer_port: self.ports.1,
@@ -110,13 +111,14 @@ impl InitAckBuilder<'_> {
             peer_addresses: init.addresses().take(MOST_PATHS).collect(),
         };
         own.parameters.push(Parameter::Cookie(cookie.sign(self.key)));
-        // RFC 9260 section 12.4: reports that do not fit the MTU are omitted. Each has its own header of four bytes.
+        // RFC 9260 section 12.4: reports of unknown parameters that do not fit the MTU are omitted. Each report has its
+        // own header of four bytes.
         let room = room.saturating_sub(u64::from(padded(own.value_len())));
         own.parameters.extend(init.unrecognized(room as usize, 4).map(Parameter::Unrecognized));
         own
     }
 
-    /// Bytes for the value of the only chunk in a packet of the MTU.
+    /// Number of bytes for the value of a chunk that is alone in a packet of the MTU.
     fn room(&self) -> u64 {
         let ip = if self.source.0.is_ipv4() { 20 } else { 40 };
         let headers = ip + self.config.encapsulation.header_len() + COMMON_HEADER + CHUNK_HEADER;
@@ -125,7 +127,7 @@ impl InitAckBuilder<'_> {
 }
 
 impl Association {
-    /// An established association from a valid cookie (RFC 9260 section 5.1.5).
+    /// Creates an established association from a valid cookie (RFC 9260 section 5.1.5).
     pub(in crate::sctp) fn accept(
         config: std::sync::Arc<Config>,
         endpoints: &Endpoints,
@@ -155,7 +157,7 @@ impl Association {
 
     fn send_init(&mut self, now: Instant) {
         let init = Chunk::Init(Box::new(self.own_init(self.local_tag, self.local_tsn)));
-        // RFC 9260 section 8.5.1 A: INIT is sent alone with tag 0.
+        // RFC 9260 section 8.5.1 A: an INIT is alone in its packet, which has the verification tag 0.
         let packet = self.make_packet(self.retry.path, 0, [init]);
         self.outgoing.push_back(PendingControl::Packet(packet));
         self.start_retry(now);
@@ -166,7 +168,7 @@ impl Association {
         self.start_retry(now);
     }
 
-    /// Sets T1 or T2 to RTO.Initial, doubled for each retry (RFC 9260 sections 5.1 and 6.3.3).
+    /// Sets T1 or T2 to RTO.Initial, doubled with each retry (RFC 9260 sections 5.1 and 6.3.3).
     fn start_retry(&mut self, now: Instant) {
         let span = self.config.rto_initial.saturating_mul(1 << self.retry.count.min(30));
         self.set_retry(now, span.min(self.config.rto_max));
@@ -184,7 +186,7 @@ impl Association {
         self.retry.at = Instant::NEVER;
         match self.state {
             AssociationState::CookieWait | AssociationState::CookieEchoed => {
-                // RFC 9260 section 5.1.6 and Max.Init.Retransmits of section 16.
+                // RFC 9260 section 5.1.6, and Max.Init.Retransmits of section 16.
                 if self.retry.count >= self.config.init_max_retrans {
                     self.finish(CloseReason::TimedOut);
                     return;
@@ -210,8 +212,8 @@ impl Association {
         self.incidents.push_back(Incident::ControlTimeout { timer, rto, errors, limit });
     }
 
-    /// INIT for an existing association: both ends open at the same time, or the peer restarted (RFC 9260 sections
-    /// 5.2.1 and 5.2.2).
+    /// Handles an INIT for an existing association: both ends opened at the same time, or the peer restarted (RFC 9260
+    /// sections 5.2.1 and 5.2.2).
     pub(super) fn handle_init(&mut self, now: Instant, source: (IpAddr, IpAddr), init: &Init) {
         let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
         if let Some(causes) = objection(init) {
@@ -224,11 +226,11 @@ impl Association {
             AssociationState::New | AssociationState::Closed => return,
             // RFC 9260 section 9.2: "it SHOULD discard the INIT chunk and retransmit the SHUTDOWN ACK chunk".
             AssociationState::ShutdownAckSent => return self.send_chunk(path, Chunk::ShutdownAck),
-            // RFC 9260 section 5.2.1: the same tag and TSN as in its own INIT.
+            // RFC 9260 section 5.2.1: the reply has the same tag and TSN as this end's own INIT.
             AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 self.own_init(self.local_tag, self.local_tsn)
             }
-            // RFC 9260 section 5.2.2: a new tag and TSN, so that a forged INIT has no effect.
+            // RFC 9260 section 5.2.2: the reply has a new tag and TSN, so that a forged INIT has no effect.
             _ => {
                 let tag = nonzero_tag(&mut self.random);
                 let tsn = Serial(self.random.label() as u32);
@@ -259,13 +261,14 @@ impl Association {
         self.answer(path, init.initiate_tag, chunk);
     }
 
-    /// Sends a chunk in its own packet, with a tag that may differ from the association's.
+    /// Sends a chunk in its own packet, with a verification tag that may differ from the association's.
     pub(super) fn answer(&mut self, path: usize, tag: u32, chunk: Chunk) {
         let packet = self.make_packet(path, tag, [chunk]);
         self.outgoing.push_back(PendingControl::Packet(packet));
     }
 
-    /// RFC 9260 section 5.1 C; in any other state INIT ACK is discarded (section 5.2.3).
+    /// Handles an INIT ACK (RFC 9260 section 5.1 C). In any other state than COOKIE-WAIT it is discarded (section
+    /// 5.2.3).
     pub(super) fn handle_init_ack(&mut self, now: Instant, source: (IpAddr, IpAddr), init: Init) {
         if self.state != AssociationState::CookieWait {
             return;
@@ -273,15 +276,17 @@ impl Association {
         let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
         let mut causes = objection(&init);
         if causes.is_none() && init.cookie().is_none() {
-            // Type 7 is the state cookie.
+            // Parameter type 7 is the state cookie.
             causes = Some(vec![Cause::MissingParameters(vec![7])]);
         }
         if let Some(causes) = causes {
-            // RFC 9260 section 3.3.3: without the peer's tag, the tag of its packet is reflected, which is the own tag.
+            // RFC 9260 section 3.3.3: if the INIT ACK has no valid tag of the peer, the ABORT has the tag of the
+            // received packet, which is this end's tag.
             let reflected = init.initiate_tag == 0;
             let tag = if reflected { self.local_tag } else { init.initiate_tag };
             self.answer(path, tag, Chunk::Abort(Abort { reflected, causes }));
-            // A window that is too small changes no state; any other error ends the attempt.
+            // If the only error is a window that is too small, the state does not change. Any other error ends the
+            // attempt.
             if reflected || init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd >= 1500 {
                 self.finish(CloseReason::Refused);
             }
@@ -290,8 +295,8 @@ impl Association {
         self.cookie = init.cookie().unwrap_or_default().to_vec();
         self.adopt(&init, init.addresses(), source);
         self.state = AssociationState::CookieEchoed;
-        // RFC 9260 section 6.4: to the source of the INIT ACK; section 5.4: but not to an address that only the peer
-        // has listed.
+        // RFC 9260 section 6.4: COOKIE ECHO is sent to the source of the INIT ACK. Section 5.4: but not to an address
+        // that only the peer has listed.
         let path = if self.paths[path].by_user { path } else { self.retry.path };
         self.retry = Retry { path, ..Retry::OFF };
         self.send_cookie(now);
@@ -301,7 +306,7 @@ impl Association {
         }
     }
 
-    /// Takes over the content of the peer's INIT or INIT ACK.
+    /// Takes over the values in the peer's INIT or INIT ACK.
     fn adopt(&mut self, init: &Init, listed: impl Iterator<Item = IpAddr>, source: (IpAddr, IpAddr)) {
         self.peer_tag = init.initiate_tag;
         self.peer_rwnd = u64::from(init.a_rwnd);
@@ -331,15 +336,15 @@ impl Association {
         }
     }
 
-    /// The handshake is done over `path`.
+    /// The handshake was completed over `path`.
     fn establish(&mut self, now: Instant, path: usize) {
         self.retry = Retry::OFF;
         self.errors = 0;
         self.state = AssociationState::Established;
         for i in 0..self.paths.len() {
-            // RFC 9260 section 5.4 rules 1 and 2: "Any addresses passed to the sender of the INIT chunk by its
-            // upper layer in the request to initialize an association are automatically considered to be
-            // CONFIRMED"; of the others only the path of the handshake is.
+            // RFC 9260 section 5.4 rules 1 and 2: "Any addresses passed to the sender of the INIT chunk by its upper
+            // layer in the request to initialize an association are automatically considered to be CONFIRMED". Of the
+            // other paths, only the path of the handshake is confirmed.
             if i == path || self.paths[i].by_user || !self.config.path_verification {
                 self.paths[i].state = PathState::Active;
             }
@@ -352,7 +357,7 @@ impl Association {
         self.continue_shutdown(now);
     }
 
-    /// COOKIE ACK (RFC 9260 section 5.1 E).
+    /// Handles a COOKIE ACK (RFC 9260 section 5.1 E).
     pub(super) fn handle_cookie_ack(&mut self, now: Instant) {
         if self.state == AssociationState::CookieEchoed {
             self.cookie = Vec::new();
@@ -360,7 +365,7 @@ impl Association {
         }
     }
 
-    /// COOKIE ECHO for an existing association: the table of RFC 9260 section 5.2.4.
+    /// Handles a COOKIE ECHO for an existing association by the table of RFC 9260 section 5.2.4.
     pub(super) fn handle_cookie_echo(&mut self, now: Instant, path: usize, tag: u32, bytes: &[u8]) {
         if matches!(self.state, AssociationState::New | AssociationState::Closed) {
             return;
@@ -370,7 +375,7 @@ impl Association {
             Err(CookieError::Forged) => return,
             Err(CookieError::Stale { by, cookie }) => (*cookie, Some(by)),
         };
-        // RFC 9260 section 5.1.5 (3), 8.5.1 D.
+        // RFC 9260 section 5.1.5 (3) and section 8.5.1 D.
         if cookie.local_tag != tag
             || cookie.peer_port != self.remote_port
             || cookie.local_port != self.local_port
@@ -384,7 +389,7 @@ impl Association {
             return self.answer(path, cookie.peer_tag, Chunk::Error(vec![Cause::StaleCookie(micros)]));
         }
         match (local, peer) {
-            // D: a duplicate, or the expected reply.
+            // D: a duplicate, or the expected reply to this end's INIT ACK.
             (true, true) => {
                 if matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) {
                     self.establish(now, self.path_of_cookie(&cookie));
@@ -408,7 +413,7 @@ impl Association {
                     self.restart(now, &cookie);
                 }
             }
-            // C, and cases that the table does not list: silently discarded.
+            // Action C, and cases that are not in the table: silently discarded.
             _ => {}
         }
     }
@@ -433,14 +438,14 @@ impl Association {
         self.send_chunk(path, Chunk::CookieAck);
     }
 
-    /// The path that the INIT ACK with this cookie was sent over: the only path confirmed by it (RFC 9260 section 5.4
-    /// rule 2).
+    /// The path over which the INIT ACK with this cookie was sent. It is the only path that the cookie confirms (RFC
+    /// 9260 section 5.4 rule 2).
     fn path_of_cookie(&self, cookie: &StateCookie) -> usize {
         self.path_of(cookie.source.0, cookie.source.1).unwrap_or(self.primary)
     }
 
-    /// ERROR with "Stale Cookie" (RFC 9260 section 5.2.6): repeats the attempt from the start as long as
-    /// retransmissions are left, without asking for a longer cookie life.
+    /// Handles an ERROR with "Stale Cookie" (RFC 9260 section 5.2.6): repeats the attempt from the start if
+    /// retransmissions are left. It does not request a longer cookie life.
     pub(super) fn handle_stale_cookie(&mut self, now: Instant) {
         if self.state != AssociationState::CookieEchoed {
             return;

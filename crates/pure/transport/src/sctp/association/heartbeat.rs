@@ -1,4 +1,4 @@
-//! Probes of paths by heartbeats (RFC 9260 sections 5.4 and 8.3).
+//! Probing of paths with heartbeats (RFC 9260 sections 5.4 and 8.3).
 
 use netrig_core::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use crate::sctp::packet::Chunk;
 use crate::sctp::packet::chunk::Heartbeat;
 
 impl Association {
-    /// Time from one heartbeat to the next: "once per RTO of that destination address plus the protocol parameter
-    /// 'HB.interval', with jittering of +/- 50% of the RTO value" (RFC 9260 section 8.3). For
-    /// unconfirmed or potentially failed paths HB.interval is left out (section 5.4; RFC 7829 section 3.2).
+    /// Interval between two heartbeats: "once per RTO of that destination address plus the protocol parameter
+    /// 'HB.interval', with jittering of +/- 50% of the RTO value" (RFC 9260 section 8.3). For unconfirmed or
+    /// potentially failed paths, HB.interval is not added (section 5.4; RFC 7829 section 3.2).
     fn heartbeat_span(&mut self, path: usize) -> Duration {
         let rto = self.paths[path].rto.rto();
         let jittered = Duration::from_nanos(rto.as_nanos() / 2 + self.random.below(rto.as_nanos()));
@@ -23,7 +23,8 @@ impl Association {
         matches!(self.paths[path].state, PathState::Unconfirmed | PathState::PotentiallyFailed)
     }
 
-    /// RFC 9260 section 5.4: unconfirmed paths are probed as soon as the association is established.
+    /// Schedules the first heartbeat. RFC 9260 section 5.4: unconfirmed paths are probed as soon as the association is
+    /// established.
     pub(super) fn schedule_first_heartbeat(&mut self, now: Instant, path: usize) {
         if self.paths[path].foreign {
             return;
@@ -36,8 +37,8 @@ impl Association {
     }
 
     pub(super) fn schedule_heartbeat(&mut self, now: Instant, path: usize) {
-        // RFC 7829 section 3.2: a potentially failed path "MUST honor" that heartbeats are off. Unconfirmed paths are
-        // still probed (RFC 9260 section 5.4).
+        // RFC 7829 section 3.2: if heartbeats are disabled, a potentially failed path "MUST honor" that. Unconfirmed
+        // paths are still probed (RFC 9260 section 5.4).
         if !self.config.heartbeats && !self.paths[path].is(PathState::Unconfirmed) {
             self.paths[path].heartbeat_at = Instant::NEVER;
             return;
@@ -56,7 +57,7 @@ impl Association {
                 | AssociationState::ShutdownPending
                 | AssociationState::ShutdownReceived
         ) {
-            // RFC 9260 section 8.3: discontinued after SHUTDOWN or SHUTDOWN ACK.
+            // RFC 9260 section 8.3: no heartbeats are sent after SHUTDOWN or SHUTDOWN ACK.
             self.paths[path].heartbeat_at = Instant::NEVER;
             return;
         }
@@ -68,7 +69,7 @@ impl Association {
                 return;
             }
         } else if one.is(PathState::Active) {
-            // RFC 9260 section 8.3: only an idle path is probed; DATA probes a path like a heartbeat.
+            // RFC 9260 section 8.3: only an idle path is probed. DATA has the same effect as a heartbeat.
             let due = one.last_data + one.heartbeat_span;
             if due > now {
                 one.heartbeat_at = due;
@@ -82,7 +83,7 @@ impl Association {
         }
     }
 
-    /// Whether outstanding data probes the path. Then a heartbeat would count each failure twice.
+    /// Whether outstanding data already probes the path. A heartbeat would then count each failure a second time.
     fn probed_by_data(&self, path: usize) -> bool {
         if self.config.heartbeats_beside_data && self.paths[path].is(PathState::PotentiallyFailed) {
             return false;
@@ -97,7 +98,7 @@ impl Association {
             one.congestion.unused();
         }
         one.beat = Some(PendingHeartbeat { nonce, sent: now });
-        // Path and nonce, so that a forged answer confirms nothing (RFC 9260 section 5.4).
+        // Path and nonce. A forged answer without the nonce confirms nothing (RFC 9260 section 5.4).
         let mut info = vec![path as u8];
         info.extend_from_slice(&nonce.to_be_bytes());
         let rto = one.rto.rto();
@@ -107,17 +108,17 @@ impl Association {
         let one = &mut self.paths[path];
         match self.config.heartbeat_loss {
             HeartbeatLoss::AfterRto => one.beat_lost_at = at,
-            // Without a next heartbeat the loss would never count.
+            // No heartbeat follows, so the loss counts after one RTO.
             HeartbeatLoss::AtNext if one.heartbeat_at == Instant::NEVER => one.beat_lost_at = at,
             HeartbeatLoss::AtNext => {}
         }
     }
 
-    /// A heartbeat was not answered within an RTO.
+    /// Handles a heartbeat that was not answered within one RTO.
     pub(super) fn heartbeat_lost(&mut self, now: Instant, path: usize) {
         self.paths[path].beat_lost_at = Instant::NEVER;
         self.heartbeat_failed(now, path);
-        // RFC 7829 section 3.2, RFC 9260 section 5.4: the next heartbeat is sent at once; its RTO is doubled.
+        // RFC 7829 section 3.2, RFC 9260 section 5.4: the next heartbeat is sent immediately, with a doubled RTO.
         if self.state != AssociationState::Closed && self.is_hurried(path) && !self.probed_by_data(path) {
             self.send_heartbeat(now, path);
         }
@@ -130,16 +131,16 @@ impl Association {
         if probed_by_data {
             return;
         }
-        // RFC 9260 section 8.3: exponential back-off of the RTO if the previous heartbeat is unanswered.
+        // RFC 9260 section 8.3: the RTO backs off exponentially if the previous heartbeat was not answered.
         one.rto.back_off();
-        // An unconfirmed address does not count for the association (RFC 9260 section 5.4), nor does one that is not
+        // A failure counts for the association only if the address is confirmed (RFC 9260 section 5.4) and the path is
         // "the path that is currently used for data transfer" (section 8.1).
         let used = path == self.data_path || self.config.association_counts_spare_paths;
         let counts = used && !self.paths[path].is(PathState::Unconfirmed);
         self.strike(now, path, counts);
     }
 
-    /// HEARTBEAT ACK (RFC 9260 section 8.3).
+    /// Handles a HEARTBEAT ACK (RFC 9260 section 8.3).
     pub(super) fn handle_heartbeat_ack(&mut self, now: Instant, heartbeat: &Heartbeat) {
         let Some((&path, nonce)) = heartbeat.info.split_first() else { return };
         let Some(one) = self.paths.get_mut(usize::from(path)) else { return };

@@ -36,15 +36,15 @@ pub struct Endpoints {
     pub local_port: u16,
     /// The peer's port.
     pub remote_port: u16,
-    /// Path 0: the initial primary path, over which the association is opened.
+    /// Path 0: the initial primary path, used for the handshake.
     pub primary: PathAddresses,
-    /// The other paths, numbered from 1. Paths beyond number 31 are not used.
+    /// The other paths, numbered from 1. Paths after number 31 are not used.
     pub alternates: Vec<PathAddresses>,
     /// DiffServ code point of all packets.
     pub dscp: Dscp,
 }
 
-/// Most paths of an association: a hostile peer may list any number of addresses.
+/// Largest number of paths of an association. It is bounded because a hostile peer may list any number of addresses.
 pub(super) const MOST_PATHS: usize = 32;
 
 /// State of an association (RFC 9260 section 4).
@@ -59,7 +59,7 @@ enum AssociationState {
     ShutdownSent,
     ShutdownReceived,
     ShutdownAckSent,
-    /// Over.
+    /// The association has ended.
     Closed,
 }
 
@@ -75,15 +75,15 @@ impl AssociationState {
     }
 }
 
-/// T1-init, T1-cookie or T2-shutdown: the timer of a chunk that is retransmitted until it is answered.
+/// The timer of a chunk that is retransmitted until it is answered: T1-init, T1-cookie or T2-shutdown.
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     at: Instant,
-    /// The span that it was last set to.
+    /// The duration to which it was last set.
     span: Duration,
-    /// Retransmissions of the chunk.
+    /// Number of retransmissions of the chunk.
     count: u32,
-    /// The path that it was last sent over.
+    /// The path over which the chunk was last sent.
     path: usize,
 }
 
@@ -91,19 +91,19 @@ impl Retry {
     const OFF: Self = Self { at: Instant::NEVER, span: Duration::ZERO, count: 0, path: 0 };
 }
 
-/// Control chunks and packets that wait to be sent, before data.
+/// Control chunks and packets that wait to be sent. They are sent before data.
 #[derive(Debug)]
 enum PendingControl {
-    /// A control chunk for a path. It may share a packet with other chunks.
+    /// A control chunk for the path with this index. It may share a packet with other chunks.
     Chunk(usize, Chunk),
-    /// A complete packet, because it has its own tag or must be alone.
+    /// A complete packet. It is not bundled because it has its own tag or must be alone.
     Packet(crate::Packet),
 }
 
-/// One SCTP association.
+/// An endpoint of an SCTP association.
 ///
-/// It is created either by the active end ([`Association::new`], then [`Connection::open`]) or by a
-/// [`Listener`](super::Listener) that received a valid COOKIE ECHO.
+/// The active end creates it with [`Association::new`] and opens it with [`Connection::open`]. At the passive end, a
+/// [`Listener`](super::Listener) creates it from a valid COOKIE ECHO.
 #[derive(Debug)]
 pub struct Association {
     config: Arc<Config>,
@@ -123,33 +123,34 @@ pub struct Association {
     primary: usize,
     /// The path for new data.
     data_path: usize,
-    /// The user chose a primary path that does not work yet.
+    /// Whether the user has set a primary path that is not yet active.
     primary_awaited: bool,
 
     queue: SendQueue,
     outstanding: Outstanding,
-    /// Window that the peer last advertised, bytes; data in flight is not subtracted.
+    /// Window that the peer last advertised, bytes. Data in flight is not subtracted.
     peer_rwnd: u64,
-    /// The outstanding chunk is a probe of a closed window: its time-outs are no sign of failure.
+    /// Whether the outstanding chunk is a probe of a closed window. Its time-outs are then not errors.
     window_closed: bool,
-    /// T3-rtx expired while the peer had no room for the next chunk and nothing was outstanding: a probe is sent.
+    /// Whether a probe of the closed window must be sent: T3-rtx expired while the peer had no room for the next chunk
+    /// and nothing was outstanding.
     probe_due: bool,
-    /// A SACK was received since the last time-out.
+    /// Whether a SACK was received since the last time-out.
     sack_since_timeout: bool,
-    /// Fast recovery lasts until this TSN is acknowledged (RFC 9260 section 7.2.4 (6)).
+    /// Fast recovery ends when this TSN is acknowledged (RFC 9260 section 7.2.4 (6)). `None` outside fast recovery.
     fast_recovery: Option<Serial>,
-    /// The path of a packet of retransmissions that may be sent regardless of the window.
+    /// The path for one packet of retransmissions that may be sent regardless of the window.
     retransmission_due: Option<usize>,
-    /// After a time-out the other losses wait for a SACK (RFC 9260 section 6.3.3).
+    /// Whether lost chunks wait for a SACK after a time-out (RFC 9260 section 6.3.3).
     retransmissions_held: bool,
-    /// Packets with new data that may still be sent at this time (Max.Burst).
+    /// Number of packets with new data that may still be sent at the current time (Max.Burst).
     burst: u32,
-    /// The user sent data at this time.
+    /// Whether the user has sent data at the current time.
     just_given: bool,
-    /// The user waits for [`ConnectionEvent::Writable`].
+    /// Whether [`ConnectionEvent::Writable`] must be raised when there is room for more data.
     writable_owed: bool,
     close_requested: bool,
-    /// An event is pending that the association is closed; it is raised once all data is read.
+    /// Whether [`ConnectionEvent::Closed`] is pending. It is raised when all data has been read.
     finished: bool,
     /// Consecutive errors over all paths (RFC 9260 section 8.1).
     errors: u32,
@@ -161,14 +162,14 @@ pub struct Association {
     retry: Retry,
     /// T5-shutdown-guard.
     guard: Instant,
-    /// The cookie for COOKIE ECHO, as long as it may be retransmitted.
+    /// The cookie for COOKIE ECHO, while it may have to be retransmitted.
     cookie: Vec<u8>,
 
     outgoing: VecDeque<PendingControl>,
     events: VecDeque<ConnectionEvent>,
     incidents: VecDeque<Incident>,
     counters: Counters,
-    /// User bytes of all accepted chunks.
+    /// Number of user bytes in all accepted chunks.
     arrived: u64,
     delivery: Delivery,
 }
@@ -184,7 +185,7 @@ impl Association {
         made
     }
 
-    /// An association with a given cookie key, local tag and initial TSN.
+    /// Creates an association with this cookie key, local tag and initial TSN.
     fn with_key(
         config: Arc<Config>,
         endpoints: &Endpoints,
@@ -246,13 +247,13 @@ impl Association {
         }
     }
 
-    /// The verification tag of packets to this association. With the ports it identifies the association.
+    /// The verification tag of packets to this association. Together with the ports it identifies the association.
     pub fn local_tag(&self) -> u32 {
         self.local_tag
     }
 
-    /// Numbers of outbound and inbound streams as negotiated. Data for a stream beyond them is sent on its number
-    /// modulo the number of streams.
+    /// Number of outbound and of inbound streams after negotiation. Data for a stream beyond the last is sent on the
+    /// stream with its number modulo the number of streams.
     pub const fn streams(&self) -> (u16, u16) {
         (self.outbound_streams, self.inbound_streams)
     }
@@ -262,7 +263,7 @@ impl Association {
         self.peer_rwnd
     }
 
-    /// Whether only the peer's window holds back new data (RFC 9260 section 6.1 A).
+    /// Whether the peer's window is the only reason why new data is not sent (RFC 9260 section 6.1 A).
     pub fn is_held_by_window(&self) -> bool {
         let next = self.queue.unsent().min(self.most_user_bytes());
         let room = self.peer_rwnd.saturating_sub(self.outstanding.in_flight());
@@ -273,7 +274,7 @@ impl Association {
         SocketAddr::new(self.paths[self.primary].flow.dst, self.remote_port)
     }
 
-    /// The path of a packet from `remote` to `local`.
+    /// The index of the path of a packet that was sent from `remote` to `local`.
     #[inline]
     fn path_of(&self, remote: IpAddr, local: IpAddr) -> Option<usize> {
         let exact = self.paths.iter().position(|path| path.flow.dst == remote && path.flow.src == local);
@@ -295,7 +296,7 @@ impl Association {
         self.guard = Instant::NEVER;
         self.acknowledger = Acknowledger::new();
         self.retransmission_due = None;
-        // Waiting chunks are dropped; complete packets are still sent.
+        // Waiting chunks are dropped. Waiting complete packets are still sent.
         self.outgoing.retain(|waiting| matches!(waiting, PendingControl::Packet(_)));
         for path in &mut self.paths {
             path.stop_t3();
@@ -312,14 +313,14 @@ impl Association {
         self.incidents.push_back(Incident::Closed(reason));
     }
 
-    /// Raises the pending event that the association is closed, once all data is read.
+    /// Raises the pending event that the association is closed, if all data has been read.
     fn tell_finished(&mut self) {
         if self.delivery.unread() == 0 && std::mem::take(&mut self.finished) {
             self.events.push_back(ConnectionEvent::Closed(CloseReason::Finished));
         }
     }
 
-    /// At a new time, Max.Burst packets may be sent.
+    /// Permits Max.Burst packets again, because the time has advanced.
     fn refill_burst(&mut self) {
         self.just_given = false;
         self.burst = match self.config.max_burst {
@@ -328,13 +329,13 @@ impl Association {
         };
     }
 
-    /// INIT, or INIT ACK without its cookie, of this end.
+    /// This end's INIT, or its INIT ACK without the cookie.
     fn own_init(&self, tag: u32, tsn: Serial) -> Init {
         own_init(&self.config, tag, tsn, self.paths.iter().map(|path| path.flow.src))
     }
 }
 
-/// RFC 9260 section 5.3.1: a tag is random and not zero.
+/// RFC 9260 section 5.3.1: a tag is random and nonzero.
 pub(super) fn nonzero_tag(random: &mut Stream) -> u32 {
     (random.label() as u32).max(1)
 }

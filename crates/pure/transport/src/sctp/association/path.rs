@@ -1,4 +1,4 @@
-//! One path: a pair of addresses with its reachability, timers and congestion control.
+//! One path of an association: a pair of addresses with its reachability, timers and congestion control.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub struct PathAddresses {
     pub remote: IpAddr,
 }
 
-/// A heartbeat that is not yet answered.
+/// A heartbeat that has not been answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingHeartbeat {
     pub(super) nonce: u64,
@@ -36,43 +36,44 @@ pub(super) struct AssociationPath {
     /// Addresses and ports in the packet headers.
     pub(super) flow: FiveTuple,
     pub(super) state: PathState,
-    /// The peer did not list the address: the path does not belong to this association.
+    /// Whether the peer did not list the address, so that the path does not belong to this association.
     pub(super) foreign: bool,
-    /// The user named the address when it opened the association.
+    /// Whether the user named the address when the association was opened.
     pub(super) by_user: bool,
     pub(super) rto: RtoEstimator,
     pub(super) congestion: Congestion,
-    /// Bytes in flight, counted as in `Config::counted`.
+    /// Bytes in flight. `Config::counted` decides whether headers are included.
     pub(super) flight: u64,
     /// Bytes lost on this path and not yet retransmitted.
     pub(super) lost: u64,
     /// Consecutive time-outs and unanswered heartbeats.
     pub(super) errors: u32,
-    /// When T3-rtx expires.
+    /// Time at which T3-rtx expires.
     pub(super) t3: Instant,
-    /// The span that T3-rtx was last set to, for the time line.
+    /// The duration to which T3-rtx was last set, for the time line.
     pub(super) t3_span: Duration,
-    /// The TSN whose round-trip time is being measured, and its send time: one at a time (RFC 9260 section 6.3.1 rule
-    /// C4).
+    /// The TSN that is used to measure the round-trip time, and its send time. One TSN is timed at a time (RFC 9260
+    /// section 6.3.1 rule C4).
     pub(super) timed: Option<(Serial, Instant)>,
     /// Time of the next heartbeat if no data is sent.
     pub(super) heartbeat_at: Instant,
-    /// The interval that `heartbeat_at` ends.
+    /// The interval that ends at `heartbeat_at`.
     pub(super) heartbeat_span: Duration,
     pub(super) beat: Option<PendingHeartbeat>,
-    /// When `beat` counts as lost.
+    /// Time at which `beat` counts as lost.
     pub(super) beat_lost_at: Instant,
     /// Time at which DATA was last sent.
     pub(super) last_data: Instant,
-    /// Time up to which the window has decayed since DATA was last sent, if it has.
+    /// Time until which the decay of the window has been applied since DATA was last sent. `None` if it has not been
+    /// applied.
     pub(super) decayed_until: Option<Instant>,
-    /// After a time-out only one packet may be in flight until an acknowledgement (RFC 9260 section 7.2.1).
+    /// Whether only one packet may be in flight, from a time-out until an acknowledgement (RFC 9260 section 7.2.1).
     pub(super) one_packet: bool,
-    /// This host's interface is down.
+    /// Whether this host's interface is down.
     pub(super) interface_down: bool,
     /// Length of the IP header, the encapsulation header and the common header, bytes.
     pub(super) overhead: u32,
-    /// Effect of the current SACK on this path.
+    /// Effect of the SACK that is being handled on this path.
     pub(super) sack: SackEffect,
 }
 
@@ -80,13 +81,13 @@ pub(super) struct AssociationPath {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackEffect {
     pub(super) outstanding_before: u64,
-    /// Bytes newly acknowledged that let the window grow.
+    /// Newly acknowledged bytes for which the window may grow.
     pub(super) newly: u64,
-    /// Data in flight was acknowledged: the path works.
+    /// Whether data in flight was acknowledged, which proves that the path works.
     pub(super) works: bool,
-    /// The earliest outstanding chunk of the path was acknowledged.
+    /// Whether the earliest outstanding chunk of the path was acknowledged.
     pub(super) earliest: bool,
-    /// A loss was detected.
+    /// Whether a loss was detected.
     pub(super) lost: bool,
 }
 
@@ -105,7 +106,7 @@ impl AssociationPath {
         let cwnd = match config.initial_cwnd {
             InitialCwnd::Size(size) => size.bytes(),
             InitialCwnd::Rule(InitialCwndRule::Rfc9260) => {
-                // RFC 9260 section 7.2.1: 4404 bytes for IPv4, 4344 for IPv6.
+                // RFC 9260 section 7.2.1: 4404 bytes for IPv4, and 4344 bytes for IPv6.
                 let floor = if flow.dst.is_ipv4() { 4404 } else { 4344 };
                 (4 * pmdcs).min(floor.max(2 * pmdcs))
             }
@@ -141,31 +142,31 @@ impl AssociationPath {
         }
     }
 
-    /// Takes the peer's initial window.
+    /// Takes the peer's initial window as the slow-start threshold, if so configured.
     pub(super) const fn peer_window(&mut self, window: u32, config: &Config) {
         if let InitialSsthresh::Rule(InitialSsthreshRule::PeerWindow) = config.initial_ssthresh {
             self.congestion.set_ssthresh(window as u64);
         }
     }
 
-    /// Whether the window allows another packet with lost data.
+    /// Whether the window allows another packet with retransmissions.
     pub(super) const fn may_resend(&self) -> bool {
         if self.one_packet { self.flight == 0 } else { self.flight < self.congestion.cwnd() }
     }
 
-    /// Whether the window allows another packet with new data. The packet may start below cwnd and end beyond it (RFC
-    /// 9260 section 6.1 B).
+    /// Whether the window allows another packet with new data. The packet may exceed cwnd if less than cwnd is
+    /// outstanding (RFC 9260 section 6.1 B).
     pub(super) const fn may_send_new(&self, config: &Config) -> bool {
         if self.one_packet { self.flight == 0 } else { self.outstanding(config) < self.congestion.cwnd() }
     }
 
-    /// Bytes outstanding: in flight, and lost ones if `Config::lost_is_outstanding` is set.
+    /// Outstanding bytes: those in flight, plus lost ones if `Config::lost_is_outstanding` is set.
     pub(super) const fn outstanding(&self, config: &Config) -> u64 {
         if config.lost_is_outstanding { self.flight + self.lost } else { self.flight }
     }
 
-    /// Applies the window's decay up to `now`, while no data is sent (RFC 9260 section 7.2.1). A path with lost data is
-    /// not idle: its timer decides when the data is retransmitted.
+    /// Applies the decay of the window until `now`, for the time without new data (RFC 9260 section 7.2.1). A path with
+    /// lost data is not idle: its timer decides when the data is retransmitted.
     pub(super) fn decay(&mut self, now: Instant, config: &Config) {
         let decays = matches!(config.idle_cwnd, IdleCwnd::HalvePerRto | IdleCwnd::HalveWindowPerRto);
         if !decays || self.flight > 0 || self.lost > 0 {
@@ -180,13 +181,13 @@ impl AssociationPath {
         }
     }
 
-    /// Idle time starts at `now`: DATA is sent, or the association is established.
+    /// Records that idle time starts at `now`, because DATA is sent or the association is established.
     pub(super) const fn begin_idleness(&mut self, now: Instant) {
         self.last_data = now;
         self.decayed_until = None;
     }
 
-    /// A SACK acknowledges `sent`, last sent over this path, for the first time.
+    /// Handles the first acknowledgement of `sent`, which was last sent over this path.
     pub(super) fn newly_acknowledged(&mut self, now: Instant, sent: &SentChunk, config: &Config) {
         let bytes = u64::from(sent.counted);
         if sent.state == SentState::InFlight {
@@ -194,9 +195,9 @@ impl AssociationPath {
             self.sack.newly += bytes;
             self.sack.works = true;
         } else {
-            // A chunk that counts as lost does not prove that the path works: it may have arrived before the path
-            // failed, and only its SACK was lost. Linux and ns-2 do the same; RFC 9260 section 8.2 mentions this
-            // ambiguity.
+            // The acknowledgement of a chunk that counts as lost does not prove that the path works: the chunk may have
+            // arrived before the path failed, and only its SACK was lost. Linux and ns-2 do the same. RFC 9260 section
+            // 8.2 mentions this ambiguity.
             self.lost -= bytes;
             if config.lost_is_outstanding {
                 self.sack.newly += bytes;
@@ -204,14 +205,14 @@ impl AssociationPath {
         }
         if let Some((_, since)) = self.timed.filter(|(tsn, _)| *tsn == sent.chunk.tsn) {
             self.timed = None;
-            // RFC 9260 section 6.3.1 C5 (Karn): no measurement with retransmitted chunks.
+            // RFC 9260 section 6.3.1 C5 (Karn's algorithm): a retransmitted chunk is not measured.
             if !sent.retransmitted {
                 self.rto.measured(now - since);
             }
         }
     }
 
-    /// A chunk that was lost on this path is retransmitted, perhaps over another path.
+    /// Records that a chunk that was lost on this path is retransmitted, possibly over another path.
     pub(super) fn leaves(&mut self, sent: &SentChunk) {
         self.lost -= u64::from(sent.counted);
         if self.timed.is_some_and(|(tsn, _)| tsn == sent.chunk.tsn) {
@@ -241,7 +242,8 @@ impl AssociationPath {
         self.t3.as_nanos() != Instant::NEVER.as_nanos()
     }
 
-    /// Whether this host's interface is down and the path is retried at a constant interval.
+    /// Whether this host's interface is down and `Config::local_drop` is `probe`: the path is then retried at a
+    /// constant interval.
     pub(super) fn probes_locally(&self, config: &Config) -> bool {
         self.interface_down && config.local_drop == crate::sctp::config::LocalDrop::Probe
     }
@@ -271,11 +273,11 @@ impl AssociationPath {
 fn rto_rules(config: &Config) -> RtoRules {
     RtoRules {
         initial: config.rto_initial,
-        // With a time-out of zero the simulated time would not advance.
+        // With a time-out of zero, the simulated time would not advance.
         min: config.rto_min.max(Duration::from_millis(1)),
         max: config.rto_max,
         floor: RtoFloor::Whole,
-        // RFC 9260 section 16: RTO.Alpha 1/8, RTO.Beta 1/4; section 6.3.1: four times the variance.
+        // RFC 9260 section 16: RTO.Alpha is 1/8 and RTO.Beta is 1/4. Section 6.3.1: the variance is multiplied by four.
         alpha: 0.125,
         beta: 0.25,
         k: 4.0,
@@ -284,7 +286,7 @@ fn rto_rules(config: &Config) -> RtoRules {
     }
 }
 
-/// Bytes that a chunk with `user_bytes` user bytes counts in a window.
+/// The size in a window of a chunk with `user_bytes` user bytes, bytes.
 pub(super) const fn counted(how: Counted, user_bytes: u64) -> u32 {
     match how {
         Counted::Chunks => padded(DATA_HEADER + user_bytes as u32),
@@ -303,7 +305,7 @@ mod tests {
         AssociationPath::new(PathAddresses { local, remote }, (1, 2), &config)
     }
 
-    /// A window of 40 packets; the timer is a second.
+    /// A window of 40 packets, and a time-out of one second.
     fn config() -> Config {
         Config {
             initial_cwnd: InitialCwnd::Size(netrig_core::Size::from_bytes(40 * 1468)),
@@ -329,8 +331,8 @@ mod tests {
         assert_eq!(series, [(20, 40), (20, 40), (10, 40), (10, 40), (10, 40), (5, 40), (4, 40)]);
     }
 
-    /// RFC 9260 section 7.2.1: min(4 P, max(2 P, 4404)) over IPv4, and 4344 in place of 4404 over IPv6. P is the MTU
-    /// without headers.
+    /// RFC 9260 section 7.2.1: min(4 P, max(2 P, 4404)) over IPv4. Over IPv6, 4344 replaces 4404. P is the MTU without
+    /// headers.
     #[test]
     fn the_first_window_depends_on_the_family() {
         let window = |host: fn(u8) -> IpAddr, mtu| {
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!([500, 1500, 9000].map(v6), [4 * 448, 4344, 2 * 8948]);
     }
 
-    /// Lost data waits for the timer to be retransmitted.
+    /// Lost data waits until the timer causes its retransmission.
     #[test]
     fn a_path_that_lost_data_is_not_idle() {
         let (mut path, config) = (path(), config());

@@ -10,20 +10,20 @@ use crate::sctp::packet::chunk::{self, Abort};
 use crate::sctp::packet::{Cause, Chunk, Packet};
 use crate::sctp::rx::TsnArrival;
 
-/// Path, addresses and tag of a received packet.
+/// Path, addresses and verification tag of a received packet.
 #[derive(Clone, Copy)]
 struct PacketOrigin {
-    /// The path that it was received over.
+    /// The path over which it was received.
     arrived: usize,
     /// The path for replies.
     path: usize,
-    /// Source and destination address.
+    /// Source and destination address of the packet.
     source: (IpAddr, IpAddr),
-    /// Its verification tag.
+    /// The verification tag of the packet.
     tag: u32,
 }
 
-/// Whether the chunks of one packet require a SACK, and whether at once.
+/// Whether the chunks of one packet require a SACK, and whether without delay.
 #[derive(Default)]
 struct AckDemand {
     any: bool,
@@ -31,19 +31,19 @@ struct AckDemand {
 }
 
 impl Association {
-    /// Handles a packet and takes its chunks.
+    /// Handles a packet, and removes its chunks.
     pub(super) fn receive(&mut self, now: Instant, header: &Header, sctp: &mut Packet) {
         self.receive_behind(now, header, sctp, self.outgoing.len());
     }
 
-    /// Handles the chunks behind the COOKIE ECHO that created this association. The waiting COOKIE ACK is one of the
-    /// replies.
+    /// Handles the chunks after the COOKIE ECHO that created this association. The COOKIE ACK that waits to be sent
+    /// counts as one of the replies.
     pub(in crate::sctp) fn receive_rest(&mut self, now: Instant, header: &Header, sctp: &mut Packet) {
         self.refill_burst();
         self.receive_behind(now, header, sctp, 0);
     }
 
-    /// Handles a packet whose replies are queued behind the first `waiting` entries of `outgoing`.
+    /// Handles a packet. Its replies are appended to `outgoing`, after the first `waiting` entries.
     fn receive_behind(&mut self, now: Instant, header: &Header, sctp: &mut Packet, waiting: usize) {
         self.counters.packets_received += 1;
         if self.state == AssociationState::Closed {
@@ -83,12 +83,12 @@ impl Association {
         }
     }
 
-    /// Whether the last reply behind the first `waiting` entries is a complete packet.
+    /// Whether the last reply after the first `waiting` entries is a complete packet.
     fn is_answered_by_packet(&self, waiting: usize) -> bool {
         self.outgoing.len() > waiting && matches!(self.outgoing.back(), Some(PendingControl::Packet(_)))
     }
 
-    /// Whether the replies behind the first `waiting` entries leave no room for a SACK over `path`.
+    /// Whether the replies after the first `waiting` entries leave no room for a SACK over `path`.
     fn is_answered_elsewhere(&self, waiting: usize, path: usize) -> bool {
         match self.outgoing.get(waiting) {
             None => false,
@@ -99,8 +99,9 @@ impl Association {
         }
     }
 
-    /// RFC 9260 section 12.4: the replies to one packet, behind the first `waiting` entries, must fit one packet.
-    /// Others are discarded. If the last one is a complete packet, it replaces all others.
+    /// RFC 9260 section 12.4: the replies to one packet must fit one packet. They are the entries after the first
+    /// `waiting`. Replies that do not fit are discarded. If the last reply is a complete packet, it replaces all
+    /// others.
     fn answer_by_one_packet(&mut self, waiting: usize) {
         let mut answers = self.outgoing.split_off(waiting);
         if let Some(PendingControl::Packet(_)) = answers.back() {
@@ -109,7 +110,7 @@ impl Association {
         }
         let Some(PendingControl::Chunk(first, _)) = answers.front() else { return };
         let first = *first;
-        // Chunks that wait already share the packet.
+        // Chunks that already wait for the path share the packet.
         let mut room = self.room_beside_sack(first).saturating_sub(self.waiting_len(first));
         for (place, answer) in answers.into_iter().enumerate() {
             let PendingControl::Chunk(path, chunk) = &answer else { continue };
@@ -121,7 +122,7 @@ impl Association {
         }
     }
 
-    /// Bytes of the waiting control chunks for `path`.
+    /// Total length of the waiting control chunks for `path`, bytes.
     fn waiting_len(&self, path: usize) -> u32 {
         let waiting = self.outgoing.iter().filter_map(|waiting| match waiting {
             PendingControl::Chunk(of, chunk) if *of == path => Some(chunk.padded_len()),
@@ -130,13 +131,14 @@ impl Association {
         waiting.sum()
     }
 
-    /// The rules for verification tags (RFC 9260 section 8.5).
+    /// Whether the verification tag is valid for the chunk (RFC 9260 section 8.5).
     fn tag_fits(&self, tag: u32, alone: bool, chunk: &Chunk) -> bool {
         match chunk {
             Chunk::Init(_) => tag == 0 && alone,
-            // The cookie contains the expected tag, because the peer may have restarted.
+            // The cookie contains the expected tag, because the peer may have restarted and have a new one.
             Chunk::CookieEcho(_) => true,
-            // Section 8.5.1 E: then it is out of the blue, from an association that this host has dropped.
+            // Section 8.5.1 E: such a chunk is out of the blue. It belongs to an association that this host has
+            // removed.
             Chunk::ShutdownAck
                 if matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) =>
             {
@@ -167,7 +169,7 @@ impl Association {
             Chunk::InitAck(init) => self.handle_init_ack(now, source, *init),
             Chunk::CookieEcho(cookie) => self.handle_cookie_echo(now, path, tag, &cookie),
             Chunk::CookieAck => self.handle_cookie_ack(now),
-            // RFC 9260 section 8.3: returned unchanged to its source.
+            // RFC 9260 section 8.3: the content is returned unchanged to the source.
             Chunk::Heartbeat(heartbeat) => self.send_chunk(arrived, Chunk::HeartbeatAck(heartbeat)),
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, &heartbeat),
             Chunk::Abort(_) => {
@@ -183,7 +185,7 @@ impl Association {
             Chunk::Shutdown(cumulative) => self.handle_shutdown(now, path, cumulative),
             Chunk::ShutdownAck => self.handle_shutdown_ack(path, tag),
             Chunk::ShutdownComplete { .. } => self.handle_shutdown_complete(),
-            // ECN is not negotiated, so these have no meaning.
+            // ECN is not negotiated, so these chunks are ignored.
             Chunk::EcnEcho(_) | Chunk::Cwr(_) => {}
             Chunk::Unknown(unknown) => {
                 let action = unknown.action();
@@ -199,7 +201,7 @@ impl Association {
         true
     }
 
-    /// DATA (RFC 9260 section 6.2).
+    /// Handles a DATA chunk (RFC 9260 section 6.2).
     fn handle_data(&mut self, path: usize, data: chunk::Data, seen: &mut AckDemand) {
         if !self.state.takes_data() {
             return;
@@ -214,7 +216,7 @@ impl Association {
         seen.at_once |= data.immediate;
         match self.arrivals.judge(data.tsn) {
             TsnArrival::Duplicate => {
-                // RFC 9260 section 6.2: duplicates are reported without delay.
+                // RFC 9260 section 6.2: a duplicate is reported without delay.
                 self.arrivals.note_duplicate(data.tsn);
                 self.counters.bytes_duplicated += size;
                 seen.at_once = true;
@@ -230,7 +232,7 @@ impl Association {
         }
         self.arrivals.insert(data.tsn);
         if data.stream.0 >= self.inbound_streams {
-            // RFC 9260 section 6.5: acknowledged, reported, not delivered.
+            // RFC 9260 section 6.5: such a chunk is acknowledged and reported, but not delivered.
             let cause = Cause::InvalidStream(data.stream.0);
             self.send_chunk(path, Chunk::Error(vec![cause]));
             return;
@@ -242,14 +244,14 @@ impl Association {
         });
     }
 
-    /// Whether a new chunk must be dropped for lack of room.
+    /// Whether a new chunk must be dropped because the receive buffer is full.
     fn has_no_room(&self, arrival: TsnArrival, size: u64) -> bool {
         match arrival {
             TsnArrival::TooFar => true,
             TsnArrival::Beyond => self.is_full(size),
-            // The user must read first: the peer retransmits the chunk once there is room.
+            // The user must read first. The peer retransmits the chunk, and it is accepted when there is room.
             _ if self.delivery.unread() > 0 => self.free() < size,
-            // The next expected chunk releases the chunks behind it.
+            // The next expected chunk is accepted, because it allows the delivery of the chunks after it.
             _ => self.inbox.held() > 2 * self.config.receive_buffer.bytes(),
         }
     }
@@ -259,14 +261,15 @@ impl Association {
         self.config.receive_buffer.bytes().saturating_sub(self.inbox.held() + self.delivery.unread())
     }
 
-    /// The smallest nonzero window that a SACK advertises while the user does not read at once, and the smallest growth
-    /// of the window that causes a SACK, bytes: one chunk, or half of the receive buffer if that is less.
+    /// The smallest nonzero window that a SACK advertises if the user does not read immediately. It is also the
+    /// smallest increase of the window that causes a SACK. Bytes: one chunk, or half of the receive buffer if that is
+    /// less.
     pub(super) fn least_window(&self) -> u64 {
         self.most_user_bytes().min(self.config.receive_buffer.bytes() / 2)
     }
 
-    /// Whether there is no room for data beyond a gap. The number of chunks is limited too, because small chunks cost
-    /// more memory than their bytes.
+    /// Whether there is no room for data beyond a gap. The number of chunks is limited too, because a small chunk takes
+    /// more memory than its bytes.
     fn is_full(&self, size: u64) -> bool {
         let buffer = self.config.receive_buffer.bytes();
         self.free() < size || self.inbox.chunks() >= (buffer / 32).max(1000)

@@ -9,13 +9,13 @@ use crate::sctp::packet::{Chunk, Chunks, Packet};
 use crate::sctp::tx::{LossSign, SentChunk, SentState};
 use crate::{PathId, Payload};
 
-/// A packet under composition.
+/// A packet that is being composed.
 struct PacketDraft<'a> {
     path: usize,
     chunks: &'a mut Chunks,
-    /// Free bytes.
+    /// Free bytes for chunks.
     room: u32,
-    /// Bytes of the chunks in it.
+    /// Total length of the chunks in the packet, bytes.
     len: u32,
 }
 
@@ -27,7 +27,7 @@ impl PacketDraft<'_> {
         self.chunks.push(chunk);
     }
 
-    /// Whether not even the smallest DATA chunk fits.
+    /// Whether the remaining room is too small even for the smallest DATA chunk.
     const fn is_full(&self) -> bool {
         self.room < DATA_HEADER + 4
     }
@@ -39,8 +39,8 @@ impl PacketDraft<'_> {
 }
 
 impl Association {
-    /// Writes the next packet into `place`: control chunks first, then SACK, then lost data, then new data. Returns
-    /// whether there is one.
+    /// Writes the next packet to `place`: control chunks, a SACK, and then lost data or new data. Returns whether there
+    /// is a packet.
     pub(super) fn write_packet(&mut self, now: Instant, place: &mut crate::Packet) -> bool {
         if let Some(PendingControl::Packet(_)) = self.outgoing.front() {
             let Some(PendingControl::Packet(packet)) = self.outgoing.pop_front() else { return false };
@@ -80,20 +80,20 @@ impl Association {
         true
     }
 
-    /// Bytes that chunks may take in a packet over `path`.
+    /// Number of bytes for chunks in a packet over `path`.
     fn room(&self, path: usize) -> u32 {
         let mtu = u32::try_from(self.config.mtu.bytes()).unwrap_or(u32::MAX).min(65_535);
-        // Even with a tiny MTU there must be room for one word of data.
+        // Even with a very small MTU there must be room for one word of data.
         mtu.saturating_sub(self.paths[path].overhead).max(DATA_HEADER + 4)
     }
 
-    /// Bytes for control chunks in a packet over `path`, beside a SACK if one is due.
+    /// Number of bytes for control chunks in a packet over `path`. If a SACK is due, its length is subtracted.
     pub(super) fn room_beside_sack(&self, path: usize) -> u32 {
         let sack = if self.acknowledger.due().is_some() { Sack::MIN_LEN } else { 0 };
         self.room(path).saturating_sub(sack)
     }
 
-    /// A complete packet with these chunks.
+    /// Creates a complete packet with these chunks.
     pub(super) fn make_packet(
         &self,
         path: usize,
@@ -113,7 +113,7 @@ impl Association {
         Header { flow: path.flow, ip_len: path.overhead + len, dscp: self.dscp, ecn: Ecn::NotEct }
     }
 
-    /// Adds the control chunks for the path that fit; the first one always.
+    /// Adds the control chunks for the path that fit. The first chunk of a packet is always added.
     fn add_control(&mut self, draft: &mut PacketDraft) {
         while let Some(PendingControl::Chunk(path, chunk)) = self.outgoing.front() {
             let fits = draft.chunks.is_empty() || self.config.bundling && chunk.padded_len() <= draft.room;
@@ -125,7 +125,7 @@ impl Association {
         }
     }
 
-    /// Adds a SACK if one is due on this path, or if the following data leaves room for it.
+    /// Adds a SACK if one is due on this path, or if one is useful and the following data leaves room for it.
     fn add_sack(&mut self, draft: &mut PacketDraft, data: Option<DataTurn>) {
         let due = self.acknowledger.due() == Some(draft.path);
         let alone = draft.chunks.is_empty();
@@ -133,7 +133,7 @@ impl Association {
         if !fits || !due && !self.sack_fits_beside(draft, data) {
             return;
         }
-        // RFC 9260 section 6.2: as many gap blocks as fit, then as many duplicates as fit.
+        // RFC 9260 section 6.2: first as many gap blocks as fit, then as many duplicates as fit.
         let mut fields = (draft.room.saturating_sub(Sack::MIN_LEN) / 4) as usize;
         let gaps = self.arrivals.gaps(fields);
         fields -= gaps.len();
@@ -169,7 +169,7 @@ impl Association {
         next.is_some_and(|len| draft.fits(len + u64::from(Sack::MIN_LEN)))
     }
 
-    /// The data that may be sent now, and its path.
+    /// The data that may be sent now, and its path. `None` if no data may be sent.
     fn data_turn(&mut self, now: Instant) -> Option<DataTurn> {
         if !self.state.sends_data() {
             return None;
@@ -184,7 +184,7 @@ impl Association {
             if self.retransmissions_held {
                 return None;
             }
-            // RFC 9260 section 6.1 C: lost data before new, "limited by the current cwnd".
+            // RFC 9260 section 6.1 C: lost data is sent before new data, "limited by the current cwnd".
             let path = self.path_for_lost(place)?;
             let may = self.paths[path].may_resend();
             return may.then_some(DataTurn { path, kind: DataTurnKind::Lost { free: false } });
@@ -195,7 +195,7 @@ impl Association {
         may.then_some(DataTurn { path: self.data_path, kind: DataTurnKind::New })
     }
 
-    /// Whether there is new data that the windows and the configuration allow to be sent.
+    /// Whether there is new data, and the windows and the configuration allow it to be sent.
     fn new_data_may_leave(&mut self, now: Instant) -> bool {
         if self.queue.unsent() == 0 || self.burst == 0 {
             return false;
@@ -212,8 +212,8 @@ impl Association {
         !self.waits_for_more()
     }
 
-    /// The peer has no room for the next chunk. If nothing is outstanding, T3-rtx determines the time of a probe (RFC
-    /// 9260 section 6.1 A).
+    /// Handles new data for which the peer's window has no room. If nothing is outstanding, T3-rtx determines the time
+    /// of a probe (RFC 9260 section 6.1 A).
     fn await_window(&mut self, now: Instant) {
         let path = &mut self.paths[self.data_path];
         if self.outstanding.is_empty() && !path.t3_runs() {
@@ -221,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Whether [`Association::write_packet`] certainly has no packet: only new data may wait, and the congestion window
-    /// of its path is full.
+    /// Returns true only if [`Association::write_packet`] has no packet to send: nothing except new data is waiting,
+    /// and the congestion window for it is full. It may return false even then.
     pub(super) fn has_no_packet(&self) -> bool {
         self.has_but_new_data()
             && (self.queue.unsent() == 0
@@ -230,7 +230,7 @@ impl Association {
                 || !self.paths[self.data_path].may_send_new(&self.config))
     }
 
-    /// Whether only new data may wait to be sent.
+    /// Whether nothing except new data is waiting to be sent.
     fn has_but_new_data(&self) -> bool {
         self.outgoing.is_empty()
             && self.acknowledger.due().is_none()
@@ -238,14 +238,15 @@ impl Association {
             && self.retransmission_due.is_none()
     }
 
-    /// Whether the congestion window, the peer's window or the send buffer holds back the next chunk.
+    /// Whether the congestion window, the peer's window or the send buffer prevents the sending of the next chunk.
     fn has_full_window(&self) -> bool {
         let path = &self.paths[self.data_path];
-        // Without data in flight the window may decay.
+        // If no data is in flight, the window may decay, so the result could change.
         !path.may_send_new(&self.config) || path.flight > 0 && !self.may_take_new()
     }
 
-    /// Whether more data would have no effect: unsent data waits for a full window, and more would wait behind it.
+    /// Whether more data would have no effect: unsent data already waits for a full window, and more data would wait
+    /// after it.
     pub(super) fn keeps_data_back(&self) -> bool {
         self.queue.unsent() > 0
             && self.queue.keeps_its_turn()
@@ -254,14 +255,14 @@ impl Association {
             && self.has_full_window()
     }
 
-    /// The path for the retransmission of the lost chunk at index `place`.
+    /// The path for the retransmission of the lost chunk with index `place`.
     fn path_for_lost(&self, place: usize) -> Option<usize> {
         let sent = self.outstanding.get(place)?;
         let SentState::Lost(sign) = sent.state else { return None };
         Some(self.retransmission_path(usize::from(sent.path.0), sign))
     }
 
-    /// Most user bytes in a chunk on the data path.
+    /// Largest number of user bytes in a chunk on the data path.
     pub(super) fn most_user_bytes(&self) -> u64 {
         // Chunks are padded to multiples of four.
         let room = self.room(self.data_path).saturating_sub(DATA_HEADER) / 4 * 4;
@@ -269,7 +270,7 @@ impl Association {
     }
 
     /// Whether the receiver's window and the send buffer allow the next chunk. If nothing is outstanding and a probe is
-    /// due, one chunk is allowed although the window is closed (RFC 9260 section 6.1 A).
+    /// due, one chunk is allowed even if the window is closed (RFC 9260 section 6.1 A).
     #[inline]
     fn may_take_new(&self) -> bool {
         let most = self.most_user_bytes();
@@ -281,16 +282,16 @@ impl Association {
         windowed <= self.peer_rwnd.saturating_sub(self.outstanding.in_flight()) && self.is_buffered(len)
     }
 
-    /// Whether the send buffer contains the next chunk, of `len` user bytes. Messages enter it whole, so it contains
-    /// the rest of a started message. A message larger than the buffer enters in fragments.
+    /// Whether the send buffer contains the next chunk, of `len` user bytes. A message that fits the buffer enters it
+    /// as a whole, so the rest of a started message is always in it. A larger message enters in fragments.
     fn is_buffered(&self, len: u64) -> bool {
         let size = self.config.send_buffer.bytes();
         self.queue.size_under_way().is_some_and(|message| message <= size)
             || self.outstanding.charged() + self.config.chunk_charge.of(len) <= size
     }
 
-    /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): less than a packet of data waits while other data
-    /// is outstanding.
+    /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): an amount of data smaller than a packet waits
+    /// while other data is outstanding.
     fn waits_for_more(&self) -> bool {
         self.config.nagle
             && self.state == AssociationState::Established
@@ -299,7 +300,7 @@ impl Association {
             && self.queue.unsent() < self.most_user_bytes()
     }
 
-    /// Fills the packet with the earliest lost chunks. `free`: one packet regardless of the window.
+    /// Adds the earliest lost chunks to the packet. If `free` is true, the packet is sent regardless of the window.
     fn add_lost(&mut self, now: Instant, draft: &mut PacketDraft, free: bool) {
         self.paths[draft.path].decay(now, &self.config);
         let mut earliest = false;
@@ -309,7 +310,7 @@ impl Association {
                 break;
             }
             let Some(lost) = self.outstanding.get(place) else { break };
-            // A chunk that is now too large for the MTU is sent anyway: its TSN cannot be split.
+            // A chunk that has become too large for the MTU is sent anyway, because a TSN cannot be split.
             if count > 0 && (!self.config.bundling || !draft.fits(lost.chunk.data.size())) {
                 break;
             }
@@ -342,13 +343,13 @@ impl Association {
         self.counters.data_packets_sent += 1;
         let path = &mut self.paths[draft.path];
         path.begin_idleness(now);
-        // RFC 9260 sections 6.3.2 R1 and 7.2.4 (4).
+        // T3-rtx is restarted: RFC 9260 sections 6.3.2 R1 and 7.2.4 (4).
         if !path.t3_runs() || earliest {
             path.start_t3(now, &self.config);
         }
     }
 
-    /// Fills the packet with new chunks.
+    /// Adds new chunks to the packet until it is full or the windows are.
     fn add_new(&mut self, now: Instant, draft: &mut PacketDraft) {
         let most = self.most_user_bytes();
         let before = self.outstanding.next_tsn();
@@ -422,7 +423,7 @@ struct DataTurn {
 
 #[derive(Clone, Copy, Debug)]
 enum DataTurnKind {
-    /// Lost data; `free`: regardless of the window.
+    /// Lost data. If `free` is true, it is sent regardless of the window.
     Lost {
         free: bool,
     },

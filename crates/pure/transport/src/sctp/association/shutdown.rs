@@ -8,7 +8,7 @@ use crate::sctp::packet::chunk::Abort;
 use crate::sctp::packet::{Cause, Chunk};
 
 impl Association {
-    /// Continues the shutdown as far as the data allows.
+    /// Takes the next step of the shutdown, if no unacknowledged data prevents it.
     pub(super) fn continue_shutdown(&mut self, now: Instant) {
         if self.state == AssociationState::Established && self.close_requested {
             self.state = AssociationState::ShutdownPending;
@@ -17,7 +17,7 @@ impl Association {
             return;
         }
         match self.state {
-            // RFC 9260 section 9.2: SHUTDOWN is sent once all data is acknowledged.
+            // RFC 9260 section 9.2: SHUTDOWN is sent when all data has been acknowledged.
             AssociationState::ShutdownPending => {
                 self.state = AssociationState::ShutdownSent;
                 self.guard = now + self.config.rto_max.saturating_mul(5);
@@ -34,7 +34,7 @@ impl Association {
         }
     }
 
-    /// Sends SHUTDOWN or SHUTDOWN ACK, as the state requires, and starts T2-shutdown.
+    /// Sends SHUTDOWN or SHUTDOWN ACK, depending on the state, and starts T2-shutdown.
     fn send_shutdown(&mut self, now: Instant) {
         let chunk = match self.state {
             AssociationState::ShutdownSent => Chunk::Shutdown(self.arrivals.cumulative()),
@@ -44,7 +44,7 @@ impl Association {
         self.set_retry(now, self.paths[self.retry.path].rto.rto());
     }
 
-    /// T2-shutdown expired: retransmits, over another path if there is one (RFC 9260 section 9.2).
+    /// T2-shutdown expired: retransmits the chunk, over another path if there is one (RFC 9260 section 9.2).
     pub(super) fn shutdown_expired(&mut self, now: Instant) {
         self.paths[self.retry.path].rto.back_off();
         self.errors += 1;
@@ -57,13 +57,13 @@ impl Association {
         self.send_shutdown(now);
     }
 
-    /// T5-shutdown-guard expired: the peer did not finish (RFC 9260 section 9.2).
+    /// T5-shutdown-guard expired: the peer has not completed the shutdown (RFC 9260 section 9.2).
     pub(super) fn abandon_shutdown(&mut self) {
         self.guard = Instant::NEVER;
         self.abort_with(Cause::UserAbort(b"T5-shutdown-guard".to_vec()), CloseReason::TimedOut);
     }
 
-    /// SHUTDOWN: the peer has no more data (RFC 9260 section 9.2).
+    /// Handles a SHUTDOWN: the peer has no more data (RFC 9260 section 9.2).
     pub(super) fn handle_shutdown(&mut self, now: Instant, path: usize, cumulative: Serial) {
         match self.state {
             AssociationState::Established
@@ -73,7 +73,7 @@ impl Association {
                 self.acknowledge_cumulative(now, cumulative);
                 self.continue_shutdown(now);
             }
-            // Both ends sent SHUTDOWN: the peer's is answered at once.
+            // Both ends have sent SHUTDOWN. The peer's SHUTDOWN is answered immediately.
             AssociationState::ShutdownSent => {
                 self.state = AssociationState::ShutdownAckSent;
                 self.retry = Retry { path, ..Retry::OFF };
@@ -90,7 +90,7 @@ impl Association {
                 self.answer(path, self.peer_tag, Chunk::ShutdownComplete { reflected: false });
                 self.finish(CloseReason::Finished);
             }
-            // RFC 9260 sections 8.4 (5) and 8.5.1 E: out of the blue.
+            // RFC 9260 sections 8.4 (5) and 8.5.1 E: the chunk is out of the blue.
             AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 self.answer(path, tag, Chunk::ShutdownComplete { reflected: true });
             }
@@ -104,9 +104,9 @@ impl Association {
         }
     }
 
-    /// DATA arrived after SHUTDOWN was sent: "the SHUTDOWN chunk sender MUST immediately respond to each received
-    /// packet containing one or more DATA chunks with a SHUTDOWN chunk and restart the T2-shutdown timer" (RFC
-    /// 9260 section 9.2). It also clears the count of its retransmissions.
+    /// Handles DATA that arrives after SHUTDOWN was sent: "the SHUTDOWN chunk sender MUST immediately respond to each
+    /// received packet containing one or more DATA chunks with a SHUTDOWN chunk and restart the T2-shutdown timer" (RFC
+    /// 9260 section 9.2). It also clears the count of SHUTDOWN retransmissions.
     pub(super) fn repeat_shutdown(&mut self, now: Instant) {
         if self.state == AssociationState::ShutdownSent {
             self.errors = 0;
@@ -114,11 +114,11 @@ impl Association {
         }
     }
 
-    /// Sends ABORT and ends the association.
+    /// Sends an ABORT, and ends the association.
     pub(super) fn abort_with(&mut self, cause: Cause, reason: CloseReason) {
         match self.state {
             AssociationState::Closed => return,
-            // No ABORT: the peer does not know the association, or its tag is unknown.
+            // No ABORT is sent, because the peer does not have the association, or its tag is unknown.
             AssociationState::New | AssociationState::CookieWait => {}
             _ => {
                 let abort = Chunk::Abort(Abort { reflected: false, causes: vec![cause] });

@@ -1,5 +1,5 @@
-//! The state cookie (RFC 9260 section 5.1.3): the state that an INIT creates, signed and sent to the peer, so that the
-//! listener keeps none.
+//! The state cookie (RFC 9260 section 5.1.3). It contains the state that an INIT creates, signed. It is sent to the
+//! peer, so that the listener keeps no state.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,7 +12,7 @@ use crate::Serial;
 use crate::sctp::packet::chunk::Init;
 use crate::sctp::packet::tlv::{FieldReader, TlvWriter};
 
-/// The key of a listener's or association's cookies.
+/// The key that a listener or an association uses to sign its cookies.
 #[derive(Clone)]
 pub(crate) struct CookieKey([u8; 64]);
 
@@ -38,7 +38,7 @@ impl fmt::Debug for CookieKey {
     }
 }
 
-/// The result of INIT and INIT ACK.
+/// The state that INIT and INIT ACK have established.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateCookie {
     pub(crate) created: Instant,
@@ -50,11 +50,11 @@ pub(crate) struct StateCookie {
     pub(crate) local_tsn: Serial,
     pub(crate) peer_tsn: Serial,
     pub(crate) peer_rwnd: u32,
-    /// Outbound streams after negotiation.
+    /// Number of outbound streams after negotiation.
     pub(crate) outbound_streams: u16,
-    /// Inbound streams after negotiation.
+    /// Number of inbound streams after negotiation.
     pub(crate) inbound_streams: u16,
-    /// Tags of the association that existed when the INIT arrived, or zeros (RFC 9260 section 5.2.2).
+    /// Tags of the association that existed when the INIT arrived; zeros if there was none (RFC 9260 section 5.2.2).
     pub(crate) tie_tags: (u32, u32),
     /// Source and destination address of the INIT.
     pub(crate) source: (IpAddr, IpAddr),
@@ -62,21 +62,21 @@ pub(crate) struct StateCookie {
     pub(crate) peer_addresses: Vec<IpAddr>,
 }
 
-/// Why a cookie is not accepted.
+/// Reason why a cookie is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CookieError {
-    /// Not signed with this key, or changed.
+    /// It was not signed with this key, or was changed.
     Forged,
-    /// Too old.
+    /// It is older than its life.
     Stale {
-        /// By how much.
+        /// Time since the end of its life.
         by: Duration,
-        /// Its content.
+        /// The content of the cookie.
         cookie: Box<StateCookie>,
     },
 }
 
-/// Bytes of the signature at the end.
+/// Length of the signature at the end of a cookie, bytes.
 const SIGNATURE: usize = 32;
 
 impl StateCookie {
@@ -102,7 +102,7 @@ impl StateCookie {
         bytes
     }
 
-    /// Verifies and reads a cookie received at `now`.
+    /// Verifies and decodes a cookie that was received at `now`.
     pub(crate) fn verify(bytes: &[u8], key: &CookieKey, now: Instant) -> Result<Self, CookieError> {
         let cookie = bytes
             .split_last_chunk::<SIGNATURE>()
@@ -110,7 +110,7 @@ impl StateCookie {
             .and_then(|(text, _)| Self::read(text))
             .ok_or(CookieError::Forged)?;
         let age = now - cookie.created;
-        // A cookie from the future has another clock. Its age is unknown, so it is not accepted.
+        // A cookie from the future was created with another clock. Its age is unknown, so it is not accepted.
         if age > cookie.life || cookie.created > now {
             return Err(CookieError::Stale { by: age - cookie.life, cookie: Box::new(cookie) });
         }
@@ -141,7 +141,7 @@ impl StateCookie {
         Some(cookie)
     }
 
-    /// The INIT that this cookie answers, as far as an association needs it.
+    /// The INIT that caused this cookie, with the fields that an association needs.
     pub(crate) fn peer_init(&self) -> Init {
         Init {
             initiate_tag: self.peer_tag,
@@ -154,7 +154,7 @@ impl StateCookie {
     }
 }
 
-/// Writes an address as 16 bytes. IPv4 addresses are mapped (RFC 4291 section 2.5.5.2).
+/// Writes an address as 16 bytes. An IPv4 address becomes an IPv4-mapped address (RFC 4291 section 2.5.5.2).
 fn write_address(out: &mut TlvWriter, address: IpAddr) {
     let octets = match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -120,7 +120,7 @@ impl ChunkCharge {
         const LINE: u64 = 64;
         /// struct skb_shared_info, which ends each block (include/linux/skbuff.h).
         const SHARED_INFO: u64 = 320;
-        /// The smallest block that holds it and a chunk (mm/slab_common.c).
+        /// The smallest block that is large enough for `SHARED_INFO` and a chunk (mm/slab_common.c).
         const SMALLEST: u64 = 512;
         /// struct sk_buff (include/linux/skbuff.h), aligned.
         const SOCKET_BUFFER: u64 = 256;

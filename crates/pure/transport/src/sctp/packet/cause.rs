@@ -2,30 +2,30 @@
 
 use super::tlv::{DecodeError, FieldReader, TlvItems, TlvWriter};
 
-/// Why a chunk was refused or an association aborted.
+/// Reason why a chunk was refused or an association aborted. The number in parentheses is the cause code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// DATA on a stream that does not exist (1).
     InvalidStream(u16),
-    /// Types of the missing mandatory parameters (2).
+    /// Types of the mandatory parameters that are missing (2).
     MissingParameters(Vec<u16>),
-    /// The cookie is stale by this many microseconds (3).
+    /// The cookie is stale. The value is the time since the end of its life, microseconds (3).
     StaleCookie(u32),
-    /// No resources (4).
+    /// The sender has no resources (4).
     OutOfResource,
-    /// An address parameter, header included, that its receiver cannot use (5).
+    /// An address parameter that the receiver cannot use, header included (5).
     UnresolvableAddress(Vec<u8>),
     /// A chunk of unknown type, header included (6).
     UnrecognizedChunk(Vec<u8>),
     /// A mandatory parameter has an invalid value (7).
     InvalidParameter,
-    /// Unknown parameters of the INIT ACK, headers included (8).
+    /// Parameters of the INIT ACK that are unknown to the receiver, headers included (8).
     UnrecognizedParameters(Vec<u8>),
     /// TSN of a DATA chunk without user data (9).
     NoUserData(u32),
-    /// COOKIE ECHO while shutting down (10).
+    /// A COOKIE ECHO was received during the shutdown (10).
     CookieWhileShuttingDown,
-    /// A restart with these additional addresses, as parameters (11).
+    /// A restart with additional addresses. The value is these addresses as parameters (11).
     RestartWithNewAddresses(Vec<u8>),
     /// The user aborted, with an optional reason (12).
     UserAbort(Vec<u8>),
@@ -41,8 +41,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Most bytes of unknown items that are returned to the peer. They must fit a packet beside other chunks, and a
-    /// malformed packet must not cause a larger reply.
+    /// Largest number of bytes of unknown items that are returned to the peer. They must fit a packet together with
+    /// other chunks, and a malformed packet must not cause a reply that is larger than itself.
     pub(crate) const MOST_RETURNED: usize = 1024;
 
     const fn code(&self) -> u16 {
@@ -64,7 +64,7 @@ impl Cause {
         }
     }
 
-    /// Length with its header, without padding, bytes.
+    /// Length including the header and excluding the padding, bytes.
     pub(crate) fn len(&self) -> u32 {
         4 + match self {
             Self::OutOfResource | Self::InvalidParameter | Self::CookieWhileShuttingDown => 0,
@@ -108,7 +108,7 @@ impl Cause {
             1 => Self::InvalidStream(reader.u16()?),
             2 => {
                 let count = reader.u32()? as usize;
-                // As many as are present: the count of the peer may be wrong.
+                // Only as many as are present, because the count that the peer sent may be wrong.
                 let kinds = reader.rest().chunks_exact(2).take(count);
                 Self::MissingParameters(kinds.map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect())
             }
@@ -127,7 +127,7 @@ impl Cause {
         })
     }
 
-    /// All causes of a chunk.
+    /// Decodes all causes of a chunk.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
         TlvItems::new(bytes).map(|item| item.and_then(|(code, value)| Self::decode(code, value))).collect()
     }

@@ -4,18 +4,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
 
-/// One variable-length parameter.
+/// A variable-length parameter. The number in parentheses is its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parameter {
     /// An address of the sender (types 5 and 6).
     Address(IpAddr),
     /// State cookie (type 7).
     Cookie(Vec<u8>),
-    /// A parameter of the INIT that is unknown to its receiver, header included (type 8).
+    /// A parameter of the INIT that its receiver does not recognise, header included (type 8).
     Unrecognized(Vec<u8>),
     /// Requested extension of the cookie life, milliseconds (type 9).
     CookiePreservative(u32),
-    /// A host name; deprecated, the receiver aborts (type 11, RFC 9260 section 3.3.2.1.4).
+    /// A host name. It is deprecated, and the receiver aborts (type 11, RFC 9260 section 3.3.2.1.4).
     HostName(Vec<u8>),
     /// Address types that the sender supports: 5 for IPv4, 6 for IPv6 (type 12).
     SupportedAddressTypes(Vec<u16>),
@@ -55,7 +55,7 @@ impl Parameter {
         }
     }
 
-    /// The action for an unknown parameter; `None` if it is known.
+    /// The action for an unknown parameter. `None` if the parameter is known.
     pub const fn unknown_action(&self) -> Option<UnknownAction> {
         match self {
             Self::Unknown { kind, .. } => Some(UnknownAction::of_parameter(*kind)),
@@ -63,7 +63,7 @@ impl Parameter {
         }
     }
 
-    /// Length with its header, without padding, bytes.
+    /// Length including the header and excluding the padding, bytes.
     pub(crate) fn len(&self) -> u32 {
         4 + match self {
             Self::Address(IpAddr::V4(_)) | Self::CookiePreservative(_) => 4,
@@ -91,7 +91,7 @@ impl Parameter {
         });
     }
 
-    /// The parameter as bytes with its header, for a report to the peer.
+    /// The encoded parameter including its header, for a report to the peer.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = TlvWriter::default();
         self.encode(&mut out);
@@ -129,7 +129,7 @@ impl Parameter {
         })
     }
 
-    /// All parameters of a chunk, up to an unknown one whose type stops the processing.
+    /// Decodes all parameters of a chunk, up to an unknown parameter whose type stops the processing.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
         let mut parameters = Vec::new();
         for item in TlvItems::new(bytes) {

@@ -1,16 +1,18 @@
-//! Items with type, length and value, of which chunks, parameters and error causes are made (RFC 9260 section 3.2).
+//! Items with type, length and value: the format of chunks, parameters and error causes (RFC 9260 section 3.2).
 
-/// `len` rounded up to a multiple of four, the length of an item with its padding (RFC 9260 section 3.2).
+/// `len` rounded up to a multiple of four: the length of an item including its padding (RFC 9260 section 3.2).
 pub(crate) const fn padded(len: u32) -> u32 {
     len.next_multiple_of(4)
 }
 
-/// Handling of an unknown chunk or parameter: the two highest bits of its type (RFC 9260 sections 3.2 and 3.2.1).
+/// The action for an unknown chunk or parameter. The two highest bits of its type select it (RFC 9260 sections 3.2 and
+/// 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownAction {
-    /// Continue with the next one. Otherwise the rest of the packet (or of the chunk) is discarded.
+    /// Whether to continue with the next item. Otherwise the rest of the packet (for a chunk) or of the chunk (for a
+    /// parameter) is discarded.
     pub skip: bool,
-    /// Report it to the sender of the packet.
+    /// Whether to report the item to the sender of the packet.
     pub report: bool,
 }
 
@@ -26,11 +28,11 @@ impl UnknownAction {
     }
 }
 
-/// Reason why bytes are not an SCTP packet. The RFC allows discarding such packets silently.
+/// Reason why bytes are not an SCTP packet. The RFC allows the receiver to discard such packets silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Shorter than the common header and one chunk.
+    /// Shorter than the common header and one chunk header.
     #[error("{0} bytes are too few for a packet with a chunk")]
     TooShort(usize),
     /// The packet was corrupted, or the sender does not compute the checksum.
@@ -41,24 +43,25 @@ pub enum DecodeError {
         /// The checksum of the bytes.
         computed: u32,
     },
-    /// The length of a chunk, parameter or cause is less than its header or more than the remaining bytes.
+    /// The length of a chunk, parameter or cause is less than its header length, or more than the number of remaining
+    /// bytes.
     #[error("length {length} of an item with {left} bytes left")]
     Length {
         /// The length field.
         length: u16,
-        /// Remaining bytes.
+        /// Number of remaining bytes.
         left: usize,
     },
-    /// A chunk is too short for its fixed fields, or lacks a mandatory part.
+    /// A chunk is too short for its fixed fields, or a mandatory part is missing.
     #[error("malformed {chunk} chunk")]
     Chunk {
-        /// Its name.
+        /// Name of the chunk.
         chunk: &'static str,
     },
     /// The length of a parameter is invalid for its type.
     #[error("malformed parameter of type {kind}")]
     Parameter {
-        /// Its type.
+        /// Type of the parameter.
         kind: u16,
     },
 }
@@ -94,21 +97,21 @@ impl TlvWriter {
         self.bytes.resize(self.bytes.len() + n, 0);
     }
 
-    /// Writes an item: `head` (type, or type and flags), length, the value, and padding with zeros. The length covers
-    /// header and value, but not the padding (RFC 9260 section 3.2). The padding of the last item within another is
-    /// part of the outer one's.
+    /// Writes an item: `head` (type, or type and flags), length, value, and padding with zeros. The length includes the
+    /// header and the value, but not the padding (RFC 9260 section 3.2). If an item contains other items, the padding
+    /// of the last of them belongs to the outer item.
     pub(crate) fn item(&mut self, head: u16, value: impl FnOnce(&mut Self)) {
         self.pad();
         let start = self.bytes.len();
         self.u16(head);
         self.u16(0);
         value(self);
-        // The sender cuts chunks to the MTU, so the length fits 16 bits.
+        // The sender limits chunks to the MTU, so the length fits 16 bits.
         let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
         self.bytes[start + 2..start + 4].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Pads with zeros to a multiple of four from the packet's start.
+    /// Pads with zeros to a multiple of four bytes, counted from the start of the packet.
     fn pad(&mut self) {
         self.zeros(self.bytes.len().next_multiple_of(4) - self.bytes.len());
     }
@@ -122,7 +125,7 @@ impl TlvWriter {
 /// Reads big-endian fields of one chunk or cause.
 pub(crate) struct FieldReader<'a> {
     left: &'a [u8],
-    /// Name of the item, for the error.
+    /// Name of the item that is read, for the error.
     of: &'static str,
 }
 
@@ -166,7 +169,7 @@ impl<'a> TlvItems<'a> {
 }
 
 impl<'a> Iterator for TlvItems<'a> {
-    /// Head, and value without header and padding.
+    /// The head, and the value without header and padding.
     type Item = Result<(u16, &'a [u8]), DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -174,7 +177,7 @@ impl<'a> Iterator for TlvItems<'a> {
         if left.is_empty() {
             return None;
         }
-        // After an error nothing follows.
+        // The iteration ends after an error.
         self.left = &[];
         let Some((header, _)) = left.split_first_chunk::<4>() else {
             return Some(Err(DecodeError::Length { length: 0, left: left.len() }));

@@ -1,18 +1,18 @@
-//! When to send a SACK (RFC 9260 section 6.2).
+//! Decides when a SACK is sent (RFC 9260 section 6.2).
 
 use netrig_core::Instant;
 
 use crate::sctp::config::Config;
 
-/// Counts packets with DATA that are not acknowledged.
+/// Counts packets with DATA for which no SACK has been sent.
 #[derive(Debug)]
 pub(crate) struct Acknowledger {
-    /// Packets with DATA since the last SACK.
+    /// Number of packets with DATA since the last SACK.
     waiting: u32,
-    /// A SACK must be sent now.
+    /// Whether a SACK must be sent now.
     due: bool,
     deadline: Instant,
-    /// The path for the SACK: that of the last DATA, a choice that RFC 9260 section 6.4 leaves open.
+    /// The path for the SACK: the path of the last DATA. RFC 9260 section 6.4 does not specify it.
     to: usize,
     first: bool,
 }
@@ -22,8 +22,8 @@ impl Acknowledger {
         Self { waiting: 0, due: false, deadline: Instant::NEVER, to: 0, first: true }
     }
 
-    /// A packet with DATA was received. `at_once`: a TSN is or was missing, is a duplicate, or the sender requests a
-    /// SACK.
+    /// Records a received packet with DATA. `at_once` is true if a TSN is or was missing or is a duplicate, or if the
+    /// sender requested a SACK.
     pub(crate) fn packet(&mut self, now: Instant, from: usize, at_once: bool, config: &Config) {
         self.to = from;
         self.waiting += 1;
@@ -35,14 +35,14 @@ impl Acknowledger {
         }
     }
 
-    /// Another packet replies to the received one: a SACK that was due at once is delayed.
+    /// Delays a SACK that is due, because another packet replies to the received one.
     pub(crate) fn postpone(&mut self, now: Instant, config: &Config) {
         if std::mem::take(&mut self.due) && self.deadline == Instant::NEVER {
             self.deadline = config.timer_wheel.fires(now, config.sack_delay);
         }
     }
 
-    /// The user has read enough that the peer may send again.
+    /// Makes a SACK due, because the user has read enough for the peer to send again.
     pub(crate) const fn window_opened(&mut self) {
         self.due = true;
     }
@@ -56,7 +56,7 @@ impl Acknowledger {
         self.deadline
     }
 
-    /// The path of a SACK that must be sent now.
+    /// The path of a SACK that must be sent now. `None` if no SACK is due.
     pub(crate) const fn due(&self) -> Option<usize> {
         if self.due { Some(self.to) } else { None }
     }

@@ -8,13 +8,13 @@ use crate::sctp::packet::chunk::GapBlock;
 /// Class of a received TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TsnArrival {
-    /// The next expected one.
+    /// The next expected TSN.
     Next,
-    /// Beyond a gap.
+    /// A new TSN beyond a gap.
     Beyond,
-    /// Received before.
+    /// A TSN that was received before.
     Duplicate,
-    /// Too far beyond for a gap block of a SACK.
+    /// A TSN that is too far from the cumulative TSN for a gap block.
     TooFar,
 }
 
@@ -25,12 +25,13 @@ type Block = (Serial, Serial);
 #[derive(Debug)]
 pub(crate) struct TsnArrivals {
     cumulative: Serial,
-    /// Ascending, apart by at least one missing TSN, all beyond `cumulative + 1`.
+    /// In ascending order. At least one TSN is missing between two blocks, and between `cumulative` and the first
+    /// block.
     blocks: Vec<Block>,
     duplicates: Vec<Serial>,
 }
 
-/// Most duplicates that are kept; more do not fit a packet.
+/// Largest number of duplicates that are stored. More do not fit a packet.
 const MOST_DUPLICATES: usize = 256;
 
 impl TsnArrivals {
@@ -42,7 +43,7 @@ impl TsnArrivals {
         self.cumulative
     }
 
-    /// Whether a TSN is missing.
+    /// Whether a TSN is missing below a received one.
     pub(crate) const fn has_gaps(&self) -> bool {
         !self.blocks.is_empty()
     }
@@ -52,7 +53,7 @@ impl TsnArrivals {
         match tsn.offset_from(self.cumulative) {
             ..=0 => TsnArrival::Duplicate,
             1 => TsnArrival::Next,
-            // Gap blocks have 16 bits.
+            // The distances in gap blocks have 16 bits.
             65_536.. => TsnArrival::TooFar,
             distance => {
                 let starts_by = |(first, _): &Block| first.offset_from(self.cumulative) <= distance;
@@ -64,7 +65,7 @@ impl TsnArrivals {
         }
     }
 
-    /// Records a TSN that was judged `Next` or `Beyond`.
+    /// Records a TSN that [`TsnArrivals::judge`] classified as `Next` or `Beyond`.
     pub(crate) fn insert(&mut self, tsn: Serial) {
         if tsn == self.cumulative.plus(1) {
             self.cumulative = tsn;
@@ -73,7 +74,7 @@ impl TsnArrivals {
             }
             return;
         }
-        // Usually at the end.
+        // A new TSN usually belongs at the end.
         let at = self.blocks.iter().rposition(|(first, _)| first.before(tsn)).map_or(0, |i| i + 1);
         let joins_before = at > 0 && self.blocks[at - 1].1.plus(1) == tsn;
         let joins_after = self.blocks.get(at).is_some_and(|(first, _)| tsn.plus(1) == *first);
@@ -101,7 +102,7 @@ impl TsnArrivals {
             .collect()
     }
 
-    /// The duplicates since the last call, at most `most`; the others are dropped.
+    /// At most `most` of the duplicates since the last call. The others are dropped.
     pub(crate) fn take_duplicates(&mut self, most: usize) -> Vec<Serial> {
         let mut duplicates = std::mem::take(&mut self.duplicates);
         duplicates.truncate(most);
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a plain set of offsets, with TSNs that wrap.
+        /// Compares the TSNs with a plain set of offsets. The TSNs may wrap around.
         #[test]
         fn like_a_set(offsets in proptest::collection::vec(0u32..60, 1..200), start in prop_oneof![Just(0u32), Just(u32::MAX - 30), any::<u32>()]) {
             let mut arrivals = TsnArrivals::new(Serial(start));

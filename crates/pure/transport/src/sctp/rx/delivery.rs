@@ -7,11 +7,11 @@ use netrig_core::{ConnectionEvent, Data, StreamId};
 /// How data is delivered to the user.
 #[derive(Debug)]
 pub(crate) enum Delivery {
-    /// At once, as events.
+    /// Immediately, as events.
     Events,
-    /// At once; bytes without content are counted and raise no event.
+    /// Immediately. Bytes without content are counted and raise no event.
     Counted(u64),
-    /// When the user reads.
+    /// When the user reads it.
     Waiting(Unread),
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Unread {
     len: u64,
     /// The window in the last SACK, bytes.
     advertised: u64,
-    /// Bytes without content that were read since the last `take_counted`. `None` if such data raises events.
+    /// Number of bytes without content that were read since the last `take_counted`. `None` if such data raises events.
     counted: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Unread {
 }
 
 impl Delivery {
-    /// From now on data without content is counted.
+    /// After this call, data without content is counted.
     pub(crate) fn count(&mut self) {
         match self {
             Self::Events => *self = Self::Counted(0),
@@ -46,7 +46,7 @@ impl Delivery {
         }
     }
 
-    /// Bytes counted since the last call.
+    /// Number of bytes counted since the last call.
     #[inline]
     pub(crate) const fn take_counted(&mut self) -> u64 {
         match self {
@@ -56,7 +56,7 @@ impl Delivery {
         }
     }
 
-    /// From now on data waits for reads. `window` is the window that was last advertised.
+    /// After this call, data waits until it is read. `window` is the window that was last advertised.
     pub(crate) fn wait(&mut self, window: u64) {
         let counted = match *self {
             Self::Events => None,
@@ -66,14 +66,14 @@ impl Delivery {
         *self = Self::Waiting(Unread { queue: VecDeque::new(), len: 0, advertised: window, counted });
     }
 
-    /// From now on data is delivered at once. No unread data may be left.
+    /// After this call, data is delivered immediately. There must be no unread data.
     pub(crate) fn go_on(&mut self) {
         if let Self::Waiting(unread) = self {
             *self = unread.counted.map_or(Self::Events, Self::Counted);
         }
     }
 
-    /// Unread bytes.
+    /// Number of unread bytes.
     pub(crate) const fn unread(&self) -> u64 {
         match self {
             Self::Waiting(unread) => unread.len,
@@ -81,7 +81,7 @@ impl Delivery {
         }
     }
 
-    /// Takes complete data and returns the bytes that were delivered at once.
+    /// Takes complete data, and returns the number of bytes that were delivered immediately.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -101,7 +101,7 @@ impl Delivery {
         size
     }
 
-    /// Delivers up to `bytes` of unread data; returns the bytes delivered.
+    /// Delivers up to `bytes` of unread data, and returns the number of bytes delivered.
     pub(crate) fn read(&mut self, bytes: u64, events: &mut VecDeque<ConnectionEvent>) -> u64 {
         let Self::Waiting(unread) = self else { return 0 };
         let taken = bytes.min(unread.len);
@@ -123,20 +123,21 @@ impl Delivery {
         taken
     }
 
-    /// Whether data waits for reads.
+    /// Whether data waits until it is read.
     pub(crate) const fn waits(&self) -> bool {
         matches!(self, Self::Waiting(_))
     }
 
-    /// The window to advertise if `free` bytes are free: zero if they are fewer than `least` (RFC 1122 section 4.2.3.3,
-    /// which RFC 9260 section 6.2 refers to).
+    /// The window to advertise if `free` bytes of the buffer are free. It is zero if `free` is less than `least` (RFC
+    /// 1122 section 4.2.3.3, to which RFC 9260 section 6.2 refers).
     pub(crate) const fn advertise(&mut self, free: u64, least: u64) -> u64 {
         let Self::Waiting(unread) = self else { return free };
         unread.advertised = if free < least { 0 } else { free };
         unread.advertised
     }
 
-    /// Whether `free` must be advertised at once, because it exceeds the last advertised window by at least `least`.
+    /// Whether a SACK must advertise `free` immediately, because it exceeds the last advertised window by at least
+    /// `least`.
     pub(crate) const fn opens(&self, free: u64, least: u64) -> bool {
         matches!(self, Self::Waiting(unread) if free >= unread.advertised + least)
     }
@@ -150,7 +151,8 @@ impl Delivery {
     }
 }
 
-/// Raises an event with data. Data without content is merged with such data of the same stream in the last event.
+/// Raises an event with data. If the last event has data without content of the same stream, more such data is added to
+/// it.
 fn deliver(events: &mut VecDeque<ConnectionEvent>, stream: StreamId, data: Data) {
     if let (Some(ConnectionEvent::Received { stream: last, data: Data::Fill(have) }), Data::Fill(more)) =
         (events.back_mut(), &data)

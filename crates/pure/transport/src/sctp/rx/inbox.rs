@@ -1,4 +1,4 @@
-//! Reassembly: fragments, and complete messages that wait for earlier ones (RFC 9260 sections 6.5 to 6.9).
+//! Reassembly: fragments, and complete messages that wait for earlier messages (RFC 9260 sections 6.5 to 6.9).
 
 use std::collections::VecDeque;
 
@@ -16,9 +16,9 @@ struct FragmentRun {
     first: Serial,
     /// TSN after the last fragment.
     next: Serial,
-    /// The first fragment begins the message.
+    /// Whether the first fragment is the beginning of the message.
     begun: bool,
-    /// The last fragment ends the message.
+    /// Whether the last fragment is the end of the message.
     ended: bool,
     data: SmallVec<[Data; 1]>,
     size: u64,
@@ -37,7 +37,7 @@ impl FragmentRun {
         }
     }
 
-    /// Whether `later` continues this run in the same message.
+    /// Whether `later` follows this run directly and belongs to the same message.
     fn continued_by(&self, later: &Self) -> bool {
         self.next == later.first && !self.ended && !later.begun && self.stream == later.stream
     }
@@ -72,7 +72,7 @@ fn insert(runs: &mut SmallVec<[FragmentRun; 1]>, run: FragmentRun) -> usize {
     place
 }
 
-/// An ordered message with at least one fragment.
+/// An ordered message of which at least one fragment has arrived.
 #[derive(Debug)]
 struct PartialMessage {
     ssn: u16,
@@ -82,7 +82,7 @@ struct PartialMessage {
 #[derive(Debug, Default)]
 struct InStream {
     next_ssn: u16,
-    /// By SSN, ascending from `next_ssn`.
+    /// In ascending order of SSN, from `next_ssn`.
     waiting: VecDeque<PartialMessage>,
 }
 
@@ -91,27 +91,27 @@ struct InStream {
 pub(crate) struct MessageInbox {
     streams: Vec<InStream>,
     unordered: SmallVec<[FragmentRun; 1]>,
-    /// Bytes held.
+    /// Number of user bytes in the inbox.
     held: u64,
-    /// Chunks held.
+    /// Number of chunks in the inbox.
     chunks: u64,
-    /// Received bytes of a message from which on it is delivered before its end.
+    /// If this number of bytes of a message has arrived, delivery of the message begins before its end has arrived.
     partial: u64,
 }
 
 impl MessageInbox {
     pub(crate) fn new(config: &Config) -> Self {
-        // A message that fills the buffer can never be completed: its parts must be delivered before.
+        // A message that fills the buffer could never be completed. Its parts must be delivered before that.
         let partial = config.partial_delivery.bytes().min(config.receive_buffer.bytes() / 2);
         Self { streams: Vec::new(), unordered: SmallVec::new(), held: 0, chunks: 0, partial }
     }
 
-    /// Bytes held.
+    /// Number of user bytes in the inbox.
     pub(crate) const fn held(&self) -> u64 {
         self.held
     }
 
-    /// Chunks held since the inbox was last empty: bounds the memory that a hostile peer can use.
+    /// Number of chunks taken since the inbox was last empty. It limits the memory that a hostile peer can use.
     pub(crate) const fn chunks(&self) -> u64 {
         self.chunks
     }
@@ -143,7 +143,7 @@ impl MessageInbox {
             let ahead = |ssn: u16, next: u16| ssn.wrapping_sub(next);
             let offset = ahead(chunk.ssn, state.next_ssn);
             if offset >= 0x8000 {
-                // Its message was delivered already: the peer's stream sequence number is wrong.
+                // The message with this stream sequence number was already delivered, so the peer's number is wrong.
                 return;
             }
             self.held += chunk.data.size();
@@ -157,7 +157,7 @@ impl MessageInbox {
         self.deliver_in_order(place, deliver);
     }
 
-    /// Delivers the messages that are next on the stream at index `place`.
+    /// Delivers the messages that are next in order on the stream with index `place`.
     fn deliver_in_order(&mut self, place: usize, mut deliver: impl FnMut(StreamId, Data)) {
         let state = &mut self.streams[place];
         while let Some(message) = state.waiting.front_mut() {
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// An inbox that delivers messages larger than `partial` before their end.
+    /// An inbox that starts to deliver a message before its end if at least `partial` bytes of it have arrived.
     fn inbox(partial: u64) -> MessageInbox {
         let partial_delivery = netrig_core::Size::from_bytes(partial);
         let receive_buffer = netrig_core::Size::from_bytes(4 * partial);

@@ -2,15 +2,15 @@
 
 use crate::sctp::config::Config;
 
-/// Window and threshold of one path, bytes.
+/// Congestion window and slow-start threshold of one path, bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Congestion {
     cwnd: u64,
     ssthresh: u64,
     partial_bytes_acked: u64,
-    /// Size of one packet.
+    /// Size of one packet, bytes.
     unit: u64,
-    /// Smallest window after a reduction, except for the one packet after a time-out.
+    /// Smallest window after a reduction, bytes. It does not apply after a time-out, when the window is one packet.
     floor: u64,
     backoff_keeps_ssthresh: bool,
 }
@@ -39,12 +39,13 @@ impl Congestion {
         self.ssthresh = ssthresh;
     }
 
-    /// A SACK newly acknowledged `bytes` of this path, which had `flight` bytes outstanding before it.
+    /// Handles a SACK that newly acknowledged `bytes` of this path. `flight` is the number of outstanding bytes before
+    /// the SACK.
     pub(crate) fn acknowledged(&mut self, bytes: u64, flight: u64, in_fast_recovery: bool) {
         let fully_used = flight >= self.cwnd;
         if self.cwnd <= self.ssthresh {
-            // RFC 9260 section 7.2.1: only if the window is fully used and not in fast recovery; by the smaller of the
-            // acknowledged bytes and L packets, L = 1.
+            // RFC 9260 section 7.2.1: the window grows only if it was fully used, and not in fast recovery. It grows by
+            // the acknowledged bytes, but at most by L packets, with L = 1.
             if fully_used && !in_fast_recovery {
                 self.cwnd += bytes.min(self.unit);
             }
@@ -69,14 +70,14 @@ impl Congestion {
         self.partial_bytes_acked = 0;
     }
 
-    /// Fast retransmit detected a loss (RFC 9260 section 7.2.3).
+    /// Handles a loss that fast retransmit detected (RFC 9260 section 7.2.3).
     pub(crate) fn lost(&mut self) {
         self.ssthresh = (self.cwnd / 2).max(self.floor);
         self.cwnd = self.ssthresh;
         self.partial_bytes_acked = 0;
     }
 
-    /// T3-rtx expired (RFC 9260 section 7.2.3).
+    /// Handles the expiration of T3-rtx (RFC 9260 section 7.2.3).
     pub(crate) fn timed_out(&mut self) {
         if !(self.backoff_keeps_ssthresh && self.cwnd <= self.unit) {
             self.ssthresh = (self.cwnd / 2).max(self.floor);
@@ -85,7 +86,7 @@ impl Congestion {
         self.partial_bytes_acked = 0;
     }
 
-    /// No data was sent for `rtos` RTOs: halves the window once for each (RFC 9260 section 7.2.1).
+    /// Handles `rtos` RTOs without new data: halves the window once for each (RFC 9260 section 7.2.1).
     pub(crate) fn idle(&mut self, rtos: u64, threshold_too: bool) {
         if threshold_too {
             // "Before the first cwnd adjustment, the ssthresh of the transport address SHOULD be set to the
@@ -101,13 +102,13 @@ impl Congestion {
         }
     }
 
-    /// Halves an unused window once.
+    /// Halves a window that is not used, once.
     pub(crate) fn unused(&mut self) {
         self.ssthresh = self.cwnd;
         self.cwnd = self.halved();
     }
 
-    /// Half of the window, not below the floor, and not above the window.
+    /// Half of the window, at least the floor, but at most the window.
     fn halved(&self) -> u64 {
         (self.cwnd / 2).max(self.floor).min(self.cwnd)
     }
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!((c.cwnd(), c.ssthresh()), (10 * P, 10 * P));
         c.timed_out();
         assert_eq!((c.cwnd(), c.ssthresh()), (P, 5 * P));
-        // The floor of four packets.
+        // The floor is four packets.
         c.timed_out();
         assert_eq!((c.cwnd(), c.ssthresh()), (P, 4 * P));
     }
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!((c.cwnd(), c.ssthresh()), (10 * P, 40 * P));
         c.idle(1_000_000, false);
         assert_eq!(c.cwnd(), 4 * P);
-        // A window of two packets is not raised to four.
+        // A window of two packets is not increased to four.
         let mut small = with(2 * P, u64::MAX);
         small.idle(5, true);
         assert_eq!(small.cwnd(), 2 * P);

@@ -1,4 +1,4 @@
-//! DATA that was sent and is not yet acknowledged by the cumulative TSN.
+//! DATA chunks that were sent and that the cumulative TSN has not yet acknowledged.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::{PathId, Serial};
 pub(crate) enum LossSign {
     /// T3-rtx expired.
     Timeout,
-    /// Enough miss indications.
+    /// The chunk was reported missing often enough.
     Missing,
 }
 
@@ -22,53 +22,53 @@ pub(crate) enum LossSign {
 pub(crate) enum SentState {
     /// The chunk or its acknowledgement is in flight.
     InFlight,
-    /// Acknowledged by a gap block, which the receiver may revoke.
+    /// Acknowledged by a gap block. The receiver may revoke this.
     GapAcked,
     /// Lost, and waiting for retransmission.
     Lost(LossSign),
 }
 
-/// One DATA chunk that was sent.
+/// A DATA chunk that was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct SentChunk {
     pub(crate) chunk: chunk::Data,
-    /// The path that it was last sent over.
+    /// The path over which it was last sent.
     pub(crate) path: PathId,
     pub(crate) state: SentState,
-    /// Miss indications so far (RFC 9260 section 7.2.4).
+    /// Number of miss indications so far (RFC 9260 section 7.2.4).
     pub(crate) misses: u32,
-    /// Retransmitted: it measures no round-trip time (Karn).
+    /// Whether it was retransmitted. It is then not used to measure the round-trip time (Karn's algorithm).
     pub(crate) retransmitted: bool,
-    /// RFC 9260 section 7.2.4 (5): not eligible for another fast retransmit.
+    /// Whether it is no longer eligible for a fast retransmit (RFC 9260 section 7.2.4 (5)).
     pub(crate) fast_retransmitted: bool,
-    /// Its size in the congestion window, bytes.
+    /// Its size as counted in the congestion window, bytes.
     pub(crate) counted: u32,
-    /// Its size in the receiver's window, bytes.
+    /// Its size as counted in the receiver's window, bytes.
     pub(crate) windowed: u32,
 }
 
-/// A run of indices into the queue: first and one past the last.
+/// A run of indices in the queue: index of the first chunk, and one past the last.
 type ChunkRun = (usize, usize);
 
-/// All outstanding DATA in the order of TSNs: the chunk with TSN `cumulative + 1 + i` has index `i`.
+/// All outstanding DATA chunks in the order of their TSNs. The chunk with TSN `cumulative + 1 + i` has index `i`.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     queue: VecDeque<SentChunk>,
-    /// The Cumulative TSN Ack Point.
+    /// The Cumulative TSN Ack Point (RFC 9260 section 1.3).
     cumulative: Serial,
-    /// Chunks in state `Lost`.
+    /// Number of chunks in state `Lost`.
     lost: usize,
-    /// No chunk before this TSN is lost.
+    /// All lost chunks have this TSN or a later one.
     lost_from: Serial,
-    /// Runs in the gap blocks of the last SACK: exactly the chunks in state `GapAcked`.
+    /// Runs that the gap blocks of the last SACK covered. They contain exactly the chunks in state `GapAcked`.
     acked: SmallVec<[ChunkRun; 4]>,
-    /// User bytes acknowledged neither cumulatively nor by gap blocks.
+    /// Number of user bytes that are acknowledged neither cumulatively nor by gap blocks.
     user_bytes: u64,
-    /// How a chunk counts in the send buffer.
+    /// The rule for the size of a chunk in the send buffer.
     charge: ChunkCharge,
-    /// Size of the whole queue in the send buffer, bytes.
+    /// Size of all chunks of the queue in the send buffer, bytes.
     charged: u64,
-    /// Bytes in flight, counted as in the receiver's window.
+    /// Bytes in flight, counted like the receiver's window.
     in_flight: u64,
 }
 
@@ -100,18 +100,18 @@ impl Outstanding {
         self.cumulative.plus(self.queue.len() as u32 + 1)
     }
 
-    /// User bytes that are neither acknowledged nor gap-acknowledged.
+    /// Number of user bytes that are acknowledged neither cumulatively nor by gap blocks.
     pub(crate) const fn user_bytes(&self) -> u64 {
         self.user_bytes
     }
 
-    /// Used bytes of the send buffer. Chunks acknowledged by gap blocks stay in it, because the receiver may revoke
-    /// them.
+    /// Used bytes of the send buffer. Chunks that gap blocks acknowledge stay in it, because the receiver may revoke
+    /// the acknowledgement.
     pub(crate) const fn charged(&self) -> u64 {
         self.charged
     }
 
-    /// Bytes in flight, to subtract from the receiver's window (RFC 9260 section 6.2.1).
+    /// Bytes in flight. They are subtracted from the receiver's window (RFC 9260 section 6.2.1).
     pub(crate) const fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -129,12 +129,13 @@ impl Outstanding {
         self.queue.push_back(sent);
     }
 
-    /// The chunk at index `i`.
+    /// The chunk with index `i`.
     pub(crate) fn get(&self, i: usize) -> Option<&SentChunk> {
         self.queue.get(i)
     }
 
-    /// Removes all chunks up to `tsn`. Calls `acked` for each chunk, with true if no gap block acknowledged it before.
+    /// Removes all chunks up to and including `tsn`. Calls `acked` for each. The second argument is true if no gap
+    /// block had acknowledged the chunk before.
     pub(crate) fn acknowledge_up_to(&mut self, tsn: Serial, mut acked: impl FnMut(&SentChunk, bool)) {
         let count = tsn.offset_from(self.cumulative).max(0) as usize;
         for sent in self.queue.drain(..count.min(self.queue.len())) {
@@ -157,9 +158,9 @@ impl Outstanding {
         self.acked.retain(|(first, end)| first < end);
     }
 
-    /// Handles the gap blocks of a SACK. Calls `newly` for each chunk that they acknowledge for the first time (in
-    /// ascending order, with its state before), then `reneged` for each chunk that they no longer acknowledge. Returns
-    /// the runs of chunks between and below the blocks, which are reported missing.
+    /// Handles the gap blocks of a SACK. First calls `newly` for each chunk that they acknowledge for the first time,
+    /// in ascending order and with its previous state. Then calls `reneged` for each chunk that they no longer
+    /// acknowledge. Returns the runs of chunks below and between the blocks, which the SACK reports as missing.
     pub(crate) fn acknowledge_gaps(
         &mut self,
         gaps: &[GapBlock],
@@ -206,8 +207,8 @@ impl Outstanding {
         holes
     }
 
-    /// Counts a miss indication for each chunk of `run` in flight. Marks chunks that reach `threshold` as lost and
-    /// calls `lost` for each.
+    /// Counts a miss indication for each chunk of `run` that is in flight. If the count of a chunk reaches `threshold`,
+    /// marks the chunk as lost and calls `lost`.
     pub(crate) fn miss(&mut self, run: ChunkRun, threshold: u32, mut lost: impl FnMut(&SentChunk)) {
         for sent in self.queue.range_mut(run.0..run.1.max(run.0)) {
             if sent.state != SentState::InFlight || sent.fast_retransmitted {
@@ -227,8 +228,8 @@ impl Outstanding {
         }
     }
 
-    /// Marks all chunks in flight on `path` as lost (RFC 9260 section 6.3.3). Chunks that fast retransmit marked there
-    /// count as lost by this time-out instead.
+    /// Marks all chunks in flight on `path` as lost (RFC 9260 section 6.3.3). Chunks of the path that miss indications
+    /// marked as lost before now count as lost by time-out.
     pub(crate) fn time_out(&mut self, path: PathId) {
         for sent in self.queue.iter_mut().filter(|sent| sent.path == path) {
             match sent.state {
@@ -245,7 +246,7 @@ impl Outstanding {
         self.lost_from = self.cumulative.plus(1);
     }
 
-    /// Whether any lost chunk is not yet retransmitted.
+    /// Whether a lost chunk has not yet been retransmitted.
     pub(crate) const fn has_lost(&self) -> bool {
         self.lost > 0
     }
@@ -263,7 +264,7 @@ impl Outstanding {
         place
     }
 
-    /// The lost chunk at index `place` is retransmitted over `path`.
+    /// Records that the lost chunk with index `place` is retransmitted over `path`.
     pub(crate) fn resend(&mut self, place: usize, path: PathId) -> Option<&SentChunk> {
         let sent = self.queue.get_mut(place)?;
         if let SentState::Lost(_) = sent.state {
@@ -278,7 +279,7 @@ impl Outstanding {
     }
 }
 
-/// The parts of `runs` that are not in `others`. Both are ascending and without overlap.
+/// The parts of `runs` that are not in `others`. Both lists are ascending, and their runs do not overlap.
 fn without(runs: &[ChunkRun], others: &[ChunkRun]) -> SmallVec<[ChunkRun; 4]> {
     let mut left = SmallVec::new();
     let mut others = others.iter().peekable();

@@ -6,16 +6,16 @@ use netrig_core::{Data, StreamId};
 
 use crate::sctp::config::{Config, Scheduler};
 
-/// Data of one send call: one message, or several if messages have a fixed size. Data is cut only when it is sent, so a
-/// gigabyte is one record.
+/// The data of one send call: one message, or several if messages have a fixed size. The data is not cut before it is
+/// sent, so a gigabyte is a single record.
 #[derive(Debug)]
 struct QueuedData {
     data: Data,
-    /// Bytes of `data` already cut off.
+    /// Number of bytes of `data` that have already been cut off and sent.
     cut: u64,
-    /// Start of the current message in `data`.
+    /// Offset in `data` of the start of the current message.
     message_start: u64,
-    /// End of the current message; equal to `cut` between messages.
+    /// Offset in `data` of the end of the current message. It equals `cut` between two messages.
     message_end: u64,
 }
 
@@ -24,7 +24,7 @@ impl QueuedData {
         self.data.size() - self.cut
     }
 
-    /// Remaining bytes of the current or next message.
+    /// Number of remaining bytes of the current message, or of the next message.
     fn message_left(&self, message_size: u64) -> u64 {
         if self.cut < self.message_end { self.message_end - self.cut } else { self.left().min(message_size) }
     }
@@ -35,7 +35,7 @@ impl QueuedData {
         match &self.data {
             Data::Fill(_) => Data::Fill(len),
             Data::Bytes(bytes) if len == bytes.len() as u64 => Data::Bytes(bytes.clone()),
-            // Both lie within the slice, because `len` is at most the remaining length.
+            // Both indices are inside the slice, because `len` is at most the remaining length.
             Data::Bytes(bytes) => Data::Bytes(bytes[from as usize..self.cut as usize].into()),
         }
     }
@@ -45,11 +45,11 @@ impl QueuedData {
 struct OutStream {
     next_ssn: u16,
     pieces: VecDeque<QueuedData>,
-    /// Bytes sent, in proportion to the weight: the stream's virtual time.
+    /// Number of bytes sent, divided by the stream's weight: its virtual time.
     served: u64,
 }
 
-/// A fragment of a message for one DATA chunk.
+/// A fragment of a message. It becomes the content of one DATA chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) stream: StreamId,
@@ -63,17 +63,18 @@ pub(crate) struct Fragment {
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     streams: Vec<OutStream>,
-    /// With first come, first served: the stream of each send call. Otherwise each stream with data, once.
+    /// With first come, first served: the stream of each send call, in order. With the other schedulers: each stream
+    /// with data, once.
     turns: VecDeque<StreamId>,
-    /// Index in `turns` of the stream with a started message. It must be finished first, because without I-DATA the
-    /// fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
+    /// Index in `turns` of the stream with a started message. That message must be finished first, because without
+    /// I-DATA the fragments of a message must have consecutive TSNs (RFC 9260 section 6.9).
     under_way: Option<usize>,
     unsent: u64,
     scheduler: Scheduler,
     values: Vec<u16>,
     message_size: u64,
     join: bool,
-    /// `served` of the stream that was served last: a stream with new data starts from here.
+    /// `served` of the stream that was served last. A stream that receives new data continues from at least this value.
     virtual_time: u64,
 }
 
@@ -95,7 +96,7 @@ impl SendQueue {
         }
     }
 
-    /// Unsent bytes.
+    /// Number of unsent bytes.
     pub(crate) const fn unsent(&self) -> u64 {
         self.unsent
     }
@@ -125,7 +126,7 @@ impl SendQueue {
         out.pieces.push_back(QueuedData { data, cut: 0, message_start: 0, message_end: 0 });
     }
 
-    /// Size of the started message, if there is one.
+    /// Size of the started message. `None` if no message is started.
     pub(crate) fn size_under_way(&self) -> Option<u64> {
         let stream = &self.streams[usize::from(self.turns[self.under_way?].0)];
         stream.pieces.front().map(|piece| piece.message_end - piece.message_start)
@@ -141,13 +142,14 @@ impl SendQueue {
         matches!(self.scheduler, Scheduler::Fcfs) || self.streams.len() < 2
     }
 
-    /// Whether more data does not change which stream is next.
+    /// Whether more data cannot change which stream is served next.
     pub(crate) const fn keeps_its_turn(&self) -> bool {
         self.under_way.is_some()
             || matches!(self.scheduler, Scheduler::Fcfs | Scheduler::RoundRobin | Scheduler::RoundRobinPacket)
     }
 
-    /// User bytes in the next fragment if a chunk takes at most `most`.
+    /// Number of user bytes in the next fragment if a chunk can contain at most `most`. `None` if there is no unsent
+    /// data.
     #[inline]
     pub(crate) fn next_len(&self, most: u64) -> Option<u64> {
         let turn = self.turn()?;
@@ -155,7 +157,7 @@ impl SendQueue {
         stream.pieces.front().map(|piece| piece.message_left(self.message_size).min(most))
     }
 
-    /// Cuts the next fragment, of at most `most` bytes.
+    /// Cuts off the next fragment, of at most `most` bytes.
     pub(crate) fn cut(&mut self, most: u64) -> Option<Fragment> {
         let turn = self.turn()?;
         let id = self.turns[turn];
@@ -182,7 +184,7 @@ impl SendQueue {
         Some(Fragment { stream: id, ssn, beginning, ending, data })
     }
 
-    /// A message is finished: updates the order of streams.
+    /// Updates the order of the streams after a message is finished.
     fn finish_message(&mut self, turn: usize, id: StreamId) {
         self.under_way = None;
         let stream = &mut self.streams[usize::from(id.0)];
@@ -200,19 +202,20 @@ impl SendQueue {
                 self.turns.remove(turn);
                 self.turns.push_back(id);
             }
-            // By the packet: see `packet_done`. The others choose independent of the order.
+            // `RoundRobinPacket` changes the stream after each packet, in `packet_done`. The other schedulers do not
+            // depend on the order after a message.
             Scheduler::RoundRobinPacket | Scheduler::Fcfs | Scheduler::Fair | Scheduler::WeightedFair => {}
         }
     }
 
-    /// A packet is full.
+    /// Updates the order of the streams after a packet is full.
     pub(crate) fn packet_done(&mut self) {
         if self.scheduler == Scheduler::RoundRobinPacket && self.under_way.is_none() && self.turns.len() > 1 {
             self.turns.rotate_left(1);
         }
     }
 
-    /// Index in `turns` of the stream that may send.
+    /// Index in `turns` of the stream that is served next.
     #[inline]
     fn turn(&self) -> Option<usize> {
         if self.under_way.is_some() || self.turns.len() < 2 {
@@ -221,7 +224,7 @@ impl SendQueue {
         let places = 0..self.turns.len();
         match self.scheduler {
             Scheduler::Fcfs | Scheduler::RoundRobin | Scheduler::RoundRobinPacket => Some(0),
-            // The first of equal ones: they take turns.
+            // Of several streams with equal priority, the first in `turns`, so that they take turns.
             Scheduler::Priority => places.min_by_key(|i| self.value(self.turns[*i])),
             Scheduler::Fair | Scheduler::WeightedFair => {
                 places.min_by_key(|i| self.streams[usize::from(self.turns[*i].0)].served)
@@ -240,7 +243,8 @@ impl SendQueue {
         }
     }
 
-    /// The peer accepts only `count` streams: data for a stream beyond moves to its number modulo `count`.
+    /// Handles a peer that accepts only `count` streams: data for a stream beyond them moves to its number modulo
+    /// `count`.
     pub(crate) fn limit_streams(&mut self, count: u16) {
         let beyond = usize::from(count.max(1)).min(self.streams.len());
         let orphans = self.streams.split_off(beyond);
@@ -253,7 +257,7 @@ impl SendQueue {
         }
     }
 
-    /// Drops all data, after a restart of the peer.
+    /// Drops all data after the peer restarted.
     pub(crate) fn clear(&mut self) {
         self.streams.clear();
         self.turns.clear();
@@ -277,7 +281,7 @@ mod tests {
         })
     }
 
-    /// The streams of the next fragments, as digits.
+    /// The stream number of each next fragment, as a string of digits.
     fn order(queue: &mut SendQueue, most: u64) -> String {
         std::iter::from_fn(|| queue.cut(most)).map(|fragment| fragment.stream.0.to_string()).collect()
     }

@@ -4,18 +4,19 @@ use netrig_core::{Duration, Instant};
 
 use crate::tcp::config::{Avoidance, Config, WindowCounts};
 
-/// Congestion window and slow-start threshold, in bytes (of full segments, if the window counts packets).
+/// Congestion window and slow-start threshold. The unit is bytes; if the window counts packets, every packet counts as
+/// a full segment.
 #[derive(Clone, Debug)]
 pub(crate) struct CongestionWindow {
     pub cwnd: u64,
     pub ssthresh: u64,
     /// Sender maximum segment size.
     smss: u64,
-    /// Whether the window counts packets. Then slow start after a time-out ends at a whole number of them.
+    /// Whether the window counts packets. ssthresh is then a whole number of packets after a time-out.
     packets: bool,
     avoidance: Avoidance,
     pub(super) slow_start_limit: u64,
-    /// Acknowledged in congestion avoidance and not yet used for growth.
+    /// Acknowledged data in congestion avoidance that has not yet been used for growth, bytes.
     pub(super) credit: u64,
 }
 
@@ -49,10 +50,10 @@ impl CongestionWindow {
         counted - growth
     }
 
-    /// Adds a segment per round trip.
+    /// Congestion avoidance: adds about one segment per round trip.
     pub(super) fn avoid(&mut self, acked: u64) {
         match self.avoidance {
-            // RFC 5681 section 3.1: a segment for every window of acknowledged bytes.
+            // RFC 5681 section 3.1: one segment for each full window of acknowledged bytes.
             Avoidance::ByteCounting => {
                 self.credit += acked;
                 if self.credit >= self.cwnd {
@@ -60,7 +61,7 @@ impl CongestionWindow {
                     self.cwnd += self.smss;
                 }
             }
-            // RFC 5681 equation 3; the remainder of the division is kept.
+            // RFC 5681 equation 3. The remainder of the division is kept in `credit`.
             Avoidance::PerAck => {
                 self.credit += self.smss * self.smss;
                 let growth = self.credit / self.cwnd;
@@ -70,11 +71,11 @@ impl CongestionWindow {
         }
     }
 
-    /// Congestion avoidance in whole packets: a packet for every `price` acknowledged packets (`tcp_cong_avoid_ai`,
-    /// net/ipv4/tcp_cong.c).
+    /// Congestion avoidance in whole packets: adds one packet for every `price` acknowledged packets
+    /// (`tcp_cong_avoid_ai`, net/ipv4/tcp_cong.c).
     pub(super) fn buy(&mut self, price: u64, packets: u64) {
         let price = price * self.smss;
-        // Credit saved at a higher price adds one packet, not several at the new price.
+        // If the price has fallen, the saved credit adds only one packet, even if it is worth several at the new price.
         if self.credit >= price {
             self.credit = 0;
             self.cwnd += self.smss;
@@ -85,8 +86,8 @@ impl CongestionWindow {
         self.cwnd += bought * self.smss;
     }
 
-    /// ssthresh of `bytes`, at least two segments (RFC 5681 equation 4). If the window counts packets and grows by
-    /// whole ones, it is rounded down to whole packets; if the window grows by 1/cwnd, it is not.
+    /// ssthresh of `bytes`, at least two segments (RFC 5681 equation 4). If the window counts packets, it is rounded
+    /// down to whole packets. With [`Avoidance::PerAck`] it is not rounded.
     pub(super) fn threshold(&self, bytes: u64) -> u64 {
         let bytes = if self.avoidance == Avoidance::ByteCounting { self.whole(bytes) } else { bytes };
         bytes.max(2 * self.smss)
@@ -105,13 +106,13 @@ impl CongestionWindow {
     }
 }
 
-/// An acknowledgement as a congestion control sees it.
+/// An acknowledgement, as input to a congestion control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub now: Instant,
-    /// Newly acknowledged, in the window's unit.
+    /// Amount of newly acknowledged data, in the window's unit.
     pub amount: u64,
-    /// Round-trip time of this acknowledgement, if known.
+    /// Round-trip time measured by this acknowledgement, if any.
     pub rtt: Option<Duration>,
     pub srtt: Duration,
     /// Offset of the oldest outstanding byte.
@@ -122,30 +123,31 @@ pub(crate) struct Acked {
 
 /// A congestion control algorithm.
 pub(crate) trait CongestionControl {
-    /// New data is acknowledged outside fast recovery, and the window may grow.
+    /// New data was acknowledged outside fast recovery, and the window may grow.
     fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked);
 
-    /// Returns the new ssthresh after a congestion signal (loss, time-out or ECN), if `base` was in use.
+    /// Returns the new ssthresh after a congestion signal (loss, time-out or ECN). `base` is the amount of data that
+    /// the reduction starts from.
     fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64;
 
-    /// The retransmission timer expired. At the first expiration in a row `on_congestion` is called before.
+    /// The retransmission timer expired. At the first of consecutive expirations, `on_congestion` is called before.
     fn on_timeout(&mut self) {}
 
-    /// Data is acknowledged, but the window does not grow, because the sender does not fill it.
+    /// Data was acknowledged, but the window must not grow, because the sender does not fill it.
     fn on_unused(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// Data is sent while nothing is in flight. The previous data was sent at `last_sent`.
+    /// Sending resumes when nothing is in flight. The previous data was sent at `last_sent`.
     fn on_resume(&mut self, now: Instant, last_sent: Instant) {
         let _ = (now, last_sent);
     }
 
-    /// The last congestion signal was spurious. The window is already restored.
+    /// The last congestion signal was spurious. The caller has already restored the window.
     fn on_undo(&mut self) {}
 
-    /// Whether duplicate acknowledgements start fast recovery. If not, the loss is treated like a time-out: a window of
-    /// one segment, and all outstanding data is retransmitted.
+    /// Whether duplicate acknowledgements start fast recovery. If not, the loss is handled like a time-out: the window
+    /// becomes one segment, and all outstanding data is retransmitted.
     fn recovers(&self) -> bool {
         true
     }

@@ -1,15 +1,16 @@
-//! CUBIC's growth as in Linux: the window grows by whole packets, each for a number of acknowledged packets, the price.
+//! CUBIC's growth as in Linux. The window grows by whole packets. The price is the number of acknowledged packets for
+//! one packet of growth.
 
 use netrig_core::{Duration, Instant};
 
 /// A jiffy at HZ = 250, the unit of `tcp_jiffies32`.
 const JIFFY: Duration = Duration::from_millis(4);
-/// While the window is constant, the price is computed again after more than HZ/32, 7 jiffies (`bictcp_update`,
-/// net/ipv4/tcp_cubic.c).
+/// While the window does not change, the price is computed again only after more than HZ/32, which is 7 jiffies
+/// (`bictcp_update`, net/ipv4/tcp_cubic.c).
 const PRICE_HOLDS: u64 = 7;
-/// The largest price before the first loss: 5 % more window per round trip.
+/// The largest price before the first loss: the window grows by at least 5 % per round trip.
 const PRICE_BEFORE_A_LOSS: u64 = 20;
-/// The smallest price: half a window more per round trip.
+/// The smallest price: the window grows by at most half per round trip.
 const PRICE_LEAST: u64 = 2;
 
 /// Parameters of the cubic function, in packets.
@@ -18,9 +19,9 @@ pub(super) struct CubicParameters {
     pub c: f64,
     pub beta: f64,
     pub reno_friendly: bool,
-    /// Zero before a loss, and after a time-out.
+    /// W_max. Zero before the first loss, and after a time-out.
     pub w_max: f64,
-    /// How far ahead the function is evaluated: the smallest round-trip time.
+    /// The function is evaluated at this time in the future: the smallest round-trip time.
     pub ahead: Duration,
 }
 
@@ -29,21 +30,20 @@ pub(super) struct CubicParameters {
 pub(super) struct CountedGrowth {
     /// The jiffy in which the stage began.
     start: u64,
-    /// K: the time at which the function reaches its plateau, seconds; and the plateau.
+    /// K, the time at which the function reaches its plateau, seconds; and the plateau, packets.
     k: f64,
     plateau: f64,
-    /// Acknowledged packets for one packet of growth.
+    /// Number of acknowledged packets for one packet of growth.
     price: u64,
     /// Window and jiffy of the last evaluation of the function.
     asked: (u64, u64),
-    /// W_est, the window that Reno would have, and the packets acknowledged since it last grew.
+    /// W_est, the window that Reno would have, and the number of packets acknowledged since W_est last grew.
     reno: u64,
     reno_credit: u64,
 }
 
 impl CountedGrowth {
-    /// The number of acknowledged packets for one packet of growth, when `acked` packets are acknowledged and the
-    /// window is `cwnd`. Begins a stage if there is none.
+    /// The price when `acked` packets are acknowledged and the window is `cwnd`. Starts a stage if there is none.
     pub fn price(
         stage: &mut Option<Self>,
         shape: &CubicParameters,
@@ -69,8 +69,8 @@ impl CountedGrowth {
         stage.price
     }
 
-    /// Data is sent while nothing is in flight. The idle time since `last_sent` does not count (`cubictcp_cwnd_event`,
-    /// net/ipv4/tcp_cubic.c).
+    /// Sending resumes when nothing is in flight. The idle time since `last_sent` is excluded from the stage
+    /// (`cubictcp_cwnd_event`, net/ipv4/tcp_cubic.c).
     pub fn resume(&mut self, now: Instant, last_sent: Instant) {
         let [now, last_sent] = [now, last_sent].map(|at| jiffies(at.since(Instant::ZERO)));
         self.start = (self.start + (now - last_sent)).min(now);
@@ -91,17 +91,17 @@ impl CountedGrowth {
         let t = JIFFY * jiffy.saturating_sub(self.start)
             + JIFFY * shape.ahead.as_nanos().div_ceil(JIFFY.as_nanos());
         let distance = t.as_secs_f64() - self.k;
-        // Whole packets: the distance from the plateau is rounded down.
+        // Linux computes in whole packets, so the distance from the plateau is truncated.
         let target = self.plateau + libm::trunc(shape.c * distance * distance * distance);
         let missing = target - cwnd as f64;
-        // A window at its target grows by a hundredth of a packet per round trip.
+        // If the window has reached its target, it grows by a hundredth of a packet per round trip.
         let price = if missing >= 1.0 { cwnd / missing as u64 } else { 100 * cwnd };
         if shape.w_max == 0.0 { price.min(PRICE_BEFORE_A_LOSS) } else { price }
     }
 
-    /// RFC 9438 section 4.3, always with the initial α of 3 (1 − β)/(1 + β).
+    /// RFC 9438 section 4.3, but α is always the initial 3 (1 − β)/(1 + β).
     fn by_reno(&mut self, shape: &CubicParameters, cwnd: u64) -> u64 {
-        // 8/α is a whole number (`beta_scale`).
+        // Linux keeps 8/α as a whole number (`beta_scale`).
         let eighths = (8.0 * (1.0 + shape.beta) / (3.0 * (1.0 - shape.beta))) as u64;
         let worth = (cwnd * eighths / 8).max(1);
         while self.reno_credit > worth {

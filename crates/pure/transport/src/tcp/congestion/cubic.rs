@@ -7,7 +7,7 @@ use super::counted::{CountedGrowth, CubicParameters};
 use super::hystart::{HyStart, SlowStart};
 use crate::tcp::config::{Config, CubicGrowth};
 
-/// The window as a cubic function of the time since the last congestion. Windows are in segments.
+/// The window as a cubic function of the time since the last congestion event. Windows are in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     c: f64,
@@ -16,14 +16,14 @@ pub(crate) struct Cubic {
     reno_friendly: bool,
     growth: CubicGrowth,
     hystart: HyStart,
-    /// The smallest round-trip time.
+    /// The smallest round-trip time measured on the connection.
     shortest: Duration,
     /// W_max: the window just before the last reduction.
     w_max: f64,
     /// `cwnd_prior` of RFC 9438 section 4.3.
     cwnd_prior: f64,
     epoch: Option<Epoch>,
-    /// The stage if growth is counted.
+    /// The current stage if growth is counted ([`CubicGrowth::Counted`]).
     counted: Option<CountedGrowth>,
     before: CubicSnapshot,
 }
@@ -31,21 +31,21 @@ pub(crate) struct Cubic {
 /// The current congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// t: the time in this stage during which the window was used.
+    /// t: the time in this stage, without the periods in which the window was not used.
     elapsed: Duration,
-    /// The time up to which `elapsed` is accounted for.
+    /// The time until which `elapsed` has been counted.
     counted_until: Instant,
     /// K: the time at which the function reaches W_max again, seconds.
     k: f64,
-    /// The plateau of the function.
+    /// The window at the plateau of the function.
     origin: f64,
     /// W_est: the window that Reno would have.
     w_est: f64,
-    /// Growth of less than a byte, carried over.
+    /// Growth of less than a byte, kept for the next acknowledgement.
     fraction: f64,
 }
 
-/// State that an undo restores.
+/// State that [`CongestionControl::on_undo`] restores.
 #[derive(Clone, Copy, Debug, Default)]
 struct CubicSnapshot {
     w_max: f64,
@@ -79,8 +79,8 @@ impl Cubic {
     }
 
     fn begin(&self, now: Instant, cwnd: f64) -> Epoch {
-        // RFC 9438 section 4.2: K = ∛((W_max − cwnd_epoch)/C); section 4.10: K is 0 if slow start ended
-        // without a loss, or above W_max.
+        // RFC 9438 section 4.2: K = ∛((W_max − cwnd_epoch)/C). Section 4.10: K is 0 if slow start ended without a loss
+        // or above W_max.
         let (k, origin) = if cwnd < self.w_max {
             (libm::cbrt((self.w_max - cwnd) / self.c), self.w_max)
         } else {
@@ -107,7 +107,7 @@ impl Cubic {
         let grown = if self.reno_friendly && now < epoch.w_est {
             epoch.w_est.max(cwnd)
         } else {
-            // Sections 4.4 and 4.5: towards W_cubic(t + RTT), kept between cwnd and 1.5 cwnd.
+            // Sections 4.4 and 4.5: cwnd grows towards W_cubic(t + RTT), bounded below by cwnd and above by 1.5 cwnd.
             let target = soon.clamp(cwnd, 1.5 * cwnd);
             cwnd + segments * (target - cwnd) / cwnd
         };
@@ -119,7 +119,7 @@ impl Cubic {
 
     fn count(&mut self, window: &mut CongestionWindow, acked: &Acked, amount: u64) {
         let Self { c, beta, reno_friendly, w_max, .. } = *self;
-        // Before the first measurement the function is evaluated at the current time.
+        // Before the first measurement of a round-trip time, the function is evaluated at the current time.
         let ahead = if self.shortest == Duration::MAX { Duration::ZERO } else { self.shortest };
         let shape = CubicParameters { c, beta, reno_friendly, w_max, ahead };
         let packets = amount.div_ceil(window.smss());
@@ -146,8 +146,7 @@ impl CongestionControl for Cubic {
                 }
             };
             amount = window.slow_start(amount, limit);
-            // If slow start begins again after an idle period, the stage of congestion avoidance ends. In Linux the
-            // stage continues.
+            // Slow start after an idle period ends the stage of congestion avoidance. In Linux the stage continues.
             self.epoch = None;
         }
         if amount > 0 && !window.in_slow_start() {
@@ -163,7 +162,7 @@ impl CongestionControl for Cubic {
         self.before = CubicSnapshot { w_max, cwnd_prior, epoch, counted };
         let cwnd = window.cwnd as f64 / window.smss() as f64;
         self.cwnd_prior = cwnd;
-        // RFC 9438 section 4.7: a flow that did not reach W_max again releases bandwidth.
+        // RFC 9438 section 4.7: a flow that has not reached W_max again releases bandwidth.
         self.w_max =
             if self.fast_convergence && cwnd < self.w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         if self.growth == CubicGrowth::Counted {
@@ -175,8 +174,8 @@ impl CongestionControl for Cubic {
     }
 
     fn on_timeout(&mut self) {
-        // RFC 9438 section 4.8: as for a loss, but slow start comes first. Linux forgets the earlier window
-        // (`cubictcp_state`, net/ipv4/tcp_cubic.c).
+        // RFC 9438 section 4.8: the reduction is that of a loss, but slow start follows. Linux forgets the earlier
+        // window (`cubictcp_state`, net/ipv4/tcp_cubic.c).
         (self.epoch, self.counted) = (None, None);
         if self.growth == CubicGrowth::Counted {
             self.w_max = 0.0;
@@ -186,7 +185,7 @@ impl CongestionControl for Cubic {
 
     fn on_unused(&mut self, now: Instant) {
         // RFC 9438 section 4.2: t does "NOT include periods during which cwnd has not been updated due to
-        // application-limited behavior". In Linux they count as long as data is in flight.
+        // application-limited behavior". Linux includes them while data is in flight.
         if let Some(epoch) = &mut self.epoch {
             epoch.counted_until = now;
         }
@@ -223,7 +222,8 @@ mod tests {
         }
     }
 
-    /// A loss at `w_max` segments, then rounds of a window's acknowledgements; the window after each round.
+    /// Simulates a loss at `w_max` segments, then rounds in which one window is acknowledged. Returns the time and the
+    /// window after each round.
     fn after_loss(config: &Config, rtt: Duration, w_max: u64, rounds: u64) -> Vec<(f64, f64)> {
         let mut cubic = Cubic::new(config);
         let mut window = CongestionWindow::new(config, 1000);
@@ -233,7 +233,7 @@ mod tests {
         rounds_of(&mut cubic, &mut window, Instant::ZERO, rtt, rounds)
     }
 
-    /// Rounds of a window's acknowledgements; the moment and the window after each.
+    /// Simulates rounds in which one window is acknowledged. Returns the time and the window after each round.
     fn rounds_of(
         cubic: &mut Cubic,
         window: &mut CongestionWindow,
@@ -253,21 +253,21 @@ mod tests {
         series
     }
 
-    /// RFC 9438 section 4.2 itself: W(t) = C (t − K)³ + W_max with K = ∛(W_max (1 − β)/C).
+    /// RFC 9438 section 4.2: W(t) = C (t − K)³ + W_max with K = ∛(W_max (1 − β)/C).
     #[test]
     fn the_window_follows_the_cubic_function() {
         let config = Config { cubic_reno_friendly: false, ..config() };
         let k = libm::cbrt(1000.0 * 0.3 / 0.4);
         for (t, cwnd) in after_loss(&config, Duration::from_millis(100), 1000, 150) {
             let expected = 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
-            // The target is one round trip ahead and the window follows it with a time constant of one round trip: both
-            // cancel. At half that speed the window would lag by the growth of one round.
+            // The target is one round trip ahead, and the window follows it with a time constant of one round trip, so
+            // the two effects cancel. If the window grew at half the speed, it would lag by the growth of one round.
             let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.1;
             assert!((cwnd - expected).abs() <= slope / 2.0 + 1.0, "at {t}: {cwnd} for {expected}");
         }
     }
 
-    /// RFC 9438 section 4.3: with a small window and a short round trip it grows as AIMD(α, β) does, α
+    /// RFC 9438 section 4.3: with a small window and a short round-trip time, the window grows like AIMD(α, β), by α
     /// segments per round: 3 · 0.3/1.7 = 0.529.
     #[test]
     fn on_short_paths_it_grows_like_reno() {
@@ -280,7 +280,8 @@ mod tests {
         Config { cubic_growth: CubicGrowth::Counted, ..config() }
     }
 
-    /// 8/15 of a segment per round in whole segments, also beyond W_max, where RFC 9438 has one segment.
+    /// 8/15 of a segment per round, in whole segments. This continues beyond W_max, where RFC 9438 adds one segment per
+    /// round.
     #[test]
     fn counted_growth_keeps_its_pace_beyond_the_window_of_before() {
         let series = |config: &Config| after_loss(config, Duration::from_millis(40), 20, 60);
@@ -292,20 +293,20 @@ mod tests {
         assert!(series(&counting()).iter().all(|(_, cwnd)| cwnd.fract() == 0.0));
     }
 
-    /// Where the function leads, counted growth follows it like continuous growth.
+    /// If the cubic function is above the Reno estimate, counted growth follows it like continuous growth.
     #[test]
     fn counted_growth_follows_the_cubic_function() {
         let config = Config { cubic_reno_friendly: false, ..counting() };
         let k = libm::cbrt(1000.0 * 0.3 / 0.4);
         for (t, cwnd) in after_loss(&config, Duration::from_millis(100), 1000, 80) {
             let expected = 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
-            // A price is a whole number and holds for a part of a round.
+            // A price is a whole number, and is kept for a part of a round.
             let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.1;
             assert!((cwnd - expected).abs() <= 2.0 * slope + 2.0, "at {t}: {cwnd} for {expected}");
         }
     }
 
-    /// 5 % per round trip: 100, 105, 110, 115, 120 after four.
+    /// 5 % per round trip: from 100 to 105, 110, 115, and 120 after four round trips.
     #[test]
     fn counted_growth_before_a_loss_is_a_twentieth() {
         let config = counting();
@@ -331,7 +332,8 @@ mod tests {
         );
     }
 
-    /// The window after a loss at 1000 segments and 60 round trips of 100 ms, with `pause` after each.
+    /// The window after a loss at 1000 segments and 60 round trips of 100 ms, with a pause after each. `pause` returns
+    /// its end.
     fn with_pauses(config: &Config, mut pause: impl FnMut(&mut Cubic, Instant) -> Instant) -> f64 {
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::new(config);
@@ -347,9 +349,9 @@ mod tests {
         window.cwnd as f64 / 1000.0
     }
 
-    /// RFC 9438 sections 4.2 and 5.8: t excludes the time in which the application sends nothing, longer than a
-    /// time-out or shorter than a round trip. After 6 s of use W = 0.4 (6 − 9.09)³ + 1000 = 988. If the pauses counted,
-    /// t would be at least 10 s, and W beyond W_max.
+    /// RFC 9438 sections 4.2 and 5.8: t excludes the time in which the application sends nothing, whether it is longer
+    /// than a time-out or shorter than a round trip. After 6 s of use, W = 0.4 (6 − 9.09)³ + 1000 = 988. With the
+    /// pauses, t would be at least 10 s, and W would exceed W_max.
     #[test]
     fn idle_time_is_no_time_of_the_cubic_function() {
         for config in [config(), counting()] {
@@ -366,8 +368,8 @@ mod tests {
         }
     }
 
-    /// "Periods during which cwnd has not been updated due to application-limited behavior" are not t either (RFC 9438
-    /// section 4.2), although data is always in flight. Linux counts them.
+    /// t also excludes "periods during which cwnd has not been updated due to application-limited behavior" (RFC 9438
+    /// section 4.2), even if data is always in flight. Linux includes them.
     #[test]
     fn a_window_in_part_used_stops_the_clock_of_rfc_9438() {
         let trickle = |cubic: &mut Cubic, now: Instant| {
@@ -380,8 +382,8 @@ mod tests {
         assert!(with_pauses(&counting(), trickle) > 1100.0);
     }
 
-    /// Slow start over the restart window begins another stage of congestion avoidance: at the threshold of 700, 9.09 s
-    /// before W_max.
+    /// Slow start after an idle period restarts the stage of congestion avoidance when it reaches the threshold of 700,
+    /// 9.09 s before W_max.
     #[test]
     fn slow_start_after_idleness_begins_a_stage() {
         let config = Config { cubic_reno_friendly: false, ..config() };
@@ -399,7 +401,7 @@ mod tests {
         let start = series.iter().position(|(_, cwnd)| *cwnd >= 700.0).expect("congestion avoidance");
         for (round, (_, cwnd)) in series.iter().enumerate().skip(start) {
             let d = (round - start) as f64 * 0.1 - 9.086;
-            // The stage began within the round, and the window lags by at most one round.
+            // The stage began during the round, and the window lags by at most one round.
             let slope = 3.0 * 0.4 * d * d * 0.1;
             let expected = 0.4 * d * d * d + 1000.0;
             assert!((cwnd - expected).abs() <= 1.5 * slope, "{cwnd} for {expected} in round {round}");
@@ -424,7 +426,7 @@ mod tests {
                 .on_ack(&mut window, &Acked { now, amount: 1000, rtt: Some(rtt), srtt: rtt, una: 0, nxt: 0 });
         }
         let estimate = cubic.epoch.map(|epoch| epoch.w_est).expect("it has begun");
-        // One acknowledgement of a segment adds α / cwnd.
+        // An acknowledgement of one segment adds α / cwnd.
         let alpha = 3.0 * 0.3 / 1.7;
         assert_eq!(begun, 14_000);
         assert!((estimate - (14.0 + alpha / 14.0)).abs() < 1e-9, "{estimate}");

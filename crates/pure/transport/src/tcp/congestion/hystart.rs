@@ -1,37 +1,38 @@
-//! Leaving slow start before it overflows the queue.
+//! HyStart: leaves slow start before it overflows the queue.
 
 use netrig_core::{Duration, Instant};
 
 use super::control::Acked;
 use crate::tcp::config;
 
-/// Bounds of the growth of the round-trip time that ends slow start, and the samples needed in a round. Both are the
-/// same in Linux (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`, `HYSTART_MIN_SAMPLES`, net/ipv4/tcp_cubic.c) and RFC 9406
-/// section 4.3.
+/// Slow start ends if the round-trip time grows by a threshold between these bounds, with at least this number of
+/// samples in the round. The values are the same in Linux (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`,
+/// `HYSTART_MIN_SAMPLES`, net/ipv4/tcp_cubic.c) and RFC 9406 section 4.3.
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
 const RTT_SAMPLES: u32 = 8;
 /// Linux: the smallest window at which slow start may end, segments (`hystart_low_window`).
 const LINUX_LOW_WINDOW: u64 = 16;
-/// Linux: the largest spacing of acknowledgements in a train (`hystart_ack_delta_us`).
+/// Linux: the largest interval between two acknowledgements of a train (`hystart_ack_delta_us`).
 const LINUX_ACK_SPACING: Duration = Duration::from_millis(2);
-/// RFC 9406 section 4.3: rounds of conservative slow start, its divisor, and L of a sender without pacing.
+/// RFC 9406 section 4.3: number of rounds of conservative slow start, its growth divisor, and L for a sender without
+/// pacing.
 const CSS_ROUNDS: u32 = 5;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const L: u64 = 8;
 
-/// How slow start continues.
+/// The decision about slow start after an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlowStart {
-    /// As configured.
+    /// Growth as configured.
     Standard,
-    /// Growth by the acknowledged data, at most `segments`, both divided by `divisor`.
+    /// Growth by the acknowledged data, but at most by `segments`, and divided by `divisor`.
     Limited { divisor: u64, segments: u64 },
     /// Slow start ends: ssthresh becomes the current window.
     Over,
 }
 
-/// The state of one slow start, round by round.
+/// The state of one slow start, updated in each round.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     variant: config::HyStart,
@@ -43,7 +44,7 @@ pub(crate) struct HyStart {
     current: Duration,
     previous: Duration,
     samples: u32,
-    /// Conservative slow start: its baseline round-trip time and its rounds so far.
+    /// State of conservative slow start: the baseline round-trip time, and the number of rounds so far.
     conservative: Option<(Duration, u32)>,
     over: bool,
 }
@@ -64,8 +65,8 @@ impl HyStart {
         }
     }
 
-    /// Slow start begins again after a time-out. RFC 9406 section 4.3 applies HyStart++ to the first slow start only;
-    /// Linux applies HyStart to each.
+    /// Slow start begins again after a time-out. RFC 9406 section 4.3 applies HyStart++ to the first slow start only.
+    /// Linux applies HyStart to each slow start.
     pub fn restart(&mut self) {
         let over = self.variant == config::HyStart::PlusPlus;
         *self = Self { smallest: self.smallest, over, ..Self::new(self.variant) };
@@ -102,8 +103,8 @@ impl HyStart {
         }
     }
 
-    /// Linux, `hystart_update`: acknowledgements in a train longer than half the smallest round-trip time, or
-    /// the round's smallest round-trip time an eighth above the smallest.
+    /// Linux, `hystart_update`: slow start ends if a train of acknowledgements is longer than half the smallest
+    /// round-trip time of the connection, or if the smallest round-trip time of the round exceeds it by an eighth.
     fn linux(&mut self, now: Instant) -> SlowStart {
         if now.since(self.last_ack) <= LINUX_ACK_SPACING {
             self.last_ack = now;
@@ -129,7 +130,7 @@ impl HyStart {
             {
                 self.conservative = Some((self.current, 0));
             }
-            // The round-trip time shrank: it was jitter, and slow start continues.
+            // The round-trip time has fallen again, so its growth was jitter, and standard slow start continues.
             Some((baseline, _)) if enough && self.current < baseline => self.conservative = None,
             Some((_, rounds)) if rounds >= CSS_ROUNDS => return SlowStart::Over,
             _ => {}
@@ -139,7 +140,7 @@ impl HyStart {
     }
 }
 
-/// An eighth of the round-trip time, within bounds.
+/// The growth that ends slow start: an eighth of the round-trip time, within bounds.
 fn threshold(rtt: Duration) -> Duration {
     Duration::from_nanos(rtt.as_nanos() / 8).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD)
 }
@@ -148,7 +149,7 @@ fn threshold(rtt: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// One round of `n` acknowledgements `spacing` apart with the given round-trip time; the last verdict.
+    /// Simulates one round of `n` acknowledgements with this spacing and round-trip time. Returns the last decision.
     fn round(hystart: &mut HyStart, number: u64, n: u64, spacing: Duration, rtt_ms: u64) -> SlowStart {
         let mut verdict = SlowStart::Standard;
         for i in 0..n {

@@ -1,7 +1,7 @@
-//! Congestion control: how the window reacts to acknowledgements and congestion signals.
+//! Congestion control: changes of the window after acknowledgements and congestion signals.
 //!
-//! One algorithm is one file behind [`CongestionControl`]. It changes a [`CongestionWindow`]. [`super::recovery`]
-//! decides when a segment counts as lost.
+//! Each algorithm has its own file and implements [`CongestionControl`], which changes a [`CongestionWindow`].
+//! [`super::recovery`] decides which segments are lost.
 
 mod control;
 mod counted;
@@ -19,7 +19,7 @@ pub use self::table::Congestion;
 use self::table::algorithms;
 use super::config::Config;
 
-/// Declares the enum that dispatches to the algorithms of the table.
+/// Declares the enum with a variant for each modelled algorithm of the table, and dispatches the trait's calls to it.
 macro_rules! dispatch {
     (
         $($(#[doc = $doc:literal])+ $name:ident => $algorithm:ty;)+
@@ -35,7 +35,8 @@ macro_rules! dispatch {
             pub fn new(config: &Config) -> Self {
                 match config.congestion {
                     $(Congestion::$name => Self::$name(Box::new(<$algorithm>::new(config))),)+
-                    // Callers check `MODELLED` before. Without this check the RFC's algorithm is used.
+                    // Callers check `MODELLED` before they create an algorithm. If one does not, the algorithm of the
+                    // RFC is used.
                     $(Congestion::$kernel => Self::Reno(Box::new(reno::Reno::new(config))),)+
                 }
             }

@@ -3,7 +3,7 @@
 use super::control::{Acked, CongestionControl, CongestionWindow};
 use crate::tcp::config::Config;
 
-/// Adds one segment per round trip and halves the window after a loss. It has no state besides the window.
+/// Adds one segment per round trip, and halves the window after a loss. It has no state except the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Reno;
 
@@ -42,7 +42,7 @@ mod tests {
         Acked { now: Instant::ZERO, amount, rtt: None, srtt: Duration::ZERO, una: 0, nxt: 0 }
     }
 
-    /// Acknowledges one window, a segment at a time.
+    /// Acknowledges one window, segment by segment.
     fn round(window: &mut CongestionWindow) {
         for _ in 0..window.cwnd / 1000 {
             Reno.on_ack(window, &acked(1000));
@@ -73,8 +73,8 @@ mod tests {
         assert_eq!(window.cwnd, 17_000);
     }
 
-    /// Equation 3 adds a little less than a segment: SMSS²/cwnd, while the window grows. The sum over a round of w
-    /// acknowledgements is at least w·ln(1 + 1/w), a little more than 1 − 1/(2w).
+    /// Equation 3 adds a little less than one segment per round, because SMSS²/cwnd falls while the window grows. The
+    /// sum over a round of w acknowledgements is at least w·ln(1 + 1/w), a little more than 1 − 1/(2w).
     #[test]
     fn per_ack_avoidance_adds_almost_a_segment() {
         let mut window = window(Avoidance::PerAck, Limit::Count(10));

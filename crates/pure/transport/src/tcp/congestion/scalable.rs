@@ -10,14 +10,15 @@ const ACKED_PER_SEGMENT: u64 = 100;
 /// 1/b: a loss removes an eighth of the window.
 const SHARE_LOST: u64 = 8;
 
-/// Up to this window, segments, it behaves like Reno (the paper's lwnd), to be fair to TCP where TCP performs well.
+/// Largest window at which it behaves like Reno, segments (the paper's lwnd). At such windows TCP performs well, and
+/// Scalable TCP must be fair to it.
 const LEGACY_WINDOW: u64 = 16;
 
-/// The window grows by the same share in each round trip. The recovery from a loss therefore takes the same number of
-/// round trips for any window.
+/// The window grows by the same percentage in each round trip. The recovery from a loss therefore takes the same number
+/// of round trips for every window size.
 #[derive(Clone, Debug)]
 pub(crate) struct Scalable {
-    /// Acknowledged and not yet used for growth, bytes.
+    /// Acknowledged data that has not yet been used for growth, bytes.
     credit: u64,
 }
 
@@ -65,7 +66,7 @@ mod tests {
 
     const SMSS: u64 = 1000;
 
-    /// The algorithm and its window after a loss at `segments` segments.
+    /// The algorithm, and its window after a loss at `segments` segments.
     fn after_a_loss_at(segments: u64) -> (Scalable, CongestionWindow) {
         let config = Config::of(Profile::Rfc);
         let (mut scalable, mut window) = (Scalable::new(&config), CongestionWindow::new(&config, SMSS));
@@ -75,8 +76,8 @@ mod tests {
         (scalable, window)
     }
 
-    /// Acknowledges segments one by one until the window has `segments` segments. Returns the acknowledgements and
-    /// round trips.
+    /// Acknowledges segments one by one until the window has `segments` segments. Returns the number of
+    /// acknowledgements and of round trips.
     fn until(scalable: &mut Scalable, window: &mut CongestionWindow, segments: u64) -> (u64, u64) {
         let (mut acknowledged, mut rounds, mut round) = (0, 0, 0);
         while window.cwnd < segments * SMSS {
@@ -92,8 +93,9 @@ mod tests {
         (acknowledged, rounds)
     }
 
-    /// From 7/8 W to W at a hundredth of a segment each takes W/8 · 100 segments (the response function: with one loss
-    /// in n, W = n · a/b), and ln(8/7) / ln(1.01) = 13.4 round trips.
+    /// Growth from 7/8 W to W by a hundredth of a segment per acknowledgement takes W/8 · 100 acknowledged segments and
+    /// ln(8/7) / ln(1.01) = 13.4 round trips. This agrees with the response function: with one loss in n segments, W =
+    /// n · a/b.
     #[test]
     fn the_way_back_takes_the_same_round_trips_for_any_window() {
         for segments in [80, 800, 8000] {
@@ -103,7 +105,7 @@ mod tests {
         }
     }
 
-    /// Half the window, and a segment more per round trip.
+    /// A loss halves the window, and each round trip adds one segment.
     #[test]
     fn a_small_window_is_that_of_reno() {
         let (mut scalable, mut window) = after_a_loss_at(16);

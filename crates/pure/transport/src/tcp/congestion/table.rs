@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Passes the algorithms that a file can name to the macro `$declare`. First the modelled ones, each with a type that
-/// implements [`CongestionControl`](super::CongestionControl) and has `new(&Config) -> Self`; then those that only
-/// kernels have.
+/// Passes the algorithms that a file can name to the macro `$declare`. The first group is modelled: each algorithm has
+/// a type that implements [`CongestionControl`](super::CongestionControl) and has `new(&Config) -> Self`. The
+/// algorithms of the second group exist in kernels only.
 macro_rules! algorithms {
     ($declare:ident) => {
         $declare! {
@@ -47,7 +47,7 @@ macro_rules! names {
         /// The name in a file.
         impl std::fmt::Display for Congestion {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                // Each name is one word.
+                // The name of each algorithm is one word.
                 f.write_str(&format!("{self:?}").to_lowercase())
             }
         }

@@ -1,18 +1,18 @@
 //! Forward RTO-recovery (RFC 5682): detects spurious time-outs.
 
-/// The algorithm's step after a time-out.
+/// The current step of the algorithm after a time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frto {
-    /// Step 2: the first segment is retransmitted and its acknowledgement expected.
+    /// Step 2: the first segment has been retransmitted, and its acknowledgement is expected.
     First,
-    /// Step 3: two new segments are sent and the second acknowledgement expected.
+    /// Step 3: two new segments have been sent, and the second acknowledgement is expected.
     Second,
 }
 
-/// Conclusion from one acknowledgement.
+/// Conclusion from one acknowledgement about the time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrtoVerdict {
-    /// Steps 2a and 3a: retransmit as after any time-out.
+    /// Steps 2a and 3a: the time-out was not spurious. Retransmit as usual.
     Genuine,
     /// Step 2b: send new data before further retransmissions.
     TryNewData,
@@ -22,36 +22,36 @@ pub(crate) enum FrtoVerdict {
     Undecided,
 }
 
-/// One acknowledgement as F-RTO sees it.
+/// Properties of one acknowledgement that F-RTO uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrtoEvidence {
-    /// SND.UNA advanced.
+    /// Whether SND.UNA advanced.
     pub advanced: bool,
-    /// Everything that was outstanding at the time-out is acknowledged.
+    /// Whether all data that was outstanding at the time-out is acknowledged.
     pub complete: bool,
-    /// It is a duplicate, or a selective acknowledgement reports new arrivals.
+    /// Whether the acknowledgement is a duplicate, or reports new arrivals selectively.
     pub duplicate: bool,
-    /// A segment arrived that was outstanding at the time-out and sent only once, and the acknowledgement does not come
-    /// from the retransmission.
+    /// Whether it acknowledges a segment that was outstanding at the time-out and sent only once, and was not caused by
+    /// the retransmission.
     pub original_arrived: bool,
-    /// Selective acknowledgements are in use.
+    /// Whether selective acknowledgements are used.
     pub sack: bool,
 }
 
 impl Frto {
-    /// RFC 5682 section 2.1, with SACK section 3.1.
+    /// RFC 5682 section 2.1; with SACK, section 3.1.
     pub fn judge(self, evidence: FrtoEvidence) -> FrtoVerdict {
         let FrtoEvidence { advanced, complete, duplicate, original_arrived, sack } = evidence;
         if original_arrived && (sack || self == Self::Second) {
             return FrtoVerdict::Spurious;
         }
         match self {
-            // Step 2a: a duplicate, or the retransmission acknowledged everything.
+            // Step 2a: a duplicate, or everything is acknowledged, which the retransmission may have caused.
             Self::First if complete || (duplicate && !advanced && !sack) => FrtoVerdict::Genuine,
             Self::First if advanced => FrtoVerdict::TryNewData,
             // Step 3a.
             Self::Second if duplicate => FrtoVerdict::Genuine,
-            // Step 3b without SACK: the second acknowledgement advances too.
+            // Step 3b without SACK: the second acknowledgement advances SND.UNA too.
             Self::Second if advanced && !sack => FrtoVerdict::Spurious,
             _ => FrtoVerdict::Undecided,
         }
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(Frto::First.judge(FrtoEvidence { complete: true, ..advance }), FrtoVerdict::Genuine);
     }
 
-    /// RFC 5682 section 3.1: with SACK only data that was not retransmitted counts.
+    /// RFC 5682 section 3.1: with SACK, only the arrival of data that was not retransmitted is evidence.
     #[test]
     fn with_sack_only_originals_count() {
         let advance = FrtoEvidence { advanced: true, sack: true, ..NOTHING };

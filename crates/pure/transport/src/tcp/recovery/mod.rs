@@ -1,4 +1,4 @@
-//! Detection and repair of losses: the scoreboard of outstanding segments, and one file for each algorithm.
+//! Loss detection and repair: the scoreboard of outstanding segments, and one file for each algorithm.
 
 mod frto;
 mod prr;

@@ -1,7 +1,7 @@
 //! Proportional rate reduction (RFC 9937).
 
-/// Reduces the data in flight in proportion to the delivered data, from its amount at the start of recovery down to
-/// ssthresh.
+/// Reduces the data in flight from its amount at the start of recovery to ssthresh, in proportion to the delivered
+/// data.
 #[derive(Clone, Debug)]
 pub(crate) struct Prr {
     delivered: u64,
@@ -10,14 +10,14 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    /// Recovery begins. `recover_fs` is the data in flight, including the data that this acknowledgement delivers (RFC
-    /// 9937 section 6.1, RecoverFS).
+    /// Recovery begins. `recover_fs` is RecoverFS of RFC 9937 section 6.1: the data in flight, including the data that
+    /// the current acknowledgement delivers.
     pub const fn new(recover_fs: u64) -> Self {
         Self { delivered: 0, out: 0, recover_fs }
     }
 
-    /// An acknowledgement delivered `delivered`. `safe`: SND.UNA advanced and no further loss was detected (SafeACK of
-    /// RFC 9937). Returns the congestion window.
+    /// Handles an acknowledgement that delivers `delivered`. `safe` is SafeACK of RFC 9937: SND.UNA advanced and no
+    /// further loss was detected. Returns the congestion window.
     pub fn on_ack(
         &mut self,
         delivered: u64,
@@ -36,19 +36,19 @@ impl Prr {
                 .div_ceil(u128::from(self.recover_fs.max(1)));
             (out as u64).saturating_sub(self.out)
         } else {
-            // Reduction bound: conservative, with one more segment if the acknowledgement is safe.
+            // Reduction bound: conservative, plus one segment if the acknowledgement is safe.
             let bound = self.delivered.saturating_sub(self.out).max(delivered);
             let bound = if safe { bound + smss } else { bound };
             bound.min(ssthresh - in_flight)
         };
-        // Force a fast retransmit upon entering recovery.
+        // The fast retransmit at the start of recovery is always allowed.
         if self.out == 0 && count == 0 {
             count = smss;
         }
         Some(in_flight + count)
     }
 
-    /// `amount` was sent during recovery.
+    /// Records that `amount` was sent during recovery.
     pub const fn on_sent(&mut self, amount: u64) {
         self.out += amount;
     }
@@ -58,8 +58,8 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// One of 20 segments is lost and ssthresh is half of them. One segment is sent for every two delivered, and
-    /// ssthresh is in flight at the end.
+    /// One of 20 segments is lost, and ssthresh is half of them. One segment is sent for every two that are delivered.
+    /// In the end, ssthresh is in flight.
     #[test]
     fn it_sends_one_for_every_two_delivered() {
         let mut prr = Prr::new(20);
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(in_flight, 10);
     }
 
-    /// Below ssthresh it conserves packets, or grows by one for each safe acknowledgement.
+    /// Below ssthresh, the number of packets in flight is constant, or grows by one with each safe acknowledgement.
     #[test]
     fn below_ssthresh_it_conserves_packets() {
         let mut prr = Prr::new(20);

@@ -5,14 +5,14 @@ use netrig_core::{Duration, Instant};
 use super::scoreboard::{Delivered, Scoreboard};
 use crate::tcp::clock::ago;
 
-/// Recoveries without a duplicate report after which the reordering window shrinks again (RFC 8985 section 6.2,
+/// Number of recoveries without a DSACK after which the reordering window shrinks again (RFC 8985 section 6.2,
 /// `RACK.reo_wnd_persist`).
 const PERSIST: u32 = 16;
 
 /// The state of RACK (RFC 8985 section 5.3).
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// `RACK.xmit_ts` and `RACK.end_seq`: the latest transmission known to have arrived.
+    /// `RACK.xmit_ts` and `RACK.end_seq`: send time and end of the latest transmission that is known to have arrived.
     latest: Option<(Instant, u64)>,
     /// `RACK.rtt`.
     rtt: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Rack {
 /// The sender's state that RACK reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
-    /// In fast recovery or in recovery from a time-out.
+    /// Whether the sender is in fast recovery or in recovery from a time-out.
     pub recovering: bool,
     pub dup_ack_threshold: u32,
     pub srtt: Option<Duration>,
@@ -47,8 +47,8 @@ impl Rack {
         }
     }
 
-    /// An acknowledgement at `now` cannot refer to a retransmission sent after this time (RFC 8985 section 6.2, step
-    /// 2).
+    /// If a retransmission was sent after this time, an acknowledgement at `now` cannot refer to it (RFC 8985 section
+    /// 6.2, step 2).
     pub fn plausible_until(&self, now: Instant) -> Instant {
         if self.min_rtt == Duration::MAX { now } else { ago(now, self.min_rtt) }
     }
@@ -67,8 +67,8 @@ impl Rack {
         self.reordering_seen |= delivered.reordered;
     }
 
-    /// RFC 8985 section 6.2, step 4: a reported duplicate shows that the reordering window was too small. It grows by a
-    /// quarter of the smallest round-trip time, once per round.
+    /// RFC 8985 section 6.2, step 4: a DSACK shows that the reordering window was too small. It grows by a quarter of
+    /// the smallest round-trip time, at most once per round trip.
     pub fn on_duplicate_report(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una < round) {
             return;
@@ -109,8 +109,8 @@ impl Rack {
         board.judge_by_time(now, latest, patience)
     }
 
-    /// RFC 8985 section 6.3: at a time-out the first segment counts as lost, and so do segments whose acknowledgement
-    /// is overdue.
+    /// RFC 8985 section 6.3: at a time-out, the first segment counts as lost. So does every segment whose
+    /// acknowledgement is overdue.
     pub fn on_timeout(&self, now: Instant, board: &mut Scoreboard, situation: &Situation) {
         board.mark_first_lost();
         let patience = self.rtt + self.reordering_window(board, situation);
@@ -121,26 +121,26 @@ impl Rack {
 /// An outstanding tail loss probe (RFC 8985 section 7.1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TailLossProbe {
-    /// `TLP.end_seq`: SND.NXT when it was sent.
+    /// `TLP.end_seq`: SND.NXT when the probe was sent.
     pub end: u64,
     /// `TLP.is_retrans`.
     pub repeated: bool,
 }
 
-/// Conclusion of an acknowledgement about a probe.
+/// Conclusion from an acknowledgement about a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeVerdict {
     /// Not yet decided.
     Open,
-    /// The probe was received; nothing was lost.
+    /// The probe was received, and nothing was lost.
     Answered,
-    /// The probe repaired a single loss, which counts as a congestion signal.
+    /// The probe repaired a single loss, which is a congestion signal.
     Repaired,
 }
 
 impl TailLossProbe {
-    /// RFC 8985 section 7.4.2. `duplicate_report`: the acknowledgement has a DSACK block for the probe;
-    /// `plain_duplicate`: it is a duplicate without selective acknowledgements.
+    /// RFC 8985 section 7.4.2. `duplicate_report` means that the acknowledgement has a DSACK block for the probe.
+    /// `plain_duplicate` means that it is a duplicate without selective acknowledgements.
     pub fn judge(self, ack: u64, duplicate_report: bool, plain_duplicate: bool) -> ProbeVerdict {
         match self {
             Self { end, .. } if ack < end => ProbeVerdict::Open,
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(new.judge(100, false, false), ProbeVerdict::Answered);
     }
 
-    /// RFC 8985 section 3.3.2: the reordering window never exceeds a smoothed round-trip time.
+    /// RFC 8985 section 3.3.2: the reordering window never exceeds the smoothed round-trip time.
     #[test]
     fn reordering_is_given_a_round_trip_at_most() {
         let board = Scoreboard::new(&Config::of(Profile::Rfc), 1000, 0);
@@ -185,7 +185,8 @@ mod tests {
         assert_eq!([1, 4, 5, 20].map(window), [ms(25), ms(100), ms(120), ms(120)]);
     }
 
-    /// RFC 8985 section 6.2: another quarter per round with a duplicate report; reset after 16 recoveries without one.
+    /// RFC 8985 section 6.2: the window grows by another quarter in each round trip with a DSACK. It is reset after 16
+    /// recoveries without a DSACK.
     #[test]
     fn duplicate_reports_widen_the_window() {
         let mut rack = Rack::new();

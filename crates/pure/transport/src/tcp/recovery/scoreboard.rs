@@ -7,16 +7,16 @@ use netrig_core::Instant;
 use crate::tcp::config::{Config, Recovery, WindowCounts};
 use crate::tcp::ranges::Ranges;
 
-/// Selectively acknowledged.
+/// The segment is selectively acknowledged.
 const SACKED: u8 = 1;
-/// Counted as lost.
+/// The segment counts as lost.
 const LOST: u8 = 2;
-/// Its last retransmission counts as in flight.
+/// The last retransmission of the segment counts as in flight.
 const RETRANSMISSION_IN_FLIGHT: u8 = 4;
-/// Sent more than once.
+/// The segment was sent more than once.
 const RETRANSMITTED: u8 = 8;
 
-/// One segment as it was sent. It begins at the end of the segment before.
+/// An outstanding segment. It begins at the end of the preceding segment.
 #[derive(Clone, Copy, Debug)]
 struct SentSegment {
     end: u64,
@@ -34,18 +34,18 @@ impl SentSegment {
         self.marks & (SACKED | LOST | RETRANSMISSION_IN_FLIGHT) == LOST
     }
 
-    /// Copies in flight (RFC 6675 section 4, SetPipe).
+    /// Number of copies in flight (RFC 6675 section 4, SetPipe).
     const fn copies(&self) -> u64 {
         if self.has(SACKED) { 0 } else { !self.has(LOST) as u64 + self.has(RETRANSMISSION_IN_FLIGHT) as u64 }
     }
 }
 
-/// The arrivals that one acknowledgement reports.
+/// The data that one acknowledgement reports as arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
-    /// Newly acknowledged, cumulatively or selectively, in the window's unit.
+    /// Amount newly acknowledged, cumulatively or selectively, in the window's unit.
     pub amount: u64,
-    /// Newly acknowledged by the acknowledgement number, in the window's unit.
+    /// Amount newly covered by the acknowledgement number, in the window's unit.
     pub acknowledged: u64,
     /// Whether the acknowledgement number covers a retransmitted segment.
     pub repeated: bool,
@@ -53,26 +53,27 @@ pub(crate) struct Delivered {
     pub repeated_sacked: bool,
     /// Earliest send time of a newly acknowledged segment that was never retransmitted.
     pub earliest_original: Option<Instant>,
-    /// The same, but only for segments that end after `timed_beyond`.
+    /// The same as `earliest_original`, but only for segments that end after `timed_beyond`.
     pub timed: Option<Instant>,
     /// Smallest end of a newly acknowledged segment that was never retransmitted.
     pub original_end: u64,
-    /// Send time and end of the newly acknowledged segment that was sent last. A segment that was retransmitted less than
-    /// the smallest round-trip time ago does not count: an earlier transmission of it arrived.
+    /// Send time and end of the newly acknowledged segment that was sent last. A segment is ignored if its last
+    /// retransmission is more recent than the smallest round-trip time, because an earlier transmission must have
+    /// arrived.
     pub latest: Option<(Instant, u64)>,
     /// Whether a newly acknowledged segment that was never retransmitted arrived after a segment with higher offsets.
     pub reordered: bool,
-    /// Retransmitted segments count in `latest` if they were last sent at or before this. `None` if losses are not detected
-    /// by time: then neither `latest` nor `reordered` is set.
+    /// A retransmitted segment counts in `latest` only if it was last sent at or before this time. `None` if losses are
+    /// not detected by time; then `latest` and `reordered` are not set.
     plausible_until: Option<Instant>,
-    /// Segments that end at or before this do not count in `timed`.
+    /// A segment counts in `timed` only if it ends after this offset.
     timed_beyond: u64,
     /// The largest offset acknowledged before this acknowledgement.
     highest_before: Option<u64>,
 }
 
 impl Delivered {
-    /// No arrivals. See the fields for `plausible_until` and `timed_beyond`.
+    /// No data has arrived. The fields describe `plausible_until` and `timed_beyond`.
     pub fn new(plausible_until: Option<Instant>, timed_beyond: u64) -> Self {
         Self {
             amount: 0,
@@ -95,7 +96,8 @@ impl Delivered {
         self.amount += amount;
         let repeated = sent.has(RETRANSMITTED);
         if !repeated {
-            // Selectively acknowledged segments are added before cumulatively acknowledged ones with lower offsets.
+            // The send time may decrease: selectively acknowledged segments are added before cumulatively acknowledged
+            // segments with lower offsets.
             let earliest =
                 |so_far: Option<Instant>| Some(so_far.map_or(sent.sent_at, |at| at.min(sent.sent_at)));
             self.earliest_original = earliest(self.earliest_original);
@@ -106,7 +108,7 @@ impl Delivered {
         }
         let Some(plausible_until) = self.plausible_until else { return };
         if !repeated {
-            // One acknowledgement may cover both data below and data beyond a gap. That is no reordering (Linux:
+            // If one acknowledgement covers data below a gap and data beyond it, that is not reordering (Linux:
             // `prior_fack` in tcp_clean_rtx_queue, net/ipv4/tcp_input.c).
             self.reordered |= sent.end < *self.highest_before.get_or_insert(highest);
         }
@@ -118,31 +120,32 @@ impl Delivered {
 
 /// The outstanding segments and the state of each.
 ///
-/// Most acknowledgements cost a binary search and, for each segment whose state they change, a constant time. Functions
-/// that may visit all outstanding segments say so; they are for rare events, such as a time-out.
+/// Most acknowledgements cost a binary search, and constant time for each segment that changes state. Functions that
+/// may visit all outstanding segments are documented as such. They are for rare events, such as a time-out.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
     sent: VecDeque<SentSegment>,
-    /// Number of the first segment in `sent`, counted since the start of the connection.
+    /// Number of the first segment in `sent`. Segments are counted from the start of the connection.
     first: u64,
     una: u64,
     nxt: u64,
-    /// Weight of every segment, if the window counts packets.
+    /// Weight of every segment if the window counts packets; `None` if it counts bytes.
     per_packet: Option<u64>,
     outstanding: u64,
     in_flight: u64,
     sacked: Ranges,
     sacked_segments: u32,
     sacked_amount: u64,
-    /// Number of lost segments that are not yet retransmitted.
+    /// Number of lost segments that have not been retransmitted.
     awaiting: u32,
-    /// No segment before this number awaits retransmission.
+    /// All segments that await retransmission have at least this number.
     resend_from: u64,
-    /// Segments before this number were judged by the selective acknowledgements above them.
+    /// All segments before this number have been checked against the selective acknowledgements above them.
     judged: u64,
     /// The largest acknowledged offset, cumulatively or selectively.
     highest: u64,
-    /// Transmissions in order of time, if losses are detected by time: number and send time.
+    /// Segment number and send time of each transmission, in the order of time. `None` if losses are not detected by
+    /// time.
     order: Option<VecDeque<(u64, Instant)>>,
 }
 
@@ -178,12 +181,12 @@ impl Scoreboard {
         self.nxt
     }
 
-    /// Data not acknowledged cumulatively: FlightSize (RFC 5681 section 2).
+    /// Amount that is not cumulatively acknowledged: FlightSize (RFC 5681 section 2).
     pub fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    /// Data that counts as in flight: pipe (RFC 6675 section 2).
+    /// Amount that counts as in flight: pipe (RFC 6675 section 2).
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -197,7 +200,7 @@ impl Scoreboard {
         self.sent.len()
     }
 
-    /// Selectively acknowledged and still outstanding.
+    /// Amount that is selectively acknowledged and still outstanding.
     pub fn sacked_amount(&self) -> u64 {
         self.sacked_amount
     }
@@ -206,18 +209,18 @@ impl Scoreboard {
         self.sacked_segments
     }
 
-    /// Whether a lost segment is not yet retransmitted.
+    /// Whether a lost segment has not been retransmitted.
     pub fn awaits_retransmission(&self) -> bool {
         self.awaiting > 0
     }
 
-    /// Whether a segment counts as lost and is not yet acknowledged, retransmitted or not. May visit all segments.
+    /// Whether a segment that is not acknowledged counts as lost, retransmitted or not. May visit all segments.
     pub fn misses_any(&self) -> bool {
         self.sent.iter().any(|sent| sent.marks & (LOST | SACKED) == LOST)
     }
 
-    /// Number of unacknowledged segments whose last retransmission counts as in flight, and the earliest time of such a
-    /// retransmission. A retransmission that was marked as lost does not count. Visits all segments.
+    /// Number of unacknowledged segments whose last retransmission counts as in flight, and the earliest send time of
+    /// these retransmissions. Visits all segments.
     pub fn resent(&self) -> (u32, Option<Instant>) {
         let resent = || {
             self.sent
@@ -227,7 +230,7 @@ impl Scoreboard {
         (resent().count() as u32, resent().map(|sent| sent.sent_at).min())
     }
 
-    /// Whether the peer has data beyond a gap.
+    /// Whether the peer has received data beyond a gap.
     pub fn has_gaps(&self) -> bool {
         self.sacked_segments > 0
     }
@@ -241,7 +244,7 @@ impl Scoreboard {
         number.saturating_sub(self.first) as usize
     }
 
-    /// A new segment from SND.NXT to `end` is sent.
+    /// Records that a new segment from SND.NXT to `end` is sent.
     pub fn push(&mut self, now: Instant, end: u64) {
         let len = (end - self.nxt) as u32;
         let weight = self.weight(u64::from(len));
@@ -254,7 +257,7 @@ impl Scoreboard {
         self.in_flight += weight;
     }
 
-    /// Everything before `ack` is acknowledged.
+    /// Records that all data before `ack` is acknowledged.
     pub fn acknowledge(&mut self, ack: u64, delivered: &mut Delivered) {
         while let Some(first) = self.sent.front().copied().filter(|first| first.end <= ack) {
             let weight = self.weight(u64::from(first.len));
@@ -283,7 +286,7 @@ impl Scoreboard {
         self.sacked.remove_before(ack);
     }
 
-    /// Handles an acknowledgement of a part of the first segment.
+    /// Handles an acknowledgement of part of the first segment.
     fn acknowledge_part(&mut self, ack: u64, delivered: &mut Delivered) {
         let Some(mut first) = self.sent.front().copied() else { return };
         let left = (first.end - ack).min(u64::from(first.len));
@@ -303,7 +306,7 @@ impl Scoreboard {
         self.sent[0] = first;
     }
 
-    /// The peer has `start..end`. Returns whether any of it is newly acknowledged.
+    /// Records that the peer has received `start..end`. Returns whether part of it is newly acknowledged.
     pub fn sack(&mut self, start: u64, end: u64, delivered: &mut Delivered) -> bool {
         let (start, end) = (start.max(self.una), end.min(self.nxt));
         if start >= end {
@@ -338,14 +341,14 @@ impl Scoreboard {
         self.sent[i].marks |= SACKED;
     }
 
-    /// Marks the first outstanding segment as lost, and any retransmitted copy of it.
+    /// Marks the first outstanding segment as lost, including its last retransmission.
     pub fn mark_first_lost(&mut self) {
         if !self.sent.is_empty() {
             self.mark_lost(0);
         }
     }
 
-    /// Returns false if the segment was acknowledged or already awaits resending.
+    /// Returns false if the segment is acknowledged or already awaits retransmission.
     fn mark_lost(&mut self, i: usize) -> bool {
         let sent = self.sent[i];
         if sent.has(SACKED) || sent.awaits_retransmission() {
@@ -359,8 +362,8 @@ impl Scoreboard {
         true
     }
 
-    /// RFC 6675 section 4, IsLost: a segment is lost if `threshold` ranges above it, or more than
-    /// (`threshold` − 1) SMSS, are selectively acknowledged. Marks all such segments; returns whether any is newly marked.
+    /// RFC 6675 section 4, IsLost: a segment is lost if at least `threshold` ranges above it, or more than (`threshold`
+    /// − 1) SMSS above it, are selectively acknowledged. Marks all such segments. Returns whether any is newly marked.
     pub fn judge_by_sacks(&mut self, threshold: u32, smss: u64) -> bool {
         let mut bytes = 0;
         let mut bound = None;
@@ -382,8 +385,8 @@ impl Scoreboard {
         any
     }
 
-    /// After a time-out, all segments without selective acknowledgement count as lost. RFC 6675 section 5.1 leaves open which
-    /// of them are retransmitted: this way, it is all that the receiver is not known to have. Visits all segments.
+    /// After a time-out, counts all segments without selective acknowledgement as lost. RFC 6675 section 5.1 does not
+    /// specify which of them are retransmitted; here, all of them are. Visits all segments.
     pub fn mark_all_lost(&mut self) {
         for i in 0..self.sent.len() {
             self.mark_lost(i);
@@ -391,9 +394,9 @@ impl Scoreboard {
         self.judged = self.first + self.sent.len() as u64;
     }
 
-    /// RFC 8985 section 6.2, step 5: a segment is lost if it was sent before `latest` (send time and end of a transmission
-    /// known to have arrived) and at least `patience` ago, RACK.rtt + RACK.reo_wnd. Returns whether any is newly marked, and
-    /// when the next one will be lost.
+    /// RFC 8985 section 6.2, step 5. `latest` is the send time and end of a transmission that is known to have arrived.
+    /// `patience` is RACK.rtt + RACK.reo_wnd. A segment is lost if it was sent before `latest` and at least `patience`
+    /// ago. Returns whether any segment is newly marked, and the time at which the next one will be lost.
     pub fn judge_by_time(
         &mut self,
         now: Instant,
@@ -422,7 +425,7 @@ impl Scoreboard {
         (any, None)
     }
 
-    /// Index, for [`Scoreboard::resend`], and length of the next segment to retransmit.
+    /// Index of the next segment to retransmit, for [`Scoreboard::resend`], and its length.
     pub fn next_lost(&mut self) -> Option<(usize, u64)> {
         if self.awaiting == 0 {
             return None;
@@ -435,8 +438,8 @@ impl Scoreboard {
         Some((i, u64::from(self.sent[i].len)))
     }
 
-    /// Index and length of the first segment that is not selectively acknowledged, not lost and not retransmitted. It ends
-    /// after the offset `from`, and at most at the highest acknowledged offset. May visit all segments.
+    /// Index and length of the first segment that ends after the offset `from` and is not selectively acknowledged,
+    /// lost or retransmitted. It must end at or before the highest acknowledged offset. May visit all segments.
     pub fn first_missing(&self, from: u64) -> Option<(usize, u64)> {
         let start = self.sent.partition_point(|sent| sent.end <= from);
         let below = self.sent.range(start..).take_while(|sent| sent.end <= self.highest);
@@ -446,13 +449,13 @@ impl Scoreboard {
         Some((i, u64::from(sent.len)))
     }
 
-    /// Index and length of the last segment without selective acknowledgement. May visit all segments.
+    /// Index and length of the last segment that is not selectively acknowledged. May visit all segments.
     pub fn last_missing(&self) -> Option<(usize, u64)> {
         let i = self.sent.iter().rposition(|sent| !sent.has(SACKED))?;
         Some((i, u64::from(self.sent[i].len)))
     }
 
-    /// The `i`-th outstanding segment is retransmitted. Returns its range of offsets.
+    /// Records that the `i`-th outstanding segment is retransmitted. Returns its range of offsets.
     pub fn resend(&mut self, now: Instant, i: usize) -> (u64, u64) {
         let sent = self.sent[i];
         self.awaiting -= u32::from(sent.awaits_retransmission());
@@ -467,7 +470,7 @@ impl Scoreboard {
         (sent.end - u64::from(sent.len), sent.end)
     }
 
-    /// The losses were spurious: lost segments count as in flight again. Visits all segments.
+    /// Handles spurious losses: lost segments count as in flight again. Visits all segments.
     pub fn forgive_losses(&mut self) {
         for i in 0..self.sent.len() {
             let sent = self.sent[i];
@@ -481,7 +484,8 @@ impl Scoreboard {
         self.order_anew();
     }
 
-    /// Rebuilds `order`. Transmissions leave it when they are judged; forgiven ones must be judged again.
+    /// Rebuilds `order`. A transmission is removed from `order` when it is judged. Transmissions that count as in
+    /// flight again must be judged again.
     fn order_anew(&mut self) {
         let Some(order) = &mut self.order else { return };
         let missing = self.sent.iter().zip(self.first..).filter(|(sent, _)| !sent.has(SACKED));

@@ -1,19 +1,20 @@
-//! Detection of spurious retransmissions by timestamps (Eifel, RFC 3522) and reports of duplicates (RFC 3708).
+//! Detection of spurious retransmissions by timestamps (Eifel, RFC 3522) and by DSACK (RFC 3708).
 
-/// The retransmissions since the last reduction of the window. Times are those of the timestamps option, milliseconds.
+/// The retransmissions since the last reduction of the window. Times are in the clock of the timestamps option,
+/// milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undo {
-    /// Reports of duplicates before this offset concern older retransmissions.
+    /// Duplicates reported before this offset belong to earlier retransmissions.
     from: u64,
     first_resent: Option<u32>,
     resent: u32,
-    /// Retransmitted segments that the peer has not reported as duplicates.
+    /// Number of retransmitted segments that the peer has not reported as duplicates.
     unreported: u32,
 }
 
 impl Undo {
-    /// The window is reduced; SND.UNA is `una`. `resent` segments in flight were retransmitted before, the first of
-    /// them at `first_resent`. Their acknowledgements say nothing about this reduction.
+    /// The window is reduced when SND.UNA is `una`. `resent` segments in flight were retransmitted before, the first of
+    /// them at `first_resent`. Their acknowledgements are no evidence about this reduction.
     pub const fn new(una: u64, resent: u32, first_resent: Option<u32>) -> Self {
         Self { from: una, first_resent, resent, unreported: resent }
     }
@@ -25,20 +26,20 @@ impl Undo {
         self.unreported += 1;
     }
 
-    /// The peer reports `segments` duplicate segments from `start` on.
+    /// The peer reports `segments` duplicate segments that begin at offset `start`.
     pub fn on_duplicates(&mut self, start: u64, segments: u32) {
         if start >= self.from {
             self.unreported = self.unreported.saturating_sub(segments);
         }
     }
 
-    /// RFC 3708 section 2: every retransmitted segment had arrived before.
+    /// RFC 3708 section 2: whether the original of every retransmitted segment had arrived.
     pub const fn is_refuted_by_duplicates(&self) -> bool {
         self.resent > 0 && self.unreported == 0
     }
 
-    /// RFC 3522 section 3.2, step 4: the acknowledgement of a retransmitted segment echoes a timestamp from before the
-    /// retransmission.
+    /// RFC 3522 section 3.2, step 4: whether the acknowledgement of a retransmitted segment echoes a timestamp from
+    /// before the retransmission.
     pub fn is_refuted_by_echo(&self, echoed: u32) -> bool {
         self.first_resent.is_some_and(|resent| crate::Serial(echoed).before(crate::Serial(resent)))
     }
@@ -58,7 +59,8 @@ mod tests {
         assert!(!undo.is_refuted_by_echo(70));
     }
 
-    /// A segment retransmitted before the reduction echoes its own time, which is no sign.
+    /// A segment that was retransmitted before the reduction echoes the time of its retransmission, which is no
+    /// evidence.
     #[test]
     fn an_earlier_retransmission_refutes_nothing() {
         let mut undo = Undo::new(1000, 1, Some(60));

@@ -10,33 +10,33 @@ use crate::tcp::congestion::{Acked, CongestionControl};
 use crate::tcp::recovery::{Delivered, Frto, FrtoEvidence, FrtoVerdict, ProbeVerdict, Prr};
 use crate::tcp::segment::SackBlocks;
 
-/// The acknowledging part of a segment, by stream offsets.
+/// The acknowledgement in a segment, in stream offsets.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledgement<'a> {
-    /// The acknowledgement number: everything before this is acknowledged.
+    /// The acknowledgement number: all data before this offset is acknowledged.
     pub number: u64,
     /// The peer's window, bytes.
     pub window: u64,
-    /// The offset of the segment that carried it, in the peer's stream.
+    /// The offset, in the peer's stream, of the segment that contains the acknowledgement.
     pub carrier: i64,
-    /// The segment has data, SYN or FIN, and is therefore no duplicate.
+    /// Whether the segment has data, SYN or FIN. It is then not a duplicate acknowledgement.
     pub occupies: bool,
     /// The blocks of the SACK option.
     pub sack: &'a SackBlocks,
     /// This end's initial sequence number, to translate `sack`.
     pub iss: crate::Serial,
-    /// Time since the echoed timestamp was sent, milliseconds.
+    /// Time since the echoed timestamp was sent, milliseconds, if there is one.
     pub echoed: Option<u32>,
-    /// The peer reports congestion (RFC 3168 section 6.1.2).
+    /// Whether the peer reports congestion (RFC 3168 section 6.1.2).
     pub congestion: bool,
 }
 
 /// Result of the SACK option of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct SackResult {
-    /// Data is newly acknowledged.
+    /// Whether data is newly acknowledged.
     news: bool,
-    /// A duplicate was reported (RFC 2883).
+    /// Whether a duplicate was reported (RFC 2883).
     duplicate: bool,
 }
 
@@ -44,18 +44,19 @@ struct SackResult {
 #[derive(Clone, Debug)]
 struct AckReport {
     number: u64,
-    /// SND.UNA advanced.
+    /// Whether SND.UNA advanced.
     advanced: bool,
     sack: SackResult,
-    /// A duplicate by RFC 5681 section 2: no data, nothing newly acknowledged, and an unchanged window.
+    /// Whether it is a duplicate by RFC 5681 section 2: no data, nothing newly acknowledged, and an unchanged window.
     plain_duplicate: bool,
-    /// What counts as a duplicate here: with SACK, any newly acknowledged data.
+    /// Whether it counts as a duplicate for loss recovery. With SACK, that is any acknowledgement that reports new
+    /// arrivals selectively.
     duplicate: bool,
     delivered: Delivered,
 }
 
 impl Sender {
-    /// Takes an acknowledgement between SND.UNA and SND.NXT (or one beyond, for a window probe).
+    /// Takes an acknowledgement between SND.UNA and SND.NXT, or one beyond SND.NXT if a window probe was sent.
     pub fn on_acknowledgement(&mut self, now: Instant, ack: &Acknowledgement<'_>, telemetry: &mut Telemetry) {
         self.accept_probe_byte(now, ack.number, telemetry);
         let una = self.board.una();
@@ -63,7 +64,7 @@ impl Sender {
         let had_outstanding = !self.board.is_empty();
         let window_changed = self.update_window(ack);
         if !had_outstanding && !advanced && ack.sack.is_empty() {
-            // The common case of an end that only receives: nothing to do.
+            // The usual case at an end that only receives.
             return;
         }
         let mut delivered = Delivered::new(self.plausible_until(now), self.timed);
@@ -95,7 +96,7 @@ impl Sender {
         let growing = match (was, self.phase) {
             (CongestionPhase::Open | CongestionPhase::Loss, CongestionPhase::Open)
             | (CongestionPhase::Loss, CongestionPhase::Loss) => true,
-            // The acknowledgement that ends recovery does not grow the window, unless growth is unconditional.
+            // The acknowledgement that ends recovery does not grow the window, except with [`Growth::Always`].
             (CongestionPhase::Recovery, CongestionPhase::Open) => self.config.growth == Growth::Always,
             _ => false,
         };
@@ -106,12 +107,13 @@ impl Sender {
         self.rearm(now, advanced, sack.news);
     }
 
-    /// Latest plausible send time of an acknowledged retransmission, if losses are detected by time.
+    /// The latest time at which an acknowledged retransmission can have been sent. `None` if losses are not detected by
+    /// time.
     fn plausible_until(&self, now: Instant) -> Option<Instant> {
         (self.recovery == Recovery::Rack).then(|| self.rack.plausible_until(now))
     }
 
-    /// Judges earlier decisions: a probe, a time-out, a reduction of the window.
+    /// Reconsiders earlier decisions after an acknowledgement: a probe, a time-out, a reduction of the window.
     fn reconsider(
         &mut self,
         now: Instant,
@@ -143,7 +145,7 @@ impl Sender {
         }
     }
 
-    /// If the peer accepted a probe of its closed window, the probe's byte counts as sent.
+    /// If the peer accepted a probe of its closed window, records the byte of the probe as sent.
     fn accept_probe_byte(&mut self, now: Instant, number: u64, telemetry: &mut Telemetry) {
         if self.window_probe.sent && number > self.board.nxt() {
             self.board.push(now, number);
@@ -152,12 +154,12 @@ impl Sender {
         }
     }
 
-    /// The largest valid acknowledgement number: SND.NXT, and one more for a window probe.
+    /// The largest valid acknowledgement number: SND.NXT, or one more if a window probe was sent.
     pub fn highest_acknowledgeable(&self) -> u64 {
         self.board.nxt() + u64::from(self.window_probe.sent)
     }
 
-    /// Whether the peer's window is known, equals `window`, and is not probed.
+    /// Whether the peer's window is known, equals `window`, and is not being probed.
     #[inline]
     fn window_is_steady(&self, window: u64) -> bool {
         self.peer_window == window
@@ -166,13 +168,15 @@ impl Sender {
             && self.window_probe.backoffs == 0
     }
 
-    /// Whether nothing is outstanding, so that an acknowledgement with this window changes nothing.
+    /// Whether nothing is outstanding and the window is steady, so that an acknowledgement with this window has no
+    /// effect.
     #[inline]
     pub fn is_idle_with_window(&self, window: u64) -> bool {
         self.board.is_empty() && self.window_is_steady(window)
     }
 
-    /// The segment at `carrier`, which acknowledges everything before `number`, advertises the same window again.
+    /// Records that the segment at `carrier`, which acknowledges everything before `number`, advertises an unchanged
+    /// window.
     #[inline]
     pub fn confirm_window(&mut self, carrier: i64, number: u64) {
         let update = (carrier, number);
@@ -182,7 +186,8 @@ impl Sender {
         }
     }
 
-    /// Whether an acknowledgement of new data with this window, and without SACK blocks, has no other effect.
+    /// Whether an acknowledgement of new data with this window and without SACK blocks can be handled by
+    /// [`Sender::acknowledge_fast`].
     #[inline]
     pub fn may_acknowledge_fast(&self, window: u64) -> bool {
         self.phase == CongestionPhase::Open
@@ -195,7 +200,8 @@ impl Sender {
             && self.prr.is_none()
     }
 
-    /// Does what [`Sender::on_acknowledgement`] does for such an acknowledgement of everything before `number`.
+    /// Has the same effect as [`Sender::on_acknowledgement`] if [`Sender::may_acknowledge_fast`] returned true. The
+    /// acknowledgement covers everything before `number`.
     #[inline]
     pub fn acknowledge_fast(
         &mut self,
@@ -219,7 +225,7 @@ impl Sender {
         self.rearm(now, true, false);
     }
 
-    /// Begins a new round trip once all data outstanding at the start of the last one is acknowledged.
+    /// Begins a new round trip if all data that was outstanding at the start of the last one is acknowledged.
     #[inline]
     fn renew_usage(&mut self) {
         if self.board.una() >= self.usage.until {
@@ -227,7 +233,7 @@ impl Sender {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4: takes SND.WND from the latest segment. Returns whether it changed.
+    /// RFC 9293 section 3.10.7.4: takes SND.WND from the latest segment. Returns whether the window changed.
     fn update_window(&mut self, ack: &Acknowledgement<'_>) -> bool {
         let update = (ack.carrier, ack.number);
         if update < self.last_window_update {
@@ -238,7 +244,7 @@ impl Sender {
             // RFC 9293 section 3.8.6.1 (MUST-37): the connection stays open as long as the peer answers probes.
             self.errors = 0;
         }
-        // The window of a SYN is not scaled, and so cannot be compared.
+        // The window of a SYN is not scaled, so it cannot be compared with later windows.
         let comparable = !std::mem::take(&mut self.window_from_syn);
         let changed = comparable && self.peer_window != ack.window;
         self.peer_window = ack.window;
@@ -263,8 +269,8 @@ impl Sender {
         let blocks = ack.sack.as_slice();
         for (n, (left, right)) in blocks.iter().enumerate() {
             let (left, right) = (offset(*left), offset(*right));
-            // RFC 2883 section 4: the first block is a duplicate if it is acknowledged, or lies in the
-            // second.
+            // RFC 2883 section 4: the first block reports a duplicate if it is already acknowledged, or if it is part
+            // of the second block.
             let within_second =
                 || blocks.get(1).is_some_and(|(l, r)| n == 0 && offset(*l) <= left && right <= offset(*r));
             if n == 0 && (right <= ack.number || within_second()) {
@@ -279,7 +285,8 @@ impl Sender {
         report
     }
 
-    /// Measures the round-trip time (RFC 6298 section 3). Returns the round-trip time of this acknowledgement alone.
+    /// Measures the round-trip time (RFC 6298 section 3). Returns the round-trip time of this acknowledgement, if it is
+    /// certain.
     fn measure(
         &mut self,
         now: Instant,
@@ -289,7 +296,7 @@ impl Sender {
     ) -> Option<Duration> {
         // Karn's rule: no measurement if any acknowledged segment was retransmitted.
         if delivered.repeated || delivered.repeated_sacked {
-            // RFC 7323 section 4.1: unless a timestamp identifies the copy.
+            // RFC 7323 section 4.1: a timestamp identifies the copy that was acknowledged.
             let echoed = Duration::from_millis(echoed.filter(|_| advanced)?.into());
             self.measured(ago(now, echoed), now);
             return None;
@@ -306,7 +313,8 @@ impl Sender {
         rtt
     }
 
-    /// RFC 3168 section 6.1.2: reduces the window as for a loss, without retransmission and at most once per window.
+    /// RFC 3168 section 6.1.2: reduces the window as after a loss, but without a retransmission and at most once per
+    /// window.
     fn on_congestion_echo(&mut self, telemetry: &mut Telemetry) {
         if self.phase != CongestionPhase::Open || self.board.una() <= self.reduced_until {
             return;
@@ -327,7 +335,7 @@ impl Sender {
         telemetry.report(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
     }
 
-    /// RFC 8985 section 7.4.2.
+    /// Handles the conclusion about a tail loss probe (RFC 8985 section 7.4.2).
     fn judge_probe(&mut self, verdict: ProbeVerdict, telemetry: &mut Telemetry) {
         if verdict == ProbeVerdict::Open {
             return;
@@ -347,12 +355,12 @@ impl Sender {
             FrtoVerdict::Undecided => {}
             FrtoVerdict::Genuine => {
                 self.frto = None;
-                // Step 3a: slow start continues from at most three segments; two of them are the new ones.
+                // Step 3a: slow start continues from at most three segments. Two of them are the new segments.
                 if frto == Frto::Second {
                     self.window.cwnd = 3 * self.smss;
                 }
             }
-            // Step 2b: without new data to send it cannot be decided (RFC 5682 section 2.1).
+            // Step 2b: without new data to send, the time-out cannot be judged (RFC 5682 section 2.1).
             FrtoVerdict::TryNewData => {
                 self.frto = (self.unsent() > 0 && self.peer_edge > self.board.nxt()).then_some(Frto::Second);
                 self.window.cwnd = self.board.in_flight() + 2 * self.smss;
@@ -361,11 +369,12 @@ impl Sender {
         }
     }
 
-    /// Undoes a spurious time-out or fast retransmission (RFC 4015; RFC 5682 section 3.4 leaves the response open).
+    /// Undoes a spurious time-out or fast retransmission as in RFC 4015. RFC 5682 section 3.4 does not specify the
+    /// response.
     fn undo_reduction(&mut self, telemetry: &mut Telemetry) {
         self.board.forgive_losses();
         let before = self.before.take();
-        // RFC 9438 section 4.9.2: an undo long after recovery does not shrink a window that has grown further.
+        // RFC 9438 section 4.9.2: an undo long after recovery does not shrink a window that has become larger since.
         let outgrown =
             |(cwnd, _): (u64, u64)| self.phase == CongestionPhase::Open && self.window.cwnd >= cwnd;
         if !before.is_some_and(outgrown) {
@@ -393,9 +402,9 @@ impl Sender {
         if advanced && self.phase != CongestionPhase::Open && report.number >= self.recover {
             let recovering = self.phase == CongestionPhase::Recovery;
             self.leave(telemetry);
-            // Losses among the data sent since are new losses. With IsLost (SND.UNA) recovery begins again (RFC 6675
-            // section 5, step 2), whether the data has been retransmitted or not. After a time-out the window starts
-            // from one segment, and only losses detected from now on count.
+            // A loss in data that was sent during the recovery is a new loss. With IsLost (SND.UNA), recovery begins
+            // again (RFC 6675 section 5, step 2), whether the data has been retransmitted or not. After a time-out,
+            // however, the window starts from one segment, and only losses that are detected from now on count.
             if recovering && self.is_selective() && self.board.misses_any() {
                 self.enter_recovery(now, delivered, telemetry);
             }
@@ -431,7 +440,7 @@ impl Sender {
                     return true;
                 }
             }
-            // RFC 5681 section 3.2, step 4: each further duplicate is a segment that left the network.
+            // RFC 5681 section 3.2, step 4: each further duplicate means that a segment has left the network.
             CongestionPhase::Recovery if duplicate => self.window.cwnd += self.smss,
             CongestionPhase::Recovery if advanced => self.on_partial(now, delivered, telemetry),
             CongestionPhase::Recovery | CongestionPhase::Loss => {}
@@ -439,7 +448,7 @@ impl Sender {
         false
     }
 
-    /// A partial acknowledgement (RFC 6582 section 3.2, step 3): the next segment is lost too.
+    /// Handles a partial acknowledgement (RFC 6582 section 3.2, step 3): the next segment is lost too.
     fn on_partial(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) {
         if self.recovery == Recovery::Reno {
             self.leave(telemetry);
@@ -459,7 +468,7 @@ impl Sender {
         self.partial_seen = true;
     }
 
-    /// RFC 6675 section 5. Returns whether a loss was detected.
+    /// Detects losses by RFC 6675 section 5. Returns whether a loss was detected.
     fn judge_by_sacks(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) -> bool {
         let lost = self.board.judge_by_sacks(self.config.dup_ack_threshold, self.smss);
         let counted = self.dup_acks >= self.config.dup_ack_threshold;
@@ -471,7 +480,7 @@ impl Sender {
         lost || enters
     }
 
-    /// RFC 8985 section 6.2. Returns whether a loss was detected.
+    /// Detects losses by RFC 8985 section 6.2. Returns whether a loss was detected.
     pub(super) fn detect_by_time(
         &mut self,
         now: Instant,
@@ -488,9 +497,10 @@ impl Sender {
         lost
     }
 
-    /// A loss was detected: reduces the window and retransmits the first lost segment at once.
+    /// A loss was detected: reduces the window, and schedules the immediate retransmission of the first lost segment.
     fn enter_recovery(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) {
-        // Limited transmit may have sent a segment for each one that arrived out of order before this acknowledgement.
+        // Before this acknowledgement, limited transmit may have sent one segment for each segment that arrived out of
+        // order.
         let arrived = match self.sack {
             true => self.board.sacked_amount().saturating_sub(delivered.amount),
             false => u64::from(self.config.dup_ack_threshold - 1) * self.smss,
@@ -498,7 +508,7 @@ impl Sender {
         let beyond = arrived.min(self.sent_since_gap);
         let base = self.congested_base(beyond);
         self.remember();
-        // After a reduction by ECN in the same window ssthresh stands (RFC 3168 section 6.1.2).
+        // If ECN has already reduced ssthresh in the same window, it is not reduced again (RFC 3168 section 6.1.2).
         let ssthresh = match self.phase {
             CongestionPhase::Reducing => self.window.ssthresh,
             _ => self.algorithm.on_congestion(&self.window, base),
@@ -527,7 +537,7 @@ impl Sender {
             let cwnd = if by_sack {
                 ssthresh
             } else {
-                // RFC 5681 section 3.2, step 3: three segments have left the network.
+                // RFC 5681 section 3.2, step 3: three duplicates mean that three segments have left the network.
                 ssthresh + u64::from(self.config.dup_ack_threshold) * self.smss
             };
             self.window.reduce(ssthresh, cwnd);
@@ -540,7 +550,7 @@ impl Sender {
         matches!(self.recovery, Recovery::Sack | Recovery::Rack)
     }
 
-    /// RFC 9937: sets the window during recovery or after an ECN echo.
+    /// Sets the window during recovery or after an ECN echo (RFC 9937).
     pub(super) fn reduce_proportionally(&mut self, delivered: &Delivered, safe: bool) {
         let Some(prr) = &mut self.prr else { return };
         let (in_flight, ssthresh) = (self.board.in_flight(), self.window.ssthresh);
@@ -583,14 +593,14 @@ impl Sender {
             self.algorithm.on_unused(now);
             return;
         }
-        // Once a gap is filled, an acknowledgement covers data that arrived long ago. At most a window of it counts:
-        // the window "MUST NOT be increased by more than SMSS bytes per RTT" (RFC 5681 section 3.1).
+        // When a gap is filled, the acknowledgement also covers data that arrived long ago. At most one window of it
+        // counts, because the window "MUST NOT be increased by more than SMSS bytes per RTT" (RFC 5681 section 3.1).
         let amount = amount.min(self.window.cwnd);
         let (una, nxt, srtt) = (self.board.una(), self.board.nxt(), self.srtt.unwrap_or_default());
         self.algorithm.on_ack(&mut self.window, &Acked { now, amount, rtt, srtt, una, nxt });
     }
 
-    /// Timers after an acknowledgement: RFC 6298 (5.2) and (5.3).
+    /// Restarts or stops timers after an acknowledgement: RFC 6298 (5.2) and (5.3).
     fn rearm(&mut self, now: Instant, advanced: bool, news: bool) {
         if self.board.is_empty() {
             self.retransmission_at = Instant::NEVER;

@@ -1,4 +1,4 @@
-//! The sending half: outstanding data, data that may be sent, and the timers of both.
+//! The sending half: outstanding data, unsent data, and their timers.
 //!
 //! `transmit.rs` chooses the next segment, `acknowledgement.rs` handles acknowledgements, and `timeout.rs` handles
 //! timers.
@@ -22,7 +22,7 @@ use super::rtt::RttEstimator;
 use super::send_buffer::SendBuffer;
 use crate::{Counters, Incident, PathId};
 
-/// TCP's only path.
+/// The only path of a TCP connection.
 pub(crate) const PATH: PathId = PathId(0);
 
 /// Counters and incidents of a connection.
@@ -45,36 +45,37 @@ enum CongestionPhase {
     Open,
     /// Fast recovery, until all data outstanding at its start is acknowledged.
     Recovery,
-    /// The window shrinks after a congestion signal without loss.
+    /// The window shrinks after a congestion signal other than a loss.
     Reducing,
-    /// After a time-out, or a loss without fast recovery: slow start, retransmitting the outstanding data.
+    /// After a time-out, or after a loss without fast recovery: slow start, with retransmission of the outstanding
+    /// data.
     Loss,
 }
 
-/// Use of the window in the current round trip. An unused window does not grow.
+/// Use of the congestion window in the current round trip. A window that is not used does not grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
-    /// The congestion window limited the sender.
+    /// Whether the congestion window limited the sender.
     limited: bool,
-    /// The most that was in flight.
+    /// The largest amount in flight.
     most: u64,
     /// The round ends when this offset is acknowledged.
     until: u64,
 }
 
-/// The sending half of a synchronised connection. Offsets: 0 is this end's SYN, data begins at 1.
+/// The sending half of a synchronised connection. Positions are offsets: 0 is this end's SYN, and data begins at 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     config: Arc<Config>,
-    /// Loss recovery: the configured one, unless it needs SACK and SACK was not negotiated.
+    /// Loss recovery: the configured algorithm, or a fallback if that algorithm needs SACK and SACK was not negotiated.
     recovery: Recovery,
-    /// Selective acknowledgements are negotiated and used.
+    /// Whether selective acknowledgements are negotiated and used.
     sack: bool,
     ecn: bool,
     smss: u64,
     buffer: SendBuffer,
     board: Scoreboard,
-    /// The user has closed: FIN follows the last byte.
+    /// Whether the user has closed. FIN then follows the last byte.
     closing: bool,
 
     window: CongestionWindow,
@@ -83,38 +84,37 @@ pub(crate) struct Sender {
     /// `send_window` in the window's unit.
     cap: u64,
 
-    /// Right edge of the peer's window, its size, and the largest size so far.
+    /// Right edge of the peer's window, its current size, and its largest size so far.
     peer_edge: u64,
     peer_window: u64,
     peer_window_most: u64,
     window_from_syn: bool,
-    /// SND.WL1 and SND.WL2 (RFC 9293 section 3.10.7.4): the segment of the last window update.
+    /// SND.WL1 and SND.WL2 (RFC 9293 section 3.10.7.4): sequence and acknowledgement number of the last window update.
     last_window_update: (i64, u64),
 
     rtt: RttEstimator,
     /// A copy of `rtt.srtt()`, which is read often.
     srtt: Option<Duration>,
-    /// Segments up to this offset are not timed, if one per round trip is timed.
+    /// With one measurement per round trip, segments up to this offset are not timed.
     timed: u64,
 
     phase: CongestionPhase,
-    /// The current or last [`CongestionPhase::Loss`] was caused by the timer.
+    /// Whether the retransmission timer caused the current or last [`CongestionPhase::Loss`].
     timed_out: bool,
     /// Offset at which the phase ends: recover (RFC 6582), RecoveryPoint (RFC 6675).
     recover: u64,
-    /// Duplicates of acknowledgements up to this offset start no fast retransmit (RFC 6582 section 3.2, step
-    /// 1).
+    /// Duplicate acknowledgements up to this offset do not start fast retransmit (RFC 6582 section 3.2, step 1).
     guard: u64,
     dup_acks: u32,
-    /// New data sent since data arrived out of order: sent by limited transmit, at least in part.
+    /// Amount of new data sent since the first duplicate acknowledgement. Limited transmit sent at least a part of it.
     sent_since_gap: u64,
-    /// The next retransmission ignores the congestion window.
+    /// Whether the next retransmission ignores the congestion window.
     retransmit_now: bool,
-    /// RFC 6675 section 4, NextSeg rule 4: one rescue retransmission per recovery.
+    /// Whether the rescue retransmission of this recovery has been sent (RFC 6675 section 4, NextSeg rule 4).
     rescued: bool,
     /// HighRxt (RFC 6675 section 2): the end of the last segment that this recovery retransmitted in order.
     high_resent: u64,
-    /// NewReno: the first partial acknowledgement restarted the timer.
+    /// NewReno: whether a partial acknowledgement has been received in this recovery.
     partial_seen: bool,
     prr: Option<Prr>,
     rack: Rack,
@@ -122,38 +122,39 @@ pub(crate) struct Sender {
     undo: Option<Undo>,
     probe: Option<TailLossProbe>,
     probe_due: bool,
-    /// A round-trip time was measured since the last probe, or since the start of the connection.
+    /// Whether a round-trip time was measured since the last probe, or since the start of the connection.
     measured_since_probe: bool,
     window_probe: WindowProbe,
-    /// Window and threshold before the last reduction.
+    /// Congestion window and threshold before the last reduction.
     before: Option<(u64, u64)>,
-    /// No further reduction by ECN until this offset is acknowledged (RFC 3168 section 6.1.2).
+    /// ECN does not reduce the window again until this offset is acknowledged (RFC 3168 section 6.1.2).
     reduced_until: u64,
-    /// The next new segment carries CWR.
+    /// Whether the next new segment must have CWR set.
     pub cwr_pending: bool,
 
-    /// Time-outs in a row.
+    /// Number of consecutive time-outs.
     errors: u32,
     /// Time at which data was last sent.
     last_sent: Option<Instant>,
-    /// End of the last partial segment (Minshall's variant of Nagle's rule).
+    /// End of the last partial segment (for Minshall's variant of Nagle's rule).
     small_end: u64,
     retransmission_at: Instant,
     probe_at: Instant,
     reordering_at: Instant,
     persist_at: Instant,
-    /// This host's own interface is down.
+    /// Whether this host's own interface is down.
     pub interface_down: bool,
-    /// The window had no room for a full segment at the last check. Since then, only data to send has been added.
+    /// Whether the window had no room for a full segment at the last check. Only [`Sender::push`] was called since
+    /// then.
     window_full: bool,
 }
 
 /// Probing of a closed window (RFC 9293 section 3.8.6.1).
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowProbe {
-    /// The timer expired: a probe is sent next.
+    /// Whether the timer has expired, so that a probe is sent next.
     due: bool,
-    /// A byte beyond the data recorded as sent is in flight.
+    /// Whether a probe byte beyond SND.NXT is in flight.
     sent: bool,
     backoffs: u32,
 }
@@ -161,7 +162,7 @@ struct WindowProbe {
 /// Options negotiated in the handshake, as far as the sender needs them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
-    /// Data of the largest segment, without fixed options, bytes.
+    /// Data in the largest segment, after the options that every segment has, bytes.
     pub smss: u64,
     pub sack: bool,
     /// Explicit congestion notification.
@@ -170,12 +171,12 @@ pub(crate) struct Agreement {
     pub window: u64,
     /// RTO before the first measurement.
     pub rto_initial: Duration,
-    /// The initial window is one segment, because more than one SYN was lost (RFC 6928 section 3).
+    /// Whether the initial window is one segment, because more than one SYN was lost (RFC 6928 section 3).
     pub cautious: bool,
 }
 
 impl Sender {
-    /// A sender before the handshake: it only queues data.
+    /// A sender before the handshake. It only queues data.
     pub fn new(config: Arc<Config>) -> Self {
         let smss = config.mss.bytes().max(1);
         Self {
@@ -232,13 +233,13 @@ impl Sender {
         }
     }
 
-    /// A packet arrived, a timer fired or the user acted: the window may have room again.
+    /// Records that a packet arrived, a timer fired or the user acted: the window may have room again.
     #[inline]
     pub fn reconsider_window(&mut self) {
         self.window_full = false;
     }
 
-    /// The handshake is done.
+    /// Takes the negotiated options when the handshake is complete.
     pub fn agree(&mut self, agreement: &Agreement) {
         let Agreement { smss, sack, ecn, window, rto_initial, cautious } = *agreement;
         self.smss = smss.max(1);
@@ -247,7 +248,7 @@ impl Sender {
             Recovery::Sack | Recovery::Rack if !sack => Recovery::Newreno,
             recovery => recovery,
         };
-        // If duplicates inflate the window, SACK reports would count the same segments twice.
+        // If duplicates inflate the window, SACK would count the same segments a second time.
         self.sack = sack && !matches!(self.recovery, Recovery::Reno | Recovery::Newreno);
         let judged_by = Config { recovery: self.recovery, ..(*self.config).clone() };
         self.board = Scoreboard::new(&judged_by, self.smss, 1);
@@ -277,27 +278,27 @@ impl Sender {
         self.closing = true;
     }
 
-    /// Whether FIN was sent or will be.
+    /// Whether the user has closed, so that FIN was sent or will be sent.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Whether FIN, and with it everything, was acknowledged.
+    /// Whether the FIN, and therefore all data, was acknowledged.
     pub fn fin_acknowledged(&self) -> bool {
         self.closing && self.board.una() > self.buffer.end()
     }
 
-    /// Bytes queued and not acknowledged.
+    /// Number of bytes queued and not yet acknowledged.
     pub fn unacknowledged(&self) -> u64 {
         self.buffer.held()
     }
 
-    /// Bytes queued and not sent.
+    /// Number of bytes queued and not yet sent.
     pub fn unsent(&self) -> u64 {
         self.buffer.end().saturating_sub(self.board.nxt())
     }
 
-    /// Whether the window holds back unsent data, and would hold back more.
+    /// Whether the window prevents the sending of unsent data, and would also prevent it if there were more data.
     #[inline]
     pub fn has_full_window(&self) -> bool {
         self.window_full && self.buffer.end() > self.board.nxt()
@@ -319,7 +320,7 @@ impl Sender {
         self.buffer.read(start, end)
     }
 
-    /// SND.UNA and SND.NXT as offsets.
+    /// SND.UNA as an offset. [`Sender::nxt`] is SND.NXT.
     pub fn una(&self) -> u64 {
         self.board.una()
     }
@@ -356,7 +357,7 @@ impl Sender {
         self.rtt.rto()
     }
 
-    /// When [`Sender::on_timer`] wants to be called.
+    /// The time of the next [`Sender::on_timer`].
     pub fn deadline(&self) -> Instant {
         self.retransmission_at.min(self.probe_at).min(self.reordering_at).min(self.persist_at)
     }
@@ -378,8 +379,8 @@ impl Sender {
         self.retransmission_at = self.fires(now, self.rtt.rto());
     }
 
-    /// The data in flight to compare with the congestion window. Without SACK, duplicates inflate the window by the
-    /// segments that left the network. Then all outstanding data counts (RFC 5681 section 3.2).
+    /// The amount in flight that is compared with the congestion window. Without SACK, duplicates inflate the window by
+    /// the segments that left the network, so all outstanding data counts (RFC 5681 section 3.2).
     fn in_flight(&self) -> u64 {
         let inflated = !self.sack && self.phase != CongestionPhase::Loss;
         if inflated { self.board.outstanding() } else { self.board.in_flight() }

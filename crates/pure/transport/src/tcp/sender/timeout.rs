@@ -1,4 +1,5 @@
-//! Timers of the sender: retransmission, reordering, probes, and the failure of the connection.
+//! Timers of the sender: retransmission, reordering and probes. The retransmission timer also detects a failed
+//! connection.
 
 use netrig_core::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use crate::tcp::config::{BackoffSsthresh, Recovery, SsthreshFrom};
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::recovery::{Delivered, Frto, Situation, Undo};
 
-/// Worst delay of an acknowledgement that a probe waits for (RFC 8985 section 7.2, WCDelAckT).
+/// Largest delay of an acknowledgement, for the timer of a probe (RFC 8985 section 7.2, WCDelAckT).
 const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 impl Sender {
@@ -22,13 +23,14 @@ impl Sender {
         if self.probe_at <= now {
             self.probe_at = Instant::NEVER;
             self.probe_due = true;
-            // RFC 8985 section 7.3: the probe restarts the timer.
+            // RFC 8985 section 7.3: the probe restarts the retransmission timer.
             self.restart_timer(now);
         }
         if self.persist_at <= now {
             self.persist_at = Instant::NEVER;
             self.window_probe.due = true;
-            // A window that is not quite closed is not probed: a partial segment is sent (RFC 9293 section 3.8.6.2.1).
+            // If the window is not completely closed, a partial segment is sent instead of a probe (RFC 9293 section
+            // 3.8.6.2.1).
             if self.peer_edge <= self.board.nxt() {
                 self.window_probe.backoffs += 1;
                 self.errors += 1;
@@ -51,14 +53,14 @@ impl Sender {
         let mut delivered = Delivered::new(Some(now), 0);
         self.detect_by_time(now, &delivered, telemetry);
         if was != CongestionPhase::Recovery && self.phase == CongestionPhase::Recovery {
-            // The timer has the effect of an acknowledgement that delivers one segment (`tcp_rack_reo_timeout`,
+            // The timer has the same effect as an acknowledgement that delivers one segment (`tcp_rack_reo_timeout`,
             // net/ipv4/tcp_recovery.c).
             delivered.amount = self.smss;
             self.reduce_proportionally(&delivered, false);
         }
     }
 
-    /// RFC 9293 section 3.8.6.1 (SHLD-29, SHLD-30): after RTO, then at exponentially growing intervals.
+    /// Interval of window probes: first RTO, then exponentially growing (RFC 9293 section 3.8.6.1, SHLD-29, SHLD-30).
     pub(super) fn persist_interval(&self) -> Duration {
         let backoff = 1u64 << self.window_probe.backoffs.min(16);
         (self.rtt.rto() * backoff).min(self.config.rto_max)
@@ -69,7 +71,7 @@ impl Sender {
         let rto = self.rtt.rto();
         telemetry.counters.timeouts += 1;
         let local = self.interface_down && !self.config.local_drop_retry.is_zero();
-        // A packet that this host dropped says nothing about the peer.
+        // A packet that this host dropped itself is no evidence about the peer.
         if !local || self.errors == 0 {
             self.errors += 1;
         }
@@ -92,7 +94,7 @@ impl Sender {
         self.enter_loss(now, ssthresh);
         self.timed_out = true;
         self.dup_acks = 0;
-        // RFC 5682 section 2.1, step 1: not during a recovery, when further arrivals prove nothing.
+        // RFC 5682 section 2.1, step 1: not during a recovery, where further acknowledgements are no evidence.
         self.frto = (self.config.frto && !recovering).then_some(Frto::First);
         if local {
             self.retransmission_at = self.fires(now, self.config.local_drop_retry);
@@ -114,9 +116,10 @@ impl Sender {
         });
     }
 
-    /// All outstanding data counts as lost; slow start from one segment (RFC 5681 section 3.1, LW).
+    /// Counts outstanding data as lost, and starts slow start from one segment (RFC 5681 section 3.1, LW).
     pub(super) fn enter_loss(&mut self, now: Instant, ssthresh: u64) {
-        // A sender that does not track the data in flight retransmits all of it.
+        // With RACK, only overdue segments count as lost. Without RACK, or without fast recovery, all outstanding data
+        // does.
         if self.recovery == Recovery::Rack && self.algorithm.recovers() {
             let situation = self.situation();
             self.rack.on_timeout(now, &mut self.board, &situation);
@@ -128,7 +131,8 @@ impl Sender {
         self.recover = self.board.nxt();
         self.guard = self.board.nxt();
         self.timed = self.board.nxt();
-        // Data that RACK still counts as in flight does not delay the first retransmission.
+        // The window includes data that RACK still counts as in flight, so that it does not delay the first
+        // retransmission.
         self.window.reduce(self.window.whole(ssthresh), self.board.in_flight() + self.smss);
         self.prr = None;
         self.probe = None;
@@ -138,10 +142,11 @@ impl Sender {
         self.retransmit_now = true;
     }
 
-    /// The amount from which a reduction of the window is computed. `beyond` is the data that limited transmit sent
-    /// beyond the full window; it does not count (RFC 5681 section 3.2, step 2).
+    /// The amount from which the reduced window is computed. `beyond` is the data that limited transmit sent beyond the
+    /// window. It is not included (RFC 5681 section 3.2, step 2).
     pub(super) fn congested_base(&self, beyond: u64) -> u64 {
-        // The effective window: duplicates inflate cwnd in recovery, and after a time-out it starts from one segment.
+        // The effective window: in recovery, duplicates have inflated cwnd, and after a time-out, cwnd starts from one
+        // segment.
         let window = match self.phase {
             CongestionPhase::Open | CongestionPhase::Reducing => self.window.cwnd,
             CongestionPhase::Recovery => self.window.ssthresh,
@@ -149,9 +154,9 @@ impl Sender {
             CongestionPhase::Loss => self.window.cwnd.max(self.window.ssthresh),
         };
         match self.config.ssthresh_from {
-            // Equation 4 is an upper bound of ssthresh. While a gap is open, data that arrived long ago stays
-            // unacknowledged; at most a window of it was in flight. If a retransmission is lost, ssthresh "MUST be
-            // lowered twice" (RFC 5681 section 4.3).
+            // Equation 4 is an upper bound of ssthresh. While there is a gap, data that arrived long ago is still
+            // unacknowledged, but at most one window of data was in flight. If a retransmission is lost, ssthresh "MUST
+            // be lowered twice" (RFC 5681 section 4.3).
             SsthreshFrom::FlightSize => self.board.outstanding().saturating_sub(beyond).min(window),
             SsthreshFrom::Cwnd => window.min(self.cap),
         }
@@ -166,7 +171,7 @@ impl Sender {
     }
 
     /// RFC 8985 section 7.2: a probe is sent after two round-trip times without an acknowledgement, unless the
-    /// retransmission timer expires before.
+    /// retransmission timer expires first.
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let wanted = self.recovery == Recovery::Rack
             && self.config.tail_loss_probe

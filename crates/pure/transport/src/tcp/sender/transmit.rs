@@ -1,4 +1,4 @@
-//! Choice of the next segment to send.
+//! The choice of the next segment to send.
 
 use netrig_core::Instant;
 
@@ -12,13 +12,13 @@ use crate::tcp::recovery::{Frto, TailLossProbe};
 /// A segment to send, by stream offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transmission {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// After the last byte of data.
+    /// Offset after the last data byte.
     pub end: u64,
-    /// FIN follows the data.
+    /// Whether FIN follows the data.
     pub fin: bool,
-    /// Sent for the first time, and not a probe of a closed window.
+    /// Whether it is sent for the first time and is not a probe of a closed window.
     pub new: bool,
 }
 
@@ -62,7 +62,7 @@ impl Sender {
     fn resend(&mut self, now: Instant, i: usize, telemetry: &mut Telemetry) -> Transmission {
         let (start, sequence_end) = self.board.resend(now, i);
         let end = sequence_end.min(self.buffer.end());
-        // A retransmitted segment is not timed (Karn), and the current measurement is discarded.
+        // A retransmitted segment is not timed (Karn's rule), and the measurement in progress is discarded.
         self.timed = self.board.nxt();
         if self.retransmission_at == Instant::NEVER {
             self.restart_timer(now);
@@ -82,8 +82,9 @@ impl Sender {
         Transmission { start, end, fin: sequence_end > end, new: false }
     }
 
-    /// RFC 6675 section 4, NextSeg without lost and without new data. Rule 3: a missing segment below an acknowledged
-    /// one. Rule 4, once per recovery: the last segment without acknowledgement.
+    /// RFC 6675 section 4, NextSeg, if there is no lost segment and no new data. Rule 3: an unacknowledged segment
+    /// below a selectively acknowledged one. Rule 4, once per recovery: the last segment that is not selectively
+    /// acknowledged.
     fn repair_in_advance(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         if self.recovery != Recovery::Sack || self.unsent() > 0 {
             return None;
@@ -113,9 +114,9 @@ impl Sender {
         let len = self.fit(now, len, fin_waits)?;
         let fin = fin_waits && len == unsent;
         let sequence_len = len + u64::from(fin);
-        // The window counts data only: FIN, which also takes a sequence number, is sent with the last data.
+        // The window is compared with the data only. FIN, which also has a sequence number, is sent with the last data.
         if !self.has_room(self.board.weight(len.max(1))) {
-            // More data would not enlarge the segment.
+            // If the segment cannot become larger, the window stays full when more data is queued.
             self.window_full = len == self.smss || self.config.framing == Framing::WholePackets;
             return None;
         }
@@ -131,7 +132,7 @@ impl Sender {
             && self.peer_edge.saturating_sub(self.board.nxt()) >= self.smss
             && !self.board.awaits_retransmission()
         {
-            // Another full segment waits: this is the result that the next call would find.
+            // Another full segment is queued. The next call would compute the same value.
             self.window_full = !self.has_room(self.board.weight(self.smss));
         }
         Some(Transmission { start, end: start + len, fin, new: true })
@@ -150,7 +151,8 @@ impl Sender {
         if usable > 0 && usable >= self.peer_window_most / 2 {
             return Some(usable);
         }
-        // (4) Otherwise the persist timer overrides, once nothing is outstanding (RFC 9293 section 3.8.6.1).
+        // (4) If nothing is outstanding, the persist timer is started. When it expires, the data is sent (RFC 9293
+        // section 3.8.6.1).
         if self.board.is_empty() && self.persist_at == Instant::NEVER {
             self.persist_at = self.fires(now, self.persist_interval());
         }
@@ -182,15 +184,15 @@ impl Sender {
         self.board.outstanding() + weight <= self.cap || self.board.is_empty()
     }
 
-    /// RFC 3042 section 2: two segments beyond the window for the first two duplicates. With SACK the reported segments
-    /// are no longer counted in flight.
+    /// RFC 3042 section 2: the first two duplicates allow one segment each beyond the window. With SACK this is not
+    /// needed, because the reported segments no longer count as in flight.
     fn beyond_window(&self) -> u64 {
         let allowed = match self.phase {
             CongestionPhase::Open => self.config.limited_transmit != LimitedTransmit::Off,
             CongestionPhase::Loss => self.config.limited_transmit == LimitedTransmit::AnyData,
             CongestionPhase::Recovery | CongestionPhase::Reducing => false,
         };
-        // The third duplicate starts fast retransmit.
+        // The third duplicate starts fast retransmit instead.
         let few = self.dup_acks < self.config.dup_ack_threshold;
         if allowed && few && !self.sack { u64::from(self.dup_acks) * self.smss } else { 0 }
     }
@@ -211,8 +213,8 @@ impl Sender {
         self.schedule_probe(now);
     }
 
-    /// Data is sent while nothing is in flight. RFC 5681 section 4.1: after more than a time-out without sending, the
-    /// old window is not valid any more.
+    /// Sending resumes when nothing is in flight. RFC 5681 section 4.1: after more than a time-out without sending, the
+    /// old window is no longer valid.
     fn resume(&mut self, now: Instant) {
         let Some(last_sent) = self.last_sent else { return };
         self.algorithm.on_resume(now, last_sent);
@@ -225,7 +227,7 @@ impl Sender {
             IdleRestart::None => {}
             IdleRestart::InitialWindow => self.window.cwnd = restart,
             IdleRestart::Decay => {
-                // RFC 2861 section 3.2: ssthresh keeps three quarters of the window.
+                // RFC 2861 section 3.2: ssthresh becomes at least three quarters of the window.
                 self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
                 let halvings = (idle.as_nanos() / rto.as_nanos().max(1)).min(63) as u32;
                 self.window.cwnd = (self.window.cwnd >> halvings).max(restart);
@@ -234,7 +236,7 @@ impl Sender {
         self.usage = super::Usage { until: self.board.nxt(), ..Default::default() };
     }
 
-    /// Whether the window was used enough to let it grow.
+    /// Whether the window was used enough to grow.
     pub(super) fn may_grow(&self) -> bool {
         match self.config.growth {
             Growth::Always => true,
@@ -244,8 +246,8 @@ impl Sender {
         }
     }
 
-    /// One byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1). If the window is not quite closed, a
-    /// partial segment that fits it (section 3.8.6.2.1, rule 4).
+    /// Sends one byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1). If the window is not completely
+    /// closed, sends a partial segment that fits it (section 3.8.6.2.1, rule 4).
     fn probe_window(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         self.window_probe.due = false;
         let start = self.board.nxt();
@@ -275,9 +277,11 @@ impl Sender {
         Transmission { start, end: start + len, fin, new: true }
     }
 
-    /// RFC 8985 section 7.3: new data if there is any and the peer's window has room, else the last segment again.
+    /// RFC 8985 section 7.3: sends new data if there is any and the peer's window has room, and otherwise retransmits
+    /// the last segment.
     fn probe_for_loss(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
-        // Otherwise probes could continue although the path has become longer. The timer is already restarted.
+        // Without this condition, probes could continue although the path has become longer. The timer has already been
+        // restarted.
         if self.config.probe_needs_sample && !self.measured_since_probe {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The property of any bytes received as an SCTP packet. `fuzz/` searches counterexamples of it, and
+//! A property that any bytes received as an SCTP packet must satisfy. `fuzz/` searches for counterexamples, and
 //! [`corpus`](super::corpus) replays them.
 
 use netrig_core::{Data, Endpoint, StreamId};
@@ -8,18 +8,18 @@ use netrig_transport::{Connection, Serial};
 
 use super::pair::*;
 
-/// Most bytes that the user of the attacked end sends.
+/// Largest number of bytes that the user of the attacked end sends.
 const GIVEN: u64 = 60_000;
 
-/// Most events after an attack until the association is quiet. A timer that is set again for its expiration time would
-/// never end.
+/// Largest number of events after an attack until the association is quiet. A timer that is always set again for its
+/// expiration time would exceed it.
 const MOST_STEPS: u32 = 5_000;
 
 /// The largest payload of an IPv4 packet (RFC 791 section 3.1).
 const MOST_BYTES: usize = 65_535 - 20;
 
-/// The bytes are refused with a reason, or parsed to a packet that does not change by encoding and parsing. An
-/// association in any state survives the packet.
+/// Either the bytes are refused with a reason, or they are decoded to a packet that is unchanged after encoding and
+/// decoding. An association in any state survives the packet.
 pub fn check(bytes: &[u8]) {
     if bytes.len() <= MOST_BYTES
         && let Some(packet) = read(bytes)
@@ -28,7 +28,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Reads a packet whose checksum may be anything.
+/// Decodes a packet without regard to its checksum.
 fn read(bytes: &[u8]) -> Option<Packet> {
     let strict = wire::decode(bytes);
     let lenient = wire::decode_with(bytes, Checksum::Zero);
@@ -47,12 +47,12 @@ fn read(bytes: &[u8]) -> Option<Packet> {
     let encoded = wire::encode(&packet);
     assert_eq!(encoded.len() as u32, packet.wire_len());
     assert_eq!(wire::decode(&encoded).as_ref(), Ok(&packet));
-    // The parsed packet is no longer than the bytes, except for missing padding.
+    // The decoded packet is not longer than the bytes, except for padding that was missing.
     assert!(encoded.len() <= bytes.len().next_multiple_of(4));
     Some(packet)
 }
 
-/// A state in which an end may be when the packet arrives.
+/// The state of an end when the packet arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// A listener, which keeps no state.
@@ -60,9 +60,9 @@ enum Stage {
     CookieWait,
     CookieEchoed,
     Established,
-    /// Data is in flight and not acknowledged.
+    /// Data is in flight and unacknowledged.
     Sending,
-    /// The retransmission timer expired.
+    /// The retransmission timer has expired.
     TimedOut,
     /// A fragment of the received data is missing.
     Receiving,
@@ -89,7 +89,7 @@ const STAGES: [Stage; 12] = [
 ];
 
 impl Stage {
-    /// The end that is attacked.
+    /// The side of the end that is attacked.
     fn side(self) -> Side {
         match self {
             Self::Listening | Self::Receiving | Self::ShutdownReceived | Self::ShutdownAckSent => {
@@ -99,9 +99,9 @@ impl Stage {
         }
     }
 
-    /// Two hosts, the attacked one in this state, and a network that loses all later packets: the peer is cut off, and
-    /// an attacker takes its place. The hosts are the same every time, tags included, so that a corpus can contain
-    /// matching packets.
+    /// Two hosts, with the attacked one in this state, and a network that loses all later packets: the peer is cut off,
+    /// and an attacker replaces it. The hosts are the same in every call, tags included, so that the packets of a
+    /// corpus can match them.
     fn reached(self) -> Pair {
         let mut pair = Pair::new(&rfc(), 2, ms(20));
         if !matches!(self, Self::Listening | Self::CookieWait | Self::CookieEchoed) {
@@ -160,11 +160,11 @@ impl Stage {
     }
 }
 
-/// A reply of an end fits a packet, and is parsed to the same packet.
+/// Checks that the reply of an end fits a packet, and is decoded to the same packet.
 fn can_be_sent(packet: &Packet) {
     let bytes = wire::encode(packet);
     assert!(bytes.len() <= MOST_BYTES, "{} bytes", bytes.len());
-    // Compared as bytes, because bulk data is parsed as zeros.
+    // Compared as bytes, because bulk data is decoded as zeros.
     assert_eq!(wire::decode(&bytes).as_ref().map(wire::encode), Ok(bytes));
 }
 
@@ -172,8 +172,8 @@ fn close(pair: &mut Pair, side: Side) {
     pair.act(side, |association, now| association.close(now));
 }
 
-/// Passes the packet to an end in a state: unchanged, with the numbers of its peer, and chunk by chunk. Then waits
-/// until there are no more events.
+/// Passes the packet to an end in a state: unchanged, then with the numbers that the end expects, then chunk by chunk.
+/// Then waits until there are no more events.
 fn attack(stage: Stage, packet: &Packet) {
     let mut pair = stage.reached();
     let side = stage.side();
@@ -201,7 +201,8 @@ fn attack(stage: Stage, packet: &Packet) {
         let Some(association) = &end.association else { continue };
         assert!(association.unacknowledged() <= given, "{stage:?}");
         assert!(association.poll_timeout().is_none_or(|at| at > pair.now), "{stage:?}");
-        // Once unchanged, once shifted, once alone; then the packets that were in flight before.
+        // The packet arrived once unchanged, once with adapted numbers, and once chunk by chunk. Packets that were in
+        // flight may also have arrived.
         assert!(end.bytes() <= 3 * carried + GIVEN, "{stage:?}");
     }
 }
@@ -213,18 +214,18 @@ fn carried(chunk: &Chunk) -> u64 {
     }
 }
 
-/// The numbers that a packet must have to be accepted by an end.
+/// The numbers that a packet must have for an end to accept it.
 #[derive(Clone, Copy)]
 struct Numbers {
     tag: u32,
-    /// The peer's first TSN.
+    /// The initial TSN of the peer.
     peer: Serial,
-    /// Its own first TSN.
+    /// The initial TSN of the end itself.
     own: Serial,
 }
 
 impl Numbers {
-    /// The numbers of an end with an association.
+    /// The numbers that an end with an association expects.
     fn of(pair: &Pair, side: Side) -> Option<Self> {
         let tag = match side {
             Side::Client => &pair.client,
@@ -244,7 +245,7 @@ impl Numbers {
         Some(Self { tag, peer: first_tsn(false), own: first_tsn(true) })
     }
 
-    /// The chunk with its TSNs counted from the first one of the association, so that small numbers hit.
+    /// The chunk with its TSNs relative to the initial TSN of the association, so that small numbers are valid.
     fn shifted(self, chunk: &Chunk) -> Chunk {
         match chunk.clone() {
             Chunk::Data(mut data) => {

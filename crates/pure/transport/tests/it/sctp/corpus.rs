@@ -1,4 +1,4 @@
-//! The fuzz corpus, packet by packet.
+//! Replays the packets of the fuzz corpus.
 
 use netrig_test_support::corpus::replay;
 

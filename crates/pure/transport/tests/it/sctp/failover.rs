@@ -1,4 +1,4 @@
-//! Paths that fail and work again (RFC 9260 sections 6.4, 8.1 to 8.3; RFC 7829).
+//! Paths that fail and recover (RFC 9260 sections 6.4, 8.1 to 8.3; RFC 7829).
 
 use netrig_core::{CloseReason, Duration, Instant};
 use netrig_transport::sctp::{Config, LocalDrop, RetransmitTo};
@@ -6,7 +6,7 @@ use netrig_transport::{Connection, Control, Incident, PathId, PathState, Profile
 
 use super::pair::*;
 
-/// Retransmissions stay on the path, and no path is avoided before it becomes inactive.
+/// Retransmissions stay on their path, and a failing path is used until it becomes inactive.
 pub(super) fn stubborn(path_max_retrans: u32) -> Config {
     Config {
         path_max_retrans,
@@ -17,7 +17,7 @@ pub(super) fn stubborn(path_max_retrans: u32) -> Config {
     }
 }
 
-/// Data flows over path 0 of two, and path 0 fails.
+/// A pair with two paths. Data is sent over path 0, and then path 0 fails.
 pub(super) fn failing(config: &Config) -> Pair {
     let config = Config { receive_buffer: netrig_core::Size::from_bytes(20_000), ..config.clone() };
     let mut pair = Pair::connected(&config, 2, ms(100));
@@ -37,7 +37,7 @@ fn paths_changed(pair: &Pair) -> Vec<(Instant, (u8, PathState))> {
     })
 }
 
-/// Client time-outs of T3-rtx: when, after how long, errors.
+/// T3-rtx time-outs of the client: time, duration of the timer, and error count.
 fn timeouts(pair: &Pair) -> Vec<(Instant, Duration, u32)> {
     pair.incidents(|incident| match incident {
         Incident::Timeout { rto, errors, .. } => Some((*rto, *errors)),
@@ -48,8 +48,8 @@ fn timeouts(pair: &Pair) -> Vec<(Instant, Duration, u32)> {
     .collect()
 }
 
-/// The law of the link-down study: from the last start of T3-rtx, a path becomes inactive after the sum of
-/// min(RTO 2^i, RTO.Max) over i = 0 .. Path.Max.Retrans.
+/// The duration of a fail-over: from the last start of T3-rtx, a path becomes inactive after the sum of min(RTO 2^i,
+/// RTO.Max) over i = 0 .. Path.Max.Retrans. The link-down study uses it.
 #[test]
 fn fail_over_takes_the_sum_of_the_doubled_timers() {
     for path_max_retrans in 0..=8 {
@@ -65,7 +65,7 @@ fn fail_over_takes_the_sum_of_the_doubled_timers() {
             .find(|(_, change)| *change == (0, PathState::Inactive))
             .expect("given up");
         assert_eq!(failed, started + sum, "Path.Max.Retrans {path_max_retrans}");
-        // No packet of data arrives before, and the first one is sent over the other path at that time.
+        // The first data packet over the other path is sent at that time, and none before.
         let moved = pair.data_packets().find(|crossing| crossing.path == 1).expect("moved");
         assert_eq!(moved.at, failed);
         let errors: Vec<_> =
@@ -74,7 +74,7 @@ fn fail_over_takes_the_sum_of_the_doubled_timers() {
     }
 }
 
-/// With Path.Max.Retrans 5 that is 63 RTO, as on the study's page.
+/// With Path.Max.Retrans 5, the fail-over takes 63 RTOs, as in the study.
 #[test]
 fn the_default_is_sixty_three_timers() {
     let mut pair = failing(&Config { rto_max: s(1000), ..stubborn(5) });
@@ -84,7 +84,7 @@ fn the_default_is_sixty_three_timers() {
     assert_eq!(moved - Instant::from_nanos(first.as_nanos() - rto.as_nanos()), rto * 63);
 }
 
-/// Section 6.4.1: retransmissions over the other path deliver data long before the path becomes inactive.
+/// Section 6.4.1: retransmissions over the other path deliver data long before the first path becomes inactive.
 #[test]
 fn retransmissions_over_the_other_path_need_one_timer() {
     let config = Config { retransmit_to: RetransmitTo::AlternatePath, ..stubborn(5) };
@@ -96,10 +96,10 @@ fn retransmissions_over_the_other_path_need_one_timer() {
     assert!(pair.data_packets().filter(|crossing| crossing.at > first).count() > 20);
 }
 
-/// RFC 7829 with its recommended threshold of 0: the first time-out moves all data.
+/// RFC 7829 with its recommended threshold of 0: at the first time-out, all data moves to the other path.
 #[test]
 fn potentially_failed_moves_data_at_the_first_time_out() {
-    // The threshold of the profile.
+    // The threshold is that of the profile.
     let config = Config { potentially_failed: true, ..stubborn(5) };
     let mut pair = failing(&config);
     pair.run_for(s(10));
@@ -107,7 +107,7 @@ fn potentially_failed_moves_data_at_the_first_time_out() {
     assert_eq!(paths_changed(&pair).last(), Some(&(first, (0, PathState::PotentiallyFailed))));
     assert!(pair.data_packets().filter(|crossing| crossing.at >= first).all(|crossing| crossing.path == 1));
     assert_eq!(timeouts(&pair).len(), 1);
-    // Probed meanwhile at doubled intervals, until it becomes inactive or answers.
+    // The path is probed at doubled intervals until it answers or becomes inactive.
     let probes = pair.sent_by(Side::Client).filter(|c| c.path == 0 && c.has("HEARTBEAT")).count();
     assert!(probes >= 2, "{probes}");
     pair.mend(0);
@@ -117,8 +117,8 @@ fn potentially_failed_moves_data_at_the_first_time_out() {
     assert_eq!(last, 0, "back to the primary");
 }
 
-/// RFC 7829 section 3.2: if no path is active, data uses a potentially failed one, not an inactive one. The first path
-/// is inactive by then, and the second one has lost a packet.
+/// RFC 7829 section 3.2: if no path is active, data uses a potentially failed path and not an inactive one. Here the
+/// first path is already inactive when the second path loses a packet.
 #[test]
 fn a_potentially_failed_path_goes_before_an_inactive_one() {
     let config = Config { potentially_failed: true, heartbeat_interval: s(100), ..stubborn(2) };
@@ -173,8 +173,8 @@ fn a_primary_that_works_again_gets_its_data_back_or_not() {
     }
 }
 
-/// RFC 7829 section 5: with more errors than PSMR the path of the data becomes the primary permanently. PSMR may be
-/// PFMR, which is 0, or more, or PMR without potentially failed paths.
+/// RFC 7829 section 5: after more than PSMR errors, the path that carries the data becomes the primary permanently.
+/// PSMR can be PFMR (which is 0) or larger; without potentially failed paths, it can be PMR.
 #[test]
 fn primary_switchover() {
     for (potentially_failed, threshold) in [(true, 0), (true, 2), (false, 5)] {
@@ -216,7 +216,7 @@ fn an_idle_path_that_fails_is_found_by_heartbeats() {
     assert_eq!(pair.status(1).state, PathState::Active);
 }
 
-/// Section 8.3: HB.interval plus one RTO ± 50 %.
+/// Section 8.3: the interval is HB.interval plus one RTO ± 50 %.
 #[test]
 fn heartbeats_come_at_their_interval() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -224,12 +224,12 @@ fn heartbeats_come_at_their_interval() {
     let beats: Vec<_> = pair.sent_by(Side::Client).filter(|c| c.has("HEARTBEAT")).map(|c| c.at).collect();
     assert!(beats.len() > 100);
     let gaps: Vec<_> = beats.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // Each is scheduled when its answer arrives, 200 ms later; the RTO is 1 s.
+    // A heartbeat is scheduled when the answer to the previous one arrives, 200 ms after it was sent. The RTO is 1 s.
     assert!(gaps.iter().all(|gap| *gap >= ms(30_500) && *gap <= ms(31_700)), "{gaps:?}");
     assert!(gaps.iter().any(|gap| *gap < ms(30_900)) && gaps.iter().any(|gap| *gap > ms(31_300)));
 }
 
-/// RFC 9260 section 8.3: the answer to a heartbeat measures the round trip and clears the errors of the path.
+/// RFC 9260 section 8.3: the answer to a heartbeat measures the round-trip time and clears the error count of the path.
 #[test]
 fn a_heartbeat_measures_its_path() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -260,7 +260,7 @@ fn no_heartbeats_if_they_are_switched_off() {
     assert_eq!(pair.log.len(), 0);
 }
 
-/// Section 8.1: Association.Max.Retrans bounds all paths together.
+/// Section 8.1: Association.Max.Retrans is the limit for the errors of all paths together.
 #[test]
 fn the_association_ends_when_nobody_answers_on_any_path() {
     for limit in [3, 10] {
@@ -278,9 +278,10 @@ fn the_association_ends_when_nobody_answers_on_any_path() {
     }
 }
 
-/// A single path cannot fail over: after an outage within its error limits, it continues. The data that is acknowledged
-/// then clears the counts of path and association (RFC 9260 sections 8.1 and 8.2), as no heartbeat does here, and makes
-/// the path active (RFC 7829 section 3.2): each of two outages may cause as many errors as a single one.
+/// A single path cannot fail over. After an outage within its error limits, the association continues. The acknowledged
+/// data clears the error counts of path and association (RFC 9260 sections 8.1 and 8.2) and makes the path active (RFC
+/// 7829 section 3.2); no heartbeat does so here. Each of two outages may therefore cause as many errors as a single
+/// one.
 #[test]
 fn one_path_goes_on_after_an_outage() {
     for profile in Profile::ALL {
@@ -321,12 +322,12 @@ fn a_local_drop_is_answered_as_the_profile_says() {
         pair.act(Side::Client, |client, now| client.control(now, Control::InterfaceDown(PathId(0))));
         pair
     };
-    // As for a loss in the network.
+    // `BackOff`: the same as for a loss in the network.
     let mut pair = down(LocalDrop::BackOff);
     pair.run_for(s(100));
     assert!(timeouts(&pair).windows(2).take(3).all(|pair| pair[1].1 == pair[0].1 * 2));
 
-    // Every 500 ms, without back-off and without limit; and no error is counted.
+    // `Probe`: retries every 500 ms, without back-off and without limit. No error is counted.
     let mut pair = down(LocalDrop::Probe);
     let start = pair.now;
     pair.run_for(s(20));
@@ -336,11 +337,11 @@ fn a_local_drop_is_answered_as_the_profile_says() {
     pair.mend(0);
     pair.act(Side::Client, |client, now| client.control(now, Control::InterfaceUp(PathId(0))));
     let before = pair.server.bytes();
-    // A probe, and then enough for a part of the message to be delivered.
+    // The time is enough for a retry and then for the delivery of a part of the message.
     pair.run_for(s(2));
     assert!(pair.server.bytes() > before, "goes on with the next probe");
 
-    // Over the other path at once.
+    // `FailOver`: data is sent over the other path immediately.
     let mut pair = down(LocalDrop::FailOver);
     let start = pair.now;
     assert_eq!(pair.status(0).state, PathState::Inactive);
@@ -354,7 +355,7 @@ fn a_local_drop_is_answered_as_the_profile_says() {
     assert_eq!(pair.status(0).state, PathState::Active);
 }
 
-/// The coarse timers of Linux: late by at most their granularity, never early.
+/// The coarse timers of Linux: late by at most their granularity, and never early.
 #[test]
 fn a_coarse_timer_is_late_and_never_early() {
     let config = Config { timer_wheel: TimerWheel::Linux250, ..stubborn(3) };
@@ -385,7 +386,7 @@ fn invented_heartbeat_acks_are_ignored() {
     assert_eq!(status.state, PathState::Unconfirmed);
 }
 
-/// A chosen primary path that does not work yet gets the data as soon as it works.
+/// If the user selects a primary path that does not work yet, data is sent over it as soon as it works.
 #[test]
 fn a_choice_is_obeyed_when_it_can_be() {
     let config = Config { return_to_primary: false, ..rfc() };
@@ -398,7 +399,7 @@ fn a_choice_is_obeyed_when_it_can_be() {
     let errors = pair.status(1).errors;
     pair.fill(1000);
     assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(0));
-    // RFC 7829 section 3.2: the choice changes neither its state nor its error count.
+    // RFC 7829 section 3.2: the selection changes neither the state nor the error count of the path.
     assert_eq!((pair.status(1).state, pair.status(1).errors), (PathState::PotentiallyFailed, errors));
     pair.rule(|_| Verdict::Pass);
     pair.run_for(s(120));
@@ -407,8 +408,8 @@ fn a_choice_is_obeyed_when_it_can_be() {
     assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(1));
 }
 
-/// RFC 9260 section 6.3.3: T3-rtx of a retransmission over another path has the RTO of that path. Here the first path
-/// has measured its round trip, and the other one has RTO.Initial.
+/// RFC 9260 section 6.3.3: T3-rtx for a retransmission over another path uses the RTO of that path. Here the round-trip
+/// time of the first path is measured, and the other path has RTO.Initial.
 #[test]
 fn the_timer_of_a_retransmission_is_that_of_its_path() {
     let config = Config {
@@ -433,7 +434,7 @@ fn the_timer_of_a_retransmission_is_that_of_its_path() {
     assert_eq!(paths[..2], [0, 1]);
 }
 
-/// Round-trip times are still measured on a path whose timed chunk was retransmitted over the other one.
+/// A path still measures round-trip times after its timed chunk was retransmitted over the other path.
 #[test]
 fn a_path_measures_again_after_its_chunk_went_elsewhere() {
     let config = Config {
@@ -456,8 +457,8 @@ fn a_path_measures_again_after_its_chunk_went_elsewhere() {
     assert_eq!((pair.status(0).srtt, pair.status(0).rto), (Some(ms(100 + 100 + 200)), ms(400 + 4 * 200)));
 }
 
-/// With one path, which data keeps probing, each time-out counts once and doubles the timer once, regardless of the
-/// heartbeats of RFC 7829.
+/// On a single path that data keeps probing, each time-out counts once and doubles the timer once. The heartbeats of
+/// RFC 7829 do not change this.
 #[test]
 fn a_single_path_counts_each_failure_once() {
     for profile in Profile::ALL {
@@ -485,12 +486,12 @@ fn a_single_path_counts_each_failure_once() {
     }
 }
 
-/// RFC 9260 section 8.1: heartbeats that are not answered on a path that carries no data "SHOULD NOT increment the
-/// association error counter"; Linux counts them.
+/// RFC 9260 section 8.1: heartbeats that are not answered on a path without data "SHOULD NOT increment the association
+/// error counter". Linux counts them.
 #[test]
 fn a_dead_spare_path_does_not_end_the_association() {
     for (profile, end) in [(Profile::Rfc, None), (Profile::Linux, Some(CloseReason::TimedOut))] {
-        // The first one that counts ends the association.
+        // The first error that counts ends the association.
         let config = Config { association_max_retrans: 0, ..Config::of(profile) };
         let mut pair = Pair::connected(&config, 2, ms(100));
         pair.cut(1);

@@ -1,4 +1,4 @@
-//! RFC 9260 section 5.
+//! Setup of an association (RFC 9260 section 5).
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Instant, Size, StreamId};
 use netrig_transport::sctp::packet::{Cause, Chunk, Parameter, chunk};
@@ -18,7 +18,7 @@ fn four_ways_and_then_data() {
     assert_eq!(pair.server.connected(), Some(at(ms(300))));
     assert_eq!(pair.client.connected(), Some(at(ms(400))));
     assert_eq!(pair.server.bytes(), 1000);
-    // RFC 9260 section 8.5.1 A: INIT carries tag 0; all other packets carry the tag of the receiver.
+    // RFC 9260 section 8.5.1 A: INIT has tag 0. All other packets have the tag of the receiver.
     let [Chunk::Init(init)] = &pair.log[0].packet.chunks[..] else { panic!("INIT") };
     let [Chunk::InitAck(ack)] = &pair.log[1].packet.chunks[..] else { panic!("INIT ACK") };
     let tags: Vec<_> = pair.log.iter().map(|crossing| crossing.packet.verification_tag).collect();
@@ -26,7 +26,7 @@ fn four_ways_and_then_data() {
     assert_eq!(tags, [0, ours, theirs, ours, theirs, ours]);
 }
 
-/// INIT or INIT ACK for one stream each way.
+/// An INIT or INIT ACK for one stream in each direction.
 fn init(initiate_tag: u32, a_rwnd: u32, initial_tsn: u32, parameters: Vec<Parameter>) -> chunk::Init {
     chunk::Init {
         initiate_tag,
@@ -38,7 +38,7 @@ fn init(initiate_tag: u32, a_rwnd: u32, initial_tsn: u32, parameters: Vec<Parame
     }
 }
 
-/// Tag and first TSN of each end, in INIT and INIT ACK.
+/// Tag and initial TSN that each end announces in INIT or INIT ACK.
 fn announced(seed: u64) -> [(u32, u32); 2] {
     let mut pair = Pair::with(&rfc(), &rfc(), 1, ms(100), seed);
     pair.open();
@@ -49,9 +49,9 @@ fn announced(seed: u64) -> [(u32, u32); 2] {
     })
 }
 
-/// RFC 9260 sections 3.3.2, 3.3.3, 5.1 and 5.3.1: tags and first TSNs are random. They are drawn from the random stream
-/// of an end: the same seed gives the same ones, and over many seeds no two are equal, no tag is zero, and each bit is
-/// set in about half of them.
+/// RFC 9260 sections 3.3.2, 3.3.3, 5.1 and 5.3.1: tags and initial TSNs are random. They come from the random stream of
+/// an end, so the same seed gives the same numbers. Over many seeds, no two numbers are equal, no tag is zero, and each
+/// bit is set in about half of them.
 #[test]
 fn tags_and_first_tsns_are_random_and_follow_from_the_seed() {
     const SEEDS: usize = 400;
@@ -62,11 +62,11 @@ fn tags_and_first_tsns_are_random_and_follow_from_the_seed() {
         let tsns: Vec<_> = all.iter().map(|ends| ends[end].1).collect();
         assert!(!tags.contains(&0));
         for numbers in [tags, tsns] {
-            // Of 400 out of 2³² two are equal with a probability of 2 in 100,000.
+            // The probability that two of 400 numbers out of 2³² are equal is 2 in 100,000.
             assert_eq!(numbers.iter().collect::<std::collections::BTreeSet<_>>().len(), SEEDS);
             for bit in 0..32 {
                 let set = numbers.iter().filter(|number| *number >> bit & 1 == 1).count();
-                // Ten in 400 are a standard deviation.
+                // The standard deviation for 400 numbers is ten.
                 assert!(set.abs_diff(SEEDS / 2) < 50, "bit {bit} of end {end}: {set}");
             }
         }
@@ -109,12 +109,12 @@ fn nobody_answers() {
     pair.run_for(s(1000));
     assert_eq!(pair.client.closed(), Some(CloseReason::TimedOut));
     let times: Vec<_> = pair.log.iter().map(|crossing| crossing.at.as_secs_f64()).collect();
-    // Max.Init.Retransmits 8; RTO.Initial 1 s, doubled up to RTO.Max 60 s.
+    // Max.Init.Retransmits is 8. RTO.Initial is 1 s and is doubled up to RTO.Max, 60 s.
     assert_eq!(times, [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0]);
     assert_eq!(pair.client.events.last().map(|(now, _)| now.as_secs_f64()), Some(243.0));
 }
 
-/// RFC 9260 section 4, 3): T1-cookie repeats COOKIE ECHO as T1-init does INIT.
+/// RFC 9260 section 4, 3): T1-cookie controls the retransmission of COOKIE ECHO like T1-init that of INIT.
 #[test]
 fn a_cookie_that_is_never_acknowledged_ends_the_attempt() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -163,7 +163,7 @@ fn the_listener_keeps_nothing_before_the_cookie_comes_back() {
         let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
         assert_eq!(body.verification_tag, tag);
     }
-    // Only the position of its random stream may differ.
+    // Only the position of the listener's random stream may differ.
     assert!(format!("{:?}", pair.listener).len() <= size + 64);
 }
 
@@ -184,7 +184,7 @@ fn a_stale_cookie_is_refused_with_how_stale() {
     pair.open();
     pair.run_while(at(s(62)), |pair| !pair.log.iter().any(|crossing| crossing.has("ERROR")));
     let error = pair.log.iter().find(|crossing| crossing.has("ERROR")).expect("Stale Cookie");
-    // Made at 100 ms, back at 61.3 s: 1.2 s beyond its life of 60 s.
+    // The cookie was created at 100 ms and returned at 61.3 s, 1.2 s after the end of its life of 60 s.
     assert_eq!(error.packet.chunks[0], Chunk::Error(vec![Cause::StaleCookie(1_200_000)]));
     assert!(pair.server.association.is_none());
 }
@@ -255,7 +255,7 @@ fn two_that_call_each_other_get_one_association() {
     assert!(pair.client.connected().is_some() && pair.server.connected().is_some());
     assert_eq!((pair.server.bytes(), pair.client.bytes()), (30_000, 7000));
     assert_eq!((pair.client.closed(), pair.server.closed()), (None, None));
-    // The INIT ACK of each end repeats the content of its INIT, and has the peer's tag.
+    // Each end has the same content in its INIT and its INIT ACK. The INIT ACK has the peer's tag.
     let said = |side| {
         let inits = pair.sent_by(side).filter_map(|crossing| match &crossing.packet.chunks[0] {
             Chunk::Init(init) => Some((false, init, crossing.packet.verification_tag)),
@@ -270,7 +270,7 @@ fn two_that_call_each_other_get_one_association() {
     assert_eq!((to_them, to_us), (theirs, ours));
 }
 
-/// Section 5.2.4 action A: the peer lost its state and opens again from the same addresses and ports.
+/// Section 5.2.4 action A: the peer has lost its state, and opens again from the same addresses and ports.
 #[test]
 fn a_restarted_peer_gets_a_new_association_in_place_of_the_old() {
     let config = rfc();
@@ -304,15 +304,15 @@ fn a_restart_must_not_bring_addresses_along() {
     assert_eq!(pair.server.closed(), None);
 }
 
-/// The path states of each end.
+/// The states of the two paths at one end.
 fn states(pair: &mut Pair, side: Side) -> [PathState; 2] {
     let end = if side == Side::Client { pair.client() } else { pair.server() };
     [0, 1].map(|path| end.path_status(PathId(path)).expect("two paths").state)
 }
 
 /// RFC 9260 section 5.4: "Any addresses passed to the sender of the INIT chunk by its upper layer [...] are
-/// automatically considered to be CONFIRMED"; for the receiver of the COOKIE ECHO only the address that the INIT
-/// ACK was sent to is.
+/// automatically considered to be CONFIRMED". For the receiver of the COOKIE ECHO, only the address to which the INIT
+/// ACK was sent is confirmed.
 #[test]
 fn other_paths_are_confirmed_before_data_may_use_them() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
@@ -321,7 +321,7 @@ fn other_paths_are_confirmed_before_data_may_use_them() {
     pair.run_for(ms(400));
     assert_eq!(states(&mut pair, Side::Client), [PathState::Active, PathState::Active]);
     assert_eq!(states(&mut pair, Side::Server), [PathState::Active, PathState::Unconfirmed]);
-    // Probed once per RTO, which doubles, and never confirmed.
+    // The path is probed once per RTO, which doubles, and is never confirmed.
     pair.run_for(s(40));
     assert_eq!(states(&mut pair, Side::Server)[1], PathState::Unconfirmed);
     assert!(pair.sent_by(Side::Server).filter(|crossing| crossing.path == 1).count() >= 5);
@@ -330,8 +330,8 @@ fn other_paths_are_confirmed_before_data_may_use_them() {
     assert_eq!(states(&mut pair, Side::Server)[1], PathState::Active);
 }
 
-/// RFC 9260 section 5.4: "An endpoint MUST NOT send any chunks to an UNCONFIRMED address" but heartbeats and
-/// their answers.
+/// RFC 9260 section 5.4: "An endpoint MUST NOT send any chunks to an UNCONFIRMED address". Heartbeats and their answers
+/// are an exception.
 #[test]
 fn data_over_an_unconfirmed_path_is_acknowledged_over_another() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
@@ -348,8 +348,8 @@ fn data_over_an_unconfirmed_path_is_acknowledged_over_another() {
     assert!(over_it.all(|crossing| crossing.names().starts_with("HEARTBEAT")));
 }
 
-/// A host with several addresses may answer an INIT from another address, as usrsctp does. Returns the paths of COOKIE
-/// ECHO and data in this case.
+/// A host with several addresses may answer an INIT from another address, as usrsctp does. Returns the path of COOKIE
+/// ECHO and the path of data in this case.
 fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usize) {
     let routes =
         [0, 1].map(|path| PathAddresses { local: client_address(path), remote: server_address(path) });
@@ -389,21 +389,21 @@ fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usiz
     (echoed, path(&data))
 }
 
-/// RFC 9260 section 6.4: a reply is sent to the source of the request; by default data uses the primary path.
+/// RFC 9260 section 6.4: a reply is sent to the source of the request. By default, data uses the primary path.
 #[test]
 fn an_init_ack_from_another_address_does_not_move_the_primary() {
     let second = PathAddresses { local: client_address(1), remote: server_address(1) };
     assert_eq!(answered_from_another_address(vec![second]), (1, 0));
 }
 
-/// RFC 9260 section 5.4: a COOKIE ECHO to an unconfirmed address would need a heartbeat beside it.
+/// RFC 9260 section 5.4: a COOKIE ECHO to an unconfirmed address would need a heartbeat in the same packet.
 #[test]
 fn a_cookie_is_not_echoed_to_an_address_that_only_the_peer_vouches_for() {
     assert_eq!(answered_from_another_address(Vec::new()), (0, 0));
 }
 
-/// RFC 9260 section 5.4: the same if the handshake restarts after a stale cookie, with an address that the first INIT
-/// ACK listed.
+/// RFC 9260 section 5.4: the same holds if the handshake restarts after a stale cookie, and the first INIT ACK listed
+/// the address.
 #[test]
 fn a_later_cookie_is_not_echoed_to_a_listed_address_either() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -435,7 +435,7 @@ fn a_later_cookie_is_not_echoed_to_a_listed_address_either() {
     ack(&mut pair, server_address(1));
 }
 
-/// RFC 9260 section 5.1: retransmissions of COOKIE ECHO use all addresses too.
+/// RFC 9260 section 5.1: COOKIE ECHO is retransmitted over all addresses, like INIT.
 #[test]
 fn cookies_are_echoed_over_the_other_path_too() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
@@ -448,7 +448,7 @@ fn cookies_are_echoed_over_the_other_path_too() {
 #[test]
 fn addresses_that_the_peer_does_not_list_are_not_used() {
     let mut pair = Pair::new(&rfc(), 2, ms(50));
-    // A server that knows of its first address only.
+    // A server that has a route for its first address only.
     let route = PathAddresses { local: server_address(0), remote: client_address(0) };
     pair.listener = Listener::new(
         rfc(),
@@ -473,8 +473,7 @@ fn streams_are_as_many_as_both_ends_want() {
     pair.run_for(s(1));
     assert_eq!(pair.client().streams(), (3, 20));
     assert_eq!(pair.server().streams(), (20, 3));
-    // netrig accepts any number of streams. An end that accepts two gets two, from the listener and from the active
-    // end.
+    // netrig accepts any number of streams. If one end accepts two, both the listener and the active end use two.
     let init = chunk::Init {
         outbound_streams: 7,
         inbound_streams: 2,
@@ -499,7 +498,7 @@ fn streams_are_as_many_as_both_ends_want() {
 fn unknown_parameters_are_reported_as_their_highest_bits_say() {
     let mut pair = Pair::new(&rfc(), 1, ms(10));
     let unknown = |kind| Parameter::Unknown { kind, value: vec![1, 2, 3] };
-    // Skip silently; skip and report; then stop and report, which hides later parameters.
+    // Skip silently, skip and report, then stop and report. The stop hides the parameters after it.
     let init = init(5, 9999, 1, vec![unknown(0x8001), unknown(0xC001), unknown(0x4001), unknown(0xC002)]);
     let packet = through_bytes(forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
     let Some(ListenerResponse::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
@@ -518,13 +517,13 @@ fn unknown_parameters_are_reported_as_their_highest_bits_say() {
     assert_eq!(reported, [0xC001, 0x4001]);
 }
 
-/// RFC 9260 sections 3.3.2, 5.1 and 12.3: the reply of a listener, and of an existing association, to an invalid INIT:
-/// an ABORT with the cause and the tag of the INIT to its source, or nothing.
+/// RFC 9260 sections 3.3.2, 5.1 and 12.3: a listener or an existing association replies to an invalid INIT with an
+/// ABORT, or not at all. The ABORT has the cause and the tag of the INIT, and is sent to the source of the INIT.
 #[test]
 fn impossible_inits_are_answered_by_abort_or_silence() {
     let good = init(5, 1500, 1, vec![]);
     let host = Parameter::HostName(b"example.net\0".to_vec());
-    // Type 11, 16 bytes with the header.
+    // The parameter has type 11 and 16 bytes, including the header.
     let named = Cause::UnresolvableAddress(b"\0\x0b\0\x10example.net\0".to_vec());
     let parts = |init: chunk::Init| vec![Chunk::Init(Box::new(init))];
     let with_another = [parts(good.clone()), vec![Chunk::CookieAck]].concat();
@@ -555,7 +554,7 @@ fn impossible_inits_are_answered_by_abort_or_silence() {
                 (5, vec![Chunk::Abort(chunk::Abort { reflected: false, causes: causes.clone() })])
             };
             assert_eq!(answers, causes.iter().map(abort).collect::<Vec<_>>(), "{chunks:?}");
-            // In any case an existing association continues, and a new one can be opened.
+            // In each case, an existing association continues, and a new one can be opened.
             pair.log.clear();
             pair.open();
             pair.fill(1000);
@@ -568,8 +567,8 @@ fn impossible_inits_are_answered_by_abort_or_silence() {
     assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["INIT ACK"]);
 }
 
-/// RFC 9260 section 5.2.2: an INIT for an established association is answered with its own tag, with a new tag of this
-/// end, and with streams and addresses as before. The association continues.
+/// RFC 9260 section 5.2.2: the reply to an INIT for an established association has the tag of the INIT. It contains a
+/// new tag of this end, and the same streams and addresses as before. The association continues.
 #[test]
 fn an_unexpected_init_gets_a_new_tag_and_changes_nothing() {
     let mut pair = Pair::connected(&Config { streams: 7, ..rfc() }, 2, ms(100));
@@ -589,8 +588,8 @@ fn an_unexpected_init_gets_a_new_tag_and_changes_nothing() {
     assert_eq!((pair.server().local_tag(), pair.client().local_tag()), (tag, peer));
 }
 
-/// RFC 9260 section 3.3.3: an INIT ACK without tag or streams, or with a host name, ends the attempt; one with too
-/// small a window changes nothing. All are answered by ABORT.
+/// RFC 9260 section 3.3.3: an INIT ACK without tag or streams, or with a host name, ends the attempt. An INIT ACK with
+/// a window that is too small has no effect. All are answered with an ABORT.
 #[test]
 fn impossible_init_acks_are_answered_by_abort() {
     let good = init(5, 1500, 1, vec![Parameter::Cookie(vec![1])]);
@@ -603,7 +602,7 @@ fn impossible_init_acks_are_answered_by_abort() {
         (chunk::Init { outbound_streams: 0, ..good.clone() }, invalid(), refused),
         (chunk::Init { inbound_streams: 0, ..good.clone() }, invalid(), refused),
         (chunk::Init { parameters: vec![host], ..good.clone() }, vec![named], refused),
-        // Type 7 is the cookie.
+        // Parameter type 7 is the cookie.
         (
             chunk::Init { parameters: Vec::new(), ..good.clone() },
             vec![Cause::MissingParameters(vec![7])],
@@ -631,7 +630,7 @@ fn impossible_init_acks_are_answered_by_abort() {
     }
 }
 
-/// RFC 9260 sections 5.2.3, 5.2.5, 5.2.6, 8.5.1 C and 9.2, and section 6 for chunks that arrive too early.
+/// RFC 9260 sections 5.2.3, 5.2.5, 5.2.6, 8.5.1 C and 9.2; section 6 for chunks that arrive too early.
 #[test]
 fn chunks_in_the_wrong_state_are_discarded() {
     let init = init(5, 9999, 1, vec![Parameter::Cookie(vec![1])]);
@@ -693,6 +692,6 @@ fn small_receive_buffers_are_told() {
     let mut pair = Pair::new(&Config { receive_buffer: Size::from_bytes(100), ..rfc() }, 1, ms(10));
     pair.open();
     let Chunk::Init(init) = &pair.log[0].packet.chunks[0] else { panic!("INIT") };
-    // RFC 9260 section 3.3.2: never below 1500.
+    // RFC 9260 section 3.3.2: the window is at least 1500.
     assert_eq!(init.a_rwnd, 1500);
 }

@@ -1,4 +1,4 @@
-//! Hostile peers: no input causes a panic, and memory stays bounded.
+//! Hostile peers: no input causes a panic, and the memory is bounded.
 
 use netrig_core::{Data, StreamId};
 use netrig_transport::sctp::Config;
@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use super::pair::*;
 use super::wire::any_chunk;
 
-/// Any chunk, or one with numbers near the valid ones.
+/// An arbitrary chunk, or a chunk with numbers close to the valid ones.
 #[derive(Clone, Debug)]
 enum Attack {
     Any(Chunk),
-    /// DATA at this distance from the next TSN.
+    /// DATA with a TSN at this distance from the next TSN.
     Data {
         distance: i32,
         stream: u16,
@@ -64,7 +64,7 @@ impl Attack {
     }
 }
 
-/// The TSN that an end announced in its INIT or INIT ACK.
+/// The initial TSN that an end announced in its INIT or INIT ACK.
 fn initial_tsn(pair: &Pair, side: Side) -> Serial {
     pair.sent_by(side)
         .find_map(|crossing| match &crossing.packet.chunks[0] {
@@ -89,7 +89,7 @@ proptest! {
             pair.run_for(s(2));
         }
         pair.fill(200_000);
-        // The real peer is cut off, and an attacker uses its addresses and tags.
+        // The real peer is cut off. The attacker uses its addresses and tags.
         pair.lose(|_| true);
         let own = initial_tsn(&pair, Side::Client);
         let peer = if established { initial_tsn(&pair, Side::Server) } else { Serial(0) };
@@ -106,7 +106,7 @@ proptest! {
     }
 }
 
-/// One-byte messages that are never delivered, each behind a gap.
+/// One-byte messages that are never delivered, because each follows a gap.
 #[test]
 fn a_peer_cannot_make_it_keep_more_than_its_buffer() {
     let mut pair = Pair::new(&rfc(), 1, ms(20));
@@ -123,8 +123,8 @@ fn a_peer_cannot_make_it_keep_more_than_its_buffer() {
     assert!(held.is_some_and(|held| held <= 262_144 / 32 + 1), "{held:?}");
 }
 
-/// RFC 9260 section 12.4: with ten thousand parameters, as many addresses, or an unknown chunk of 60 KB to report, no
-/// reply is longer than the MTU.
+/// RFC 9260 section 12.4: no reply is longer than the MTU, even to ten thousand parameters, to ten thousand addresses,
+/// or to an unknown chunk of 60 KB that must be reported.
 #[test]
 fn nonsense_is_not_answered_with_more_of_it() {
     let nonsense = || vec![Parameter::Unknown { kind: 0xC001, value: Vec::new() }; 10_000];
@@ -138,7 +138,7 @@ fn nonsense_is_not_answered_with_more_of_it() {
     crowd.parameters.extend((1..10_000_u32).map(|n| Parameter::Address(std::net::Ipv4Addr::from(n).into())));
     init.parameters.extend(nonsense());
     pair.log.clear();
-    // A listener, an association, and an association that waits for INIT ACK.
+    // The receivers are a listener, an association, and an association that waits for an INIT ACK.
     let mut fresh = Pair::new(&rfc(), 1, ms(20));
     fresh.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
     pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
@@ -157,9 +157,9 @@ fn nonsense_is_not_answered_with_more_of_it() {
     assert!(answers.iter().all(|(_, ip_len)| *ip_len <= 1500), "{answers:?}");
 }
 
-/// RFC 9260 section 12.4: an INIT ACK contains only the necessary parts: headers and fixed fields of 52 bytes, the
-/// cookie, addresses if there are several, and a report of each parameter that requires one. Here two paths and 28
-/// bytes of such a parameter.
+/// RFC 9260 section 12.4: an INIT ACK contains only the necessary parts: 52 bytes of headers and fixed fields, the
+/// cookie, the addresses if there are several, and a report of each parameter that must be reported. Here there are two
+/// paths, and 28 bytes of such a parameter.
 #[test]
 fn an_init_ack_is_as_long_as_its_parts() {
     for (paths, addresses) in [(1, 0), (2, 2 * 8)] {
@@ -173,7 +173,8 @@ fn an_init_ack_is_as_long_as_its_parts() {
             pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init)]));
             let Chunk::InitAck(ack) = &pair.log[0].packet.chunks[0] else { panic!("INIT ACK") };
             let cookie = ack.cookie().expect("a cookie").len() as u32;
-            // Times, ports, tags, numbers and counts, four addresses of 16 bytes at most, and the signature.
+            // The cookie contains times, ports, tags, numbers and counts (52 bytes), at most four addresses of 16
+            // bytes, and the signature.
             assert!(cookie <= 52 + 16 * (2 + paths as u32) + 32, "{cookie} bytes");
             let len = 52 + addresses + 4 + cookie.next_multiple_of(4) + reports;
             assert_eq!(pair.log[0].ip_len, len, "{paths} paths, {unknown:?}");
@@ -184,8 +185,8 @@ fn an_init_ack_is_as_long_as_its_parts() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// RFC 9260 section 12.4: any packet causes at most one packet in reply, DATA not counted, and the reply is no
-    /// longer than the MTU if the received packet is not.
+    /// RFC 9260 section 12.4: any packet causes at most one packet in reply, not counting DATA. The reply is not longer
+    /// than the MTU unless the received packet is.
     #[test]
     fn one_packet_answers_a_packet(
         chunks in proptest::collection::vec(
@@ -208,7 +209,7 @@ proptest! {
         path in 0..2_usize,
     ) {
         let mut pair = Pair::new(&rfc(), 2, ms(20));
-        // The second path stays unconfirmed to the server.
+        // For the server, the second path stays unconfirmed.
         pair.lose(move |crossing| {
             crossing.path == 1 || stage == 0 || [1, 4].contains(&stage) && crossing.has("COOKIE ECHO")
         });
@@ -217,7 +218,7 @@ proptest! {
         if stage == 3 {
             pair.act(Side::Server, |server, now| server.close(now));
         }
-        // At a listener the chunks follow the COOKIE ECHO that creates the association.
+        // If the receiver is a listener, the chunks follow the COOKIE ECHO that creates the association.
         let echo = pair.log.iter().find(|crossing| crossing.has("COOKIE ECHO")).filter(|_| stage == 4);
         let echo = echo.map(|crossing| crossing.packet.clone());
         let (side, tag) = match (stage, &echo) {
@@ -250,8 +251,8 @@ proptest! {
     }
 }
 
-/// RFC 9260 section 12.4: of many chunks to report, those are reported whose reports fit one packet, beside the SACK of
-/// the data with them.
+/// RFC 9260 section 12.4: if many chunks must be reported, only as many reports are sent as fit one packet together
+/// with the SACK for the data among them.
 #[test]
 fn answers_that_do_not_fit_one_packet_are_left_out() {
     let mut pair = Pair::connected(&rfc(), 1, ms(20));
@@ -262,7 +263,7 @@ fn answers_that_do_not_fit_one_packet_are_left_out() {
     let chunks = [vec![Chunk::Data(data)], (0..10).map(unknown).collect()].concat();
     pair.log.clear();
     pair.deliver(Side::Server, forged(Side::Server, 0, tag, chunks));
-    // An ERROR has 4 bytes, its cause 4 and the chunk 500: two and a SACK of 16 make 1064 bytes with the headers, three
-    // 1572.
+    // An ERROR has 4 bytes, its cause 4 and the chunk 500. With the headers and a SACK of 16 bytes, two reports make
+    // 1064 bytes, and three 1572.
     assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["ERROR+ERROR+SACK"]);
 }

@@ -1,4 +1,4 @@
-//! Loss, reordering and duplication (RFC 9260 sections 6.3 and 7.2).
+//! Loss, reordering and duplication of packets (RFC 9260 sections 6.3 and 7.2).
 
 use netrig_core::{Data, Duration, Size, StreamId};
 use netrig_transport::sctp::packet::{Chunk, chunk};
@@ -7,7 +7,7 @@ use netrig_transport::{Connection, Incident, Serial};
 
 use super::pair::*;
 
-/// Loses the data packets with these ordinals, counting first transmissions and retransmissions.
+/// Loses the data packets with these ordinals. Ordinals count first transmissions and retransmissions, from 0.
 fn lose_data(pair: &mut Pair, ordinals: &'static [usize]) {
     let mut count = 0;
     pair.lose(move |crossing| {
@@ -19,7 +19,7 @@ fn lose_data(pair: &mut Pair, ordinals: &'static [usize]) {
     });
 }
 
-/// A window of 20 packets from the start, a SACK per packet.
+/// An initial window of 20 packets, and a SACK for each packet.
 fn wide() -> Config {
     Config {
         initial_cwnd: InitialCwnd::Size(Size::from_bytes(20 * 1468)),
@@ -33,7 +33,8 @@ fn tsns(crossing: &Crossing) -> Vec<Serial> {
     crossing.data().map(|data| data.tsn).collect()
 }
 
-/// At the third miss indication, not the second, at once, although the halved window is full.
+/// The retransmission is sent at the third miss indication, not at the second, and immediately, although the halved
+/// window is full.
 #[test]
 fn fast_retransmit_at_the_third_miss_indication() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -45,15 +46,15 @@ fn fast_retransmit_at_the_third_miss_indication() {
     let lost = tsns(pair.data_packets().next().expect("data"));
     let again =
         pair.data_packets().find(|crossing| crossing.at > start && tsns(crossing) == lost).expect("rtx");
-    // 1 ms per packet: the second to fourth packet arrive at 102, 103 and 104 ms; SACKs of 52 to 56 bytes
-    // take 8 ns per bit back, and the third one arrives at the sender 100 ms later.
+    // A packet takes 1 ms: the second to fourth packet arrive at 102, 103 and 104 ms. A SACK of 52 to 56 bytes takes
+    // 666 ns per byte, and the third one arrives at the sender 100 ms later.
     let line = |bytes: u64| Duration::from_nanos(bytes * 666);
     let again_at = again.at;
     assert_eq!(again_at, start + line(4 * 1500) + ms(200) + line(52));
     assert_eq!(pair.client().counters().timeouts, 0);
     assert_eq!(pair.client().counters().fast_retransmissions, 1);
     assert_eq!(pair.server.bytes(), 29_040);
-    // Sixteen of twenty packets are in flight then, and the window is half of 21.
+    // At that time, sixteen of twenty packets are in flight. The new window is half of 21 packets.
     let cuts = pair.incidents(|incident| match incident {
         Incident::FastRetransmit { cwnd, .. } => Some(*cwnd),
         _ => None,
@@ -61,8 +62,8 @@ fn fast_retransmit_at_the_third_miss_indication() {
     assert_eq!(cuts, [(again_at, 21 * 1468 / 2)]);
 }
 
-/// RFC 9260 section 7.2.4, HTNA: a SACK gives no miss indication above the highest TSN that it newly acknowledges.
-/// Three indicate the first, and one of them the fourth.
+/// RFC 9260 section 7.2.4, HTNA: a SACK gives no miss indication for TSNs above the highest TSN that it newly
+/// acknowledges. Here three SACKs indicate that the first chunk is missing, but only one indicates the fourth.
 #[test]
 fn only_what_is_below_news_counts_as_missing() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -84,7 +85,8 @@ fn only_what_is_below_news_counts_as_missing() {
     assert_eq!(again, [first]);
 }
 
-/// The receiver has nine of ten packets before the first is retransmitted, and delivers them with it.
+/// The receiver has received nine of ten packets when the first one is retransmitted. When it arrives, all ten are
+/// delivered.
 #[test]
 fn what_arrives_behind_a_missing_chunk_has_arrived() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -107,7 +109,7 @@ fn two_miss_indications_are_not_enough() {
     assert_eq!(pair.server.bytes(), 3 * 1452);
 }
 
-/// HTNA: TSNs below the highest newly acknowledged one count, those above do not. A SACK without new acknowledgements
+/// HTNA: only TSNs below the highest newly acknowledged TSN count as missing. A SACK that acknowledges nothing new
 /// gives no miss indication.
 #[test]
 fn repeated_sacks_are_no_miss_indications() {
@@ -124,7 +126,7 @@ fn repeated_sacks_are_no_miss_indications() {
     assert_eq!(pair.client().counters().fast_retransmissions, 0);
 }
 
-/// Section 7.2.4: one halving per recovery, however many packets of the window are lost.
+/// Section 7.2.4: the window is halved once per recovery, even if several packets of the window are lost.
 #[test]
 fn one_halving_per_recovery() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -136,7 +138,7 @@ fn one_halving_per_recovery() {
         _ => None,
     });
     let cuts: Vec<_> = cuts.into_iter().map(|(_, cwnd)| cwnd).collect();
-    // The first SACK found the window of 20 packets full and made it 21: half of that.
+    // The first SACK found the window of 20 packets full and increased it to 21. The new window is half of that.
     assert_eq!(cuts, [21 * 1468 / 2]);
     let counters = pair.client().counters();
     assert_eq!((counters.fast_recoveries, counters.fast_retransmissions, counters.timeouts), (1, 4, 0));
@@ -144,7 +146,7 @@ fn one_halving_per_recovery() {
     assert_eq!(pair.server.bytes(), 20 * 1452);
 }
 
-/// The retransmission itself is lost: no second fast retransmit of the same TSN, but a time-out.
+/// The retransmission itself is lost. The same TSN is not fast retransmitted a second time, but after a time-out.
 #[test]
 fn a_lost_retransmission_waits_for_the_timer() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -167,7 +169,8 @@ fn a_lost_retransmission_waits_for_the_timer() {
     assert_eq!(pair.server.bytes(), 40 * 1452);
 }
 
-/// Section 6.3.3 E1 to E3: window of one packet, doubled timer, one packet of the earliest chunks.
+/// Section 6.3.3 E1 to E3: the window becomes one packet, the timer is doubled, and one packet with the earliest chunks
+/// is sent.
 #[test]
 fn a_time_out_sends_one_packet_and_backs_off() {
     let config = Config { max_chunk: Size::from_bytes(700), ..wide() };
@@ -179,7 +182,7 @@ fn a_time_out_sends_one_packet_and_backs_off() {
     pair.fill(28 * 700);
     let sent = pair.data_packets().count();
     pair.run_for(ms(1100));
-    // No SACK arrived: T3-rtx has run since the first packet, and later packets did not restart it.
+    // No SACK arrived. T3-rtx has run since the first packet was sent, because later packets did not restart it.
     let after: Vec<_> = pair.data_packets().skip(sent).collect();
     assert_eq!(after.len(), 1);
     assert_eq!(after[0].at, start + s(1));
@@ -188,7 +191,7 @@ fn a_time_out_sends_one_packet_and_backs_off() {
     assert_eq!((status.cwnd, status.ssthresh, status.rto), (1468, 10 * 1468, s(2)));
 }
 
-/// After a time-out lost data is sent first, then new data, without spurious retransmissions.
+/// After a time-out, lost data is sent first and then new data. Nothing is retransmitted unnecessarily.
 #[test]
 fn a_lost_window_is_sent_again_once() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -206,10 +209,11 @@ fn a_lost_window_is_sent_again_once() {
     assert_eq!(counters.timeouts, 1);
 }
 
-/// Karn: retransmitted chunks are not measured; the doubled time-out lasts until new data is acknowledged.
+/// Karn's algorithm: retransmitted chunks are not measured. The doubled time-out is used until new data is
+/// acknowledged.
 #[test]
 fn the_timer_stays_backed_off_until_new_data_is_measured() {
-    // Without RFC 7829, whose heartbeats are measured too.
+    // RFC 7829 is disabled, because its heartbeats would be measured too.
     let mut pair = Pair::connected(&Config { potentially_failed: false, ..wide() }, 1, ms(100));
     lose_data(&mut pair, &[0]);
     pair.fill(1000);
@@ -247,7 +251,7 @@ fn sacks_name_gaps_and_duplicates() {
     assert_eq!(pair.server().counters().bytes_duplicated, 1452);
 }
 
-/// Section 6.2.1 D iii): a receiver may revoke an acknowledgement by gap blocks.
+/// Section 6.2.1 D iii): a receiver may revoke an acknowledgement that it gave in a gap block.
 #[test]
 fn reneging_is_survived() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -307,7 +311,7 @@ fn no_head_of_line_blocking_across_streams() {
             .next()
     };
     assert_eq!([1, 2, 3].map(arrival), [Some(ms(100)); 3]);
-    // Stream 0 waits for the retransmission: the loss is detected at 200 ms and repaired at 300 ms.
+    // Stream 0 waits for the retransmission. The loss is detected at 200 ms, and the retransmission arrives at 300 ms.
     assert_eq!(arrival(0), Some(ms(300)));
 }
 
@@ -323,7 +327,7 @@ fn unordered_messages_do_not_wait_for_each_other() {
     assert_eq!(pair.server.bytes(), 5000);
 }
 
-/// RFC 9260 section 6.7: an immediate SACK for every packet while a TSN is missing.
+/// RFC 9260 section 6.7: while a TSN is missing, every packet is acknowledged immediately.
 #[test]
 fn gaps_are_reported_without_delay() {
     let mut pair = Pair::connected(&Config { delayed_sack: true, ..wide() }, 1, ms(100));
@@ -333,7 +337,7 @@ fn gaps_are_reported_without_delay() {
     assert_eq!(pair.sent_by(Side::Server).count(), 5);
 }
 
-/// Fast retransmits stay on their path or change it, depending on the policy.
+/// Depending on the policy, fast retransmits stay on their path or change it.
 #[test]
 fn where_fast_retransmits_go() {
     for (retransmit_to, path) in [
@@ -351,7 +355,7 @@ fn where_fast_retransmits_go() {
     }
 }
 
-/// A SACK for unsent data ends the association without a panic.
+/// A SACK for data that was not sent ends the association without a panic.
 #[test]
 fn impossible_sacks_abort() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -370,7 +374,7 @@ fn impossible_sacks_abort() {
 }
 
 /// RFC 9260 section 7.2.4, note: if a SACK also advances the Cumulative TSN Ack Point, the rules for growing the window
-/// "MUST be applied first": here to 21 packets, of which half is left.
+/// "MUST be applied first". Here the window first grows to 21 packets and is then halved.
 #[test]
 fn a_window_grows_before_the_same_sack_halves_it() {
     let config = Config {
@@ -394,14 +398,15 @@ fn a_window_grows_before_the_same_sack_halves_it() {
         };
         pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Sack(sack)]));
     };
-    // The fifth and the tenth are missing, then the tenth only: the third time. In all 24 are acknowledged.
+    // First the fifth and the tenth chunk are missing, then only the tenth. The third SACK is the third miss indication
+    // for it. In the end 24 of 25 chunks are acknowledged.
     acknowledge(4, &[(2, 5), (7, 7)]);
     acknowledge(4, &[(2, 5), (7, 8)]);
     acknowledge(9, &[(2, 16)]);
     assert_eq!(pair.status(0).cwnd, 21 * 1468 / 2);
 }
 
-/// RFC 9260 section 6.3.1 C5: a chunk is not measured if one with a lower TSN was retransmitted meanwhile.
+/// RFC 9260 section 6.3.1 C5: a chunk is not measured if a chunk with a lower TSN was retransmitted after it was sent.
 #[test]
 fn no_round_trip_is_measured_past_a_retransmission() {
     for (measures_past_retransmissions, expected) in
@@ -418,7 +423,8 @@ fn no_round_trip_is_measured_past_a_retransmission() {
                 _ => Verdict::Pass,
             }
         });
-        // The second is lost and retransmitted; the fourth, timed from 210 ms on, is acknowledged 350 ms later.
+        // The second chunk is lost and retransmitted. The fourth chunk is timed from 210 ms, and acknowledged 350 ms
+        // later.
         pair.fill(3 * 1452);
         pair.run_for(ms(210));
         assert_eq!(pair.status(0).srtt, Some(ms(200)));

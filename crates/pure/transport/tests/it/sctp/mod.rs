@@ -1,4 +1,4 @@
-//! SCTP associations against each other, over a small network with known delays and losses.
+//! Two SCTP endpoints over a small network with known delays and losses.
 
 mod any_packet;
 mod corpus;

@@ -1,4 +1,4 @@
-//! Two hosts joined by paths, and the clock.
+//! Two hosts connected by paths, with a common clock: a small simulator for the tests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ pub enum Side {
     Server,
 }
 
-/// A packet as it leaves its sender.
+/// A packet at the time at which its sender sent it.
 #[derive(Clone, Debug)]
 pub struct Crossing {
     pub at: Instant,
@@ -48,7 +48,7 @@ pub struct Crossing {
 }
 
 impl Crossing {
-    /// The chunks by name, DATA with its TSN's distance from `base`.
+    /// The names of the chunks, joined with `+`.
     pub fn names(&self) -> String {
         self.packet.chunks.iter().map(name_of).collect::<Vec<_>>().join("+")
     }
@@ -72,7 +72,7 @@ impl Crossing {
     }
 }
 
-/// Its name in the RFC.
+/// The name of a chunk in the RFC.
 pub const fn name_of(chunk: &Chunk) -> &'static str {
     match chunk {
         Chunk::Data(_) => "DATA",
@@ -99,7 +99,7 @@ pub const fn name_of(chunk: &Chunk) -> &'static str {
 pub enum Verdict {
     Pass,
     Drop,
-    /// Additional delay beyond the path's.
+    /// The packet arrives after an additional delay.
     Late(Duration),
     Twice,
 }
@@ -108,20 +108,20 @@ pub enum Verdict {
 #[derive(Clone, Debug)]
 pub struct Line {
     pub delay: Duration,
-    /// Time per byte.
+    /// Transmission time of a byte.
     pub per_byte: Duration,
-    /// While down it loses all packets on it and all new ones.
+    /// Whether the line is down. It then loses all packets on it and all new ones.
     pub down: bool,
     free_at: Instant,
 }
 
-/// A host's end.
+/// The end of one host.
 #[derive(Default)]
 pub struct End {
     pub association: Option<Box<Association>>,
     pub events: Vec<(Instant, ConnectionEvent)>,
     pub incidents: Vec<(Instant, Incident)>,
-    /// Received user bytes, by stream, in the order of delivery.
+    /// Received user data for each stream, in the order of delivery.
     pub received: BTreeMap<u16, Vec<Data>>,
     pub deadline: Option<Instant>,
 }
@@ -158,14 +158,14 @@ pub struct Pair {
     pub client: End,
     pub server: End,
     pub listener: Listener,
-    /// By path: from the client, from the server.
+    /// For each path, the line from the client and the line from the server.
     pub lines: Vec<[Line; 2]>,
     pub log: Vec<Crossing>,
     rule: Rule,
     flying: BTreeMap<(Instant, u64), Flight>,
     count: u64,
     addresses: Vec<PathAddresses>,
-    /// Every packet is encoded and parsed.
+    /// Whether every packet is encoded and decoded.
     pub over_wire: bool,
 }
 
@@ -178,7 +178,7 @@ pub fn server_address(path: usize) -> IpAddr {
 }
 
 impl Pair {
-    /// Hosts with the same configuration.
+    /// Two hosts with the same configuration.
     pub fn new(config: &Config, paths: usize, delay: Duration) -> Self {
         Self::with(config, config, paths, delay, 1)
     }
@@ -214,7 +214,7 @@ impl Pair {
         }
     }
 
-    /// A pair after opening, with both ends connected and the other paths confirmed.
+    /// A pair with an open association: both ends are connected, and all paths are confirmed.
     pub fn connected(config: &Config, paths: usize, delay: Duration) -> Self {
         let mut pair = Self::new(config, paths, delay);
         pair.open();
@@ -233,14 +233,14 @@ impl Pair {
         self.rule(move |crossing| if lost(crossing) { Verdict::Drop } else { Verdict::Pass });
     }
 
-    /// Sets the rate of the lines, bit/s in each direction.
+    /// Sets the rate of both lines of a path, bit/s.
     pub fn rate(&mut self, path: usize, bits_per_s: u64) {
         for line in &mut self.lines[path] {
             line.per_byte = Duration::from_nanos(8_000_000_000 / bits_per_s);
         }
     }
 
-    /// The path fails, and all packets on it are lost.
+    /// Makes the path fail. All packets on it are lost.
     pub fn cut(&mut self, path: usize) {
         let now = self.now;
         self.flying.retain(|_, flight| flight.path != path);
@@ -249,7 +249,7 @@ impl Pair {
         }
     }
 
-    /// The path is up again.
+    /// Makes the path work again.
     pub fn mend(&mut self, path: usize) {
         self.lines[path].iter_mut().for_each(|line| line.down = false);
     }
@@ -278,7 +278,7 @@ impl Pair {
         self.send(0, Data::Fill(bytes));
     }
 
-    /// Calls a function on one end and sends its packets.
+    /// Calls a function on one end, and sends the resulting packets.
     pub fn act(&mut self, side: Side, act: impl FnOnce(&mut Association, Instant)) {
         let now = self.now;
         match side {
@@ -288,7 +288,7 @@ impl Pair {
         self.settle(side);
     }
 
-    /// Takes all packets and events of an end after a call.
+    /// Takes all packets and events of an end after it was called.
     pub fn settle(&mut self, side: Side) {
         let end = match side {
             Side::Client => &mut self.client,
@@ -313,7 +313,7 @@ impl Pair {
         }
     }
 
-    /// Puts a packet of `from` on its line.
+    /// Sends a packet of `from` over its line.
     pub fn transmit(&mut self, from: Side, packet: netrig_transport::Packet) {
         let Payload::Sctp(body) = &packet.payload else { panic!("SCTP speaks SCTP") };
         assert_eq!(packet.header.ip_len, packet.encode(&mut Vec::new()), "length of {body:?}");
@@ -322,7 +322,7 @@ impl Pair {
             Side::Client => pair.local == flow.src && pair.remote == flow.dst,
             Side::Server => pair.remote == flow.src && pair.local == flow.dst,
         });
-        // Other pairs of addresses have no line.
+        // There is no line for other pairs of addresses.
         let Some(path) = path else { return };
         let line = &mut self.lines[path][usize::from(from == Side::Server)];
         let crossing =
@@ -348,7 +348,7 @@ impl Pair {
         }
     }
 
-    /// Passes a packet to an end, as from the network.
+    /// Delivers a packet to an end, as the network would.
     pub fn deliver(&mut self, to: Side, mut packet: netrig_transport::Packet) {
         if self.over_wire {
             packet = through_bytes(packet);
@@ -370,7 +370,7 @@ impl Pair {
         self.settle(to);
     }
 
-    /// The next event up to `until`.
+    /// Processes the next event, if it is not after `until`. Returns false if there is none.
     fn step(&mut self, until: Instant) -> bool {
         let arrival = self.flying.keys().next().map(|(at, _)| *at);
         let timers = [self.client.deadline, self.server.deadline];
@@ -399,18 +399,18 @@ impl Pair {
         self.run_until(self.now + span);
     }
 
-    /// Runs until `done` holds, at the latest until `limit`. Returns the time.
+    /// Runs while `goes_on` returns true, but not beyond `limit`. Returns the time.
     pub fn run_while(&mut self, limit: Instant, mut goes_on: impl FnMut(&Self) -> bool) -> Instant {
         while goes_on(self) && self.step(limit) {}
         self.now
     }
 
-    /// The client's packets, in order.
+    /// The packets that a side sent, in order.
     pub fn sent_by(&self, side: Side) -> impl Iterator<Item = &Crossing> {
         self.log.iter().filter(move |crossing| crossing.from == side)
     }
 
-    /// Client packets with DATA.
+    /// The packets with DATA that the client sent.
     pub fn data_packets(&self) -> impl Iterator<Item = &Crossing> {
         self.sent_by(Side::Client).filter(|crossing| crossing.packet.carries_data())
     }
@@ -419,12 +419,12 @@ impl Pair {
         self.client().path_status(PathId(path)).expect("a path")
     }
 
-    /// Client incidents of a kind.
+    /// The incidents of the client for which `pick` returns a value.
     pub fn incidents<T>(&self, pick: impl Fn(&Incident) -> Option<T>) -> Vec<(Instant, T)> {
         self.client.incidents.iter().filter_map(|(at, incident)| Some((*at, pick(incident)?))).collect()
     }
 
-    /// A host without any association answers `packet`.
+    /// The reply to `packet` of a host that has no association.
     pub fn stranger(packet: &Crossing, flow: netrig_core::FiveTuple) -> Option<netrig_transport::Packet> {
         let header =
             netrig_core::Header { flow, ip_len: packet.ip_len, dscp: Dscp(0), ecn: netrig_core::Ecn::NotEct };
@@ -432,7 +432,7 @@ impl Pair {
     }
 }
 
-/// The packet after encoding and parsing.
+/// The packet after it was encoded and decoded.
 pub fn through_bytes(packet: netrig_transport::Packet) -> netrig_transport::Packet {
     let Payload::Sctp(body) = &packet.payload else { panic!("SCTP speaks SCTP") };
     let bytes = netrig_transport::sctp::wire::encode(body);
@@ -441,7 +441,7 @@ pub fn through_bytes(packet: netrig_transport::Packet) -> netrig_transport::Pack
     netrig_transport::Packet { payload: Payload::Sctp(Box::new(body)), ..packet }
 }
 
-/// A packet from a path's far end to `to`, with any chunks, as a hostile peer may send it.
+/// A packet with any chunks from the remote end of a path to `to`, as a hostile peer may send it.
 pub fn forged(to: Side, path: usize, tag: u32, chunks: Vec<Chunk>) -> netrig_transport::Packet {
     let ports = match to {
         Side::Client => (PORT, 1000),
@@ -473,7 +473,7 @@ pub fn forged(to: Side, path: usize, tag: u32, chunks: Vec<Chunk>) -> netrig_tra
     netrig_transport::Packet { header, payload: Payload::Sctp(Box::new(packet)) }
 }
 
-/// Only the first packet for which `is` holds.
+/// Returns true only for the first packet for which `is` returns true.
 pub fn first(is: impl Fn(&Crossing) -> bool) -> impl FnMut(&Crossing) -> bool {
     let mut done = false;
     move |crossing| {
@@ -483,7 +483,7 @@ pub fn first(is: impl Fn(&Crossing) -> bool) -> impl FnMut(&Crossing) -> bool {
     }
 }
 
-/// A DATA chunk with a whole message that is not ordered, of `bytes` bytes.
+/// A DATA chunk that contains a whole unordered message of `bytes` bytes.
 pub fn message_chunk(tsn: Serial, bytes: u64) -> chunk::Data {
     chunk::Data {
         tsn,

@@ -1,4 +1,4 @@
-//! Over any network, every byte is delivered once and in order.
+//! Over any network, every byte is delivered exactly once and in order.
 
 use netrig_core::{CloseReason, Data, Seeds, Size};
 use netrig_transport::sctp::{ChunkCharge, Config, Counted, CwndUnit, IdleCwnd, RetransmitTo, Scheduler};
@@ -84,7 +84,7 @@ prop_compose! {
             lost_is_outstanding: units.3,
             timer_wheel: if units.3 { TimerWheel::Linux250 } else { TimerWheel::Exact },
             idle_cwnd,
-            // So that random losses alone do not end the association.
+            // High limits, so that random losses alone do not end the association.
             association_max_retrans: 1000,
             init_max_retrans: 1000,
             rto_max: s(10),
@@ -93,7 +93,7 @@ prop_compose! {
     }
 }
 
-/// A network that loses, delays and duplicates packets, each with its own probability.
+/// A network that loses, delays and duplicates packets, each with a given probability.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     loss: f64,
@@ -122,7 +122,7 @@ impl Weather {
     }
 }
 
-/// Bytes that differ by stream and position.
+/// Test data that differs by stream and position.
 fn content(stream: u16, from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|i| (i * 31 + i / 256 * 7 + usize::from(stream) * 101) as u8).collect()
 }
@@ -184,7 +184,7 @@ proptest! {
         prop_assert_eq!(pair.server.closed(), Some(CloseReason::Finished));
     }
 
-    /// Twice the same, packet by packet.
+    /// Two runs with the same seed are equal, packet by packet.
     #[test]
     fn the_same_seed_gives_the_same_packets(config in config(), weather in weather(), seed in any::<u64>()) {
         let run = || {

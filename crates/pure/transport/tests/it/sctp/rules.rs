@@ -39,7 +39,7 @@ fn cookie_of(ack: &chunk::Init) -> Vec<u8> {
     cookie.expect("an INIT ACK has a cookie")
 }
 
-/// The reply of a listener to an INIT.
+/// The INIT ACK with which a listener replies to an INIT.
 fn answered(pair: &mut Pair, init: chunk::Init) -> chunk::Init {
     let Some(ListenerResponse::Reply(reply)) =
         pair.listener.handle_packet(pair.now, init_packet(Side::Server, init))
@@ -50,7 +50,7 @@ fn answered(pair: &mut Pair, init: chunk::Init) -> chunk::Init {
     init_ack_of(&body.chunks).clone()
 }
 
-/// The Tie-Tags of a cookie: behind two times of eight bytes, two ports, five words and two counts of streams.
+/// The Tie-Tags of a cookie. They follow two times of eight bytes, two ports, five words and two numbers of streams.
 fn tie_tags(cookie: &[u8]) -> [u32; 2] {
     [44, 48].map(|at| u32::from_be_bytes(cookie[at..at + 4].try_into().expect("four bytes")))
 }
@@ -59,7 +59,7 @@ fn cookie_echo(to: Side, tag: u32, cookie: Vec<u8>) -> Packet {
     forged(to, 0, tag, vec![Chunk::CookieEcho(cookie)])
 }
 
-/// A client whose COOKIE ECHO was lost, a second before its retransmission.
+/// A client whose COOKIE ECHO was lost, one second before its retransmission.
 fn echoed() -> Pair {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
     pair.lose(first(|crossing| crossing.has("COOKIE ECHO")));
@@ -69,7 +69,7 @@ fn echoed() -> Pair {
     pair
 }
 
-/// Section 3.1.
+/// Section 3.1: no port is 0.
 #[test]
 fn no_port_of_sctp_is_zero() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -83,7 +83,7 @@ fn no_port_of_sctp_is_zero() {
     }
 }
 
-/// Section 3.3.3: each end uses the tag of the other; the window in INIT ACK is at least 1500 bytes.
+/// Section 3.3.3: each end uses the tag of the other. The window in INIT ACK is at least 1500 bytes.
 #[test]
 fn an_init_ack_names_tag_and_window() {
     let small = Config { receive_buffer: Size::from_bytes(100), ..rfc() };
@@ -111,7 +111,7 @@ fn cookies_are_small() {
     }
 }
 
-/// Section 3.3.2.1.3: a requested extension of the cookie life is granted up to the life itself.
+/// Section 3.3.2.1.3: a requested extension of the cookie life is granted, but at most the cookie life itself.
 #[test]
 fn a_cookie_lives_twice_as_long_at_most() {
     let config = Config { cookie_life: s(60), ..rfc() };
@@ -135,7 +135,7 @@ fn a_cookie_lives_twice_as_long_at_most() {
     }
 }
 
-/// Section 3.3.3: an INIT ACK may be long.
+/// Section 3.3.3: an INIT ACK may be large.
 #[test]
 fn a_large_init_ack_is_taken() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -151,7 +151,7 @@ fn a_large_init_ack_is_taken() {
     assert_eq!(pair.log.last().expect("an answer").packet.chunks[..], [Chunk::CookieEcho(cookie)]);
 }
 
-/// Section 5.1.5, step 3: a cookie with another tag or another port than its packet is discarded.
+/// Section 5.1.5, step 3: a cookie is discarded if its tag or port differs from that of its packet.
 #[test]
 fn a_cookie_belongs_to_its_tag_and_ports() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -170,7 +170,7 @@ fn a_cookie_belongs_to_its_tag_and_ports() {
     assert!(matches!(pair.listener.handle_packet(pair.now, good), Some(ListenerResponse::Accepted(_))));
 }
 
-/// Section 5.1.5: DATA beside the COOKIE ECHO is acknowledged behind the COOKIE ACK.
+/// Section 5.1.5: DATA in the packet of the COOKIE ECHO is acknowledged after the COOKIE ACK.
 #[test]
 fn data_beside_a_cookie_is_acknowledged() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -184,8 +184,8 @@ fn data_beside_a_cookie_is_acknowledged() {
     assert_eq!(sack.cumulative_tsn, Serial(0));
 }
 
-/// Section 5.2.1: an INIT in COOKIE-ECHOED is answered like one in COOKIE-WAIT, with the same tag and TSN and with both
-/// Tie-Tags in the cookie. Nothing else changes.
+/// Section 5.2.1: the reply to an INIT in COOKIE-ECHOED is the same as in COOKIE-WAIT: with the same tag and TSN, and
+/// with both Tie-Tags in the cookie. Nothing else changes.
 #[test]
 fn an_init_after_the_cookie_echo_changes_nothing() {
     let mut pair = echoed();
@@ -203,7 +203,7 @@ fn an_init_after_the_cookie_echo_changes_nothing() {
     assert!(pair.client.connected().is_some());
 }
 
-/// Section 5.2.1: if it adds addresses, an ABORT lists them, and nothing changes.
+/// Section 5.2.1: if the INIT adds addresses, an ABORT lists them, and nothing changes.
 #[test]
 fn an_init_after_the_cookie_echo_brings_no_addresses() {
     let mut pair = echoed();
@@ -218,8 +218,8 @@ fn an_init_after_the_cookie_echo_brings_no_addresses() {
     assert!(pair.client.connected().is_some());
 }
 
-/// Section 5.2.2: without an association the Tie-Tags are zero; section 5.3.1: each association has its own tag and
-/// TSN.
+/// Section 5.2.2: if there is no association, the Tie-Tags are zero. Section 5.3.1: each association has its own tag
+/// and TSN.
 #[test]
 fn a_new_association_has_new_tags() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -229,8 +229,8 @@ fn a_new_association_has_new_tags() {
     assert_ne!(one.initial_tsn, other.initial_tsn);
 }
 
-/// Section 5.2.4: a stale cookie with other tags than those of the association is answered by ERROR, to its own peer's
-/// tag.
+/// Section 5.2.4: the reply to a stale cookie whose tags differ from those of the association is an ERROR. It has the
+/// peer's tag from the cookie.
 #[test]
 fn a_stale_cookie_of_another_attempt_is_told() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -247,8 +247,9 @@ fn a_stale_cookie_of_another_attempt_is_told() {
     assert_eq!((pair.server.bytes(), pair.server.closed()), (1000, None));
 }
 
-/// Section 5.2.4, action C and what the table does not list: a cookie of another attempt of the same peer (its tag is
-/// that of the association, ours is not), and one with two unknown tags and no Tie-Tags, are discarded silently.
+/// Section 5.2.4, action C, and a case that the table does not list: two cookies are silently discarded. One is from
+/// another attempt of the same peer: the peer's tag is that of the association, but this end's tag is not. The other
+/// has two unknown tags and no Tie-Tags.
 #[test]
 fn cookies_of_other_attempts_are_discarded() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -267,7 +268,7 @@ fn cookies_of_other_attempts_are_discarded() {
     assert_eq!((pair.server.bytes(), pair.server.closed()), (1000, None));
 }
 
-/// Section 5.2.4, action A: windows are reset.
+/// Section 5.2.4, action A: congestion windows are reset.
 #[test]
 fn a_restart_begins_with_the_first_window() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -284,7 +285,7 @@ fn a_restart_begins_with_the_first_window() {
     assert_eq!(window(&mut pair), first);
 }
 
-/// Section 5.2.4, action A in SHUTDOWN-ACK-SENT: SHUTDOWN ACK and ERROR, and no association.
+/// Section 5.2.4, action A in SHUTDOWN-ACK-SENT: the reply is SHUTDOWN ACK and ERROR, and no association is created.
 #[test]
 fn a_restart_waits_for_the_end_of_what_was() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -301,8 +302,8 @@ fn a_restart_waits_for_the_end_of_what_was() {
     assert_eq!(pair.server.closed(), None);
 }
 
-/// Section 5.4: the COOKIE ACK is sent to the destination of the INIT ACK, which is confirmed, not to the source of the
-/// COOKIE ECHO.
+/// Section 5.4: the COOKIE ACK is sent to the address to which the INIT ACK was sent, because that address is
+/// confirmed. It is not sent to the source of the COOKIE ECHO.
 #[test]
 fn a_cookie_ack_goes_over_the_confirmed_path() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
@@ -314,7 +315,7 @@ fn a_cookie_ack_goes_over_the_confirmed_path() {
     assert!(pair.client.connected().is_some());
 }
 
-/// Section 4 and 9.2: after SHUTDOWN, in SHUTDOWN-RECEIVED and SHUTDOWN-ACK-SENT, the receiver's user cannot send more
+/// Sections 4 and 9.2: after the peer's SHUTDOWN, in SHUTDOWN-RECEIVED and SHUTDOWN-ACK-SENT, the user cannot send more
 /// data.
 #[test]
 fn nothing_is_taken_from_the_user_behind_a_shutdown() {
@@ -347,8 +348,8 @@ fn an_empty_message_is_not_sent() {
     assert_eq!(pair.server.bytes(), 10);
 }
 
-/// Section 6.5: an unordered message has no position in a stream: it is delivered regardless of its number, and takes
-/// none.
+/// Section 6.5: an unordered message has no position in a stream. It is delivered regardless of its stream sequence
+/// number, and does not use up a number.
 #[test]
 fn unordered_messages_take_no_number() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -377,7 +378,7 @@ fn unordered_messages_are_not_counted() {
     }
 }
 
-/// Section 8.2: a late acknowledgement of a chunk that counts as lost does not prove that the path works.
+/// Section 8.2: the late acknowledgement of a chunk that counts as lost does not prove that the path works.
 #[test]
 fn a_late_sack_of_what_was_lost_clears_no_errors() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -400,7 +401,7 @@ fn a_late_sack_of_what_was_lost_clears_no_errors() {
     assert_eq!((pair.status(0).errors, pair.server.bytes()), (0, 4000));
 }
 
-/// Section 6.7: one SACK has as many gap blocks as fit into a packet, from the lowest on.
+/// Section 6.7: a SACK has as many gap blocks as fit a packet, beginning with the lowest.
 #[test]
 fn a_sack_has_the_lowest_gaps() {
     let mut pair = Pair::new(&Config { receive_buffer: Size::from_bytes(4_000_000), ..rfc() }, 1, ms(100));
@@ -415,13 +416,13 @@ fn a_sack_has_the_lowest_gaps() {
     }
     let [crossing] = &pair.log[..] else { panic!("one packet: {:?}", pair.log) };
     let sack = crossing.sack().expect("a SACK");
-    // Offsets from the cumulative TSN, which is the one before the first.
+    // Offsets from the cumulative TSN, which precedes the first TSN.
     let expected: Vec<_> = (1..=sack.gaps.len() as u16).map(|n| (2 * n, 2 * n)).collect();
     assert_eq!(sack.gaps.iter().map(|gap| (gap.start, gap.end)).collect::<Vec<_>>(), expected);
     assert!(sack.gaps.len() > 300 && crossing.ip_len <= 1500, "{} blocks", sack.gaps.len());
 }
 
-/// Section 6.10: DATA chunks in a packet have the order of their TSNs, also retransmitted ones.
+/// Section 6.10: the DATA chunks of a packet are in the order of their TSNs, including retransmitted chunks.
 #[test]
 fn chunks_of_a_packet_are_in_order() {
     let mut pair = Pair::connected(&Config { max_chunk: Size::from_bytes(200), ..rfc() }, 1, ms(100));
@@ -439,7 +440,7 @@ fn chunks_of_a_packet_are_in_order() {
     }
 }
 
-/// Section 7.2.1: each path's window grows by the bytes acknowledged on it.
+/// Section 7.2.1: the window of each path grows by the bytes that are acknowledged on it.
 #[test]
 fn only_the_path_that_carries_data_grows() {
     let mut pair = Pair::connected(&rfc(), 2, ms(100));
@@ -451,8 +452,8 @@ fn only_the_path_that_carries_data_grows() {
     assert_eq!(after[1], before[1]);
 }
 
-/// Sections 8.1 and 8.3: a HEARTBEAT ACK clears the count of the association. If two of three heartbeats are lost it
-/// lasts for an hour; if all are, it ends with the third.
+/// Sections 8.1 and 8.3: a HEARTBEAT ACK clears the error count of the association. If two of every three heartbeats
+/// are lost, the association lasts for an hour. If all are lost, it ends with the third.
 #[test]
 fn a_heartbeat_ack_clears_the_count_of_the_association() {
     for (passes, end) in [(true, None), (false, Some(CloseReason::TimedOut))] {
@@ -469,7 +470,7 @@ fn a_heartbeat_ack_clears_the_count_of_the_association() {
     }
 }
 
-/// Section 9.2: SHUTDOWN ACK is also retransmitted Association.Max.Retrans times.
+/// Section 9.2: SHUTDOWN ACK is also retransmitted at most Association.Max.Retrans times.
 #[test]
 fn shutdown_acks_are_counted_too() {
     let mut pair = Pair::connected(&Config { association_max_retrans: 3, ..rfc() }, 1, ms(100));
@@ -480,7 +481,8 @@ fn shutdown_acks_are_counted_too() {
     assert_eq!((acks, pair.server.closed()), (4, Some(CloseReason::TimedOut)));
 }
 
-/// Sections 6.2 and 9.2: in SHUTDOWN-SENT DATA behind a gap is answered by SHUTDOWN and by a SACK with the gap.
+/// Sections 6.2 and 9.2: in SHUTDOWN-SENT, the reply to DATA beyond a gap is a SHUTDOWN and a SACK that reports the
+/// gap.
 #[test]
 fn a_gap_is_told_beside_the_shutdown() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -494,8 +496,8 @@ fn a_gap_is_told_beside_the_shutdown() {
     assert_eq!((pair.client.bytes(), pair.client.closed()), (4000, Some(CloseReason::Finished)));
 }
 
-/// RFC 7829 sections 3.2 and 4: if no path is active, data goes over a potentially failed one, and that choice changes
-/// no state.
+/// RFC 7829 sections 3.2 and 4: if no path is active, data is sent over a potentially failed path. This does not change
+/// the state of any path.
 #[test]
 fn data_goes_on_over_potentially_failed_paths() {
     let config = Config { potentially_failed: true, pf_threshold: 0, ..stubborn(5) };
@@ -513,7 +515,8 @@ fn data_goes_on_over_potentially_failed_paths() {
     assert_eq!([0, 1].map(|path| pair.status(path).state == PathState::Active), [false, true]);
 }
 
-/// RFC 7829 section 4.1: if all paths are inactive, data goes over one of them, which stays inactive until it answers.
+/// RFC 7829 section 4.1: if all paths are inactive, data is sent over one of them. That path stays inactive until the
+/// peer answers.
 #[test]
 fn data_goes_on_over_inactive_paths() {
     let mut pair = failing(&stubborn(1));
@@ -531,7 +534,7 @@ fn data_goes_on_over_inactive_paths() {
     assert!(pair.server.bytes() > arrived && !both(&mut pair));
 }
 
-/// RFC 7829 section 3.2: a path that works again starts with the window after its time-out, one packet.
+/// RFC 7829 section 3.2: a path that works again starts with the window that it had after its time-out: one packet.
 #[test]
 fn a_path_that_works_again_begins_with_a_packet() {
     let config = Config { potentially_failed: true, pf_threshold: 0, ..stubborn(5) };

@@ -37,7 +37,7 @@ fn what_was_given_still_arrives() {
         pair.fill(300_000);
         pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(200_000)));
         close(&mut pair, closing);
-        // No more data is accepted afterwards.
+        // After the close, no more data is accepted.
         pair.act(closing, |end, now| end.send(now, StreamId(0), Data::Fill(1)));
         pair.run_for(s(600));
         assert_eq!((pair.server.bytes(), pair.client.bytes()), (300_000, 200_000));
@@ -83,11 +83,11 @@ fn a_peer_that_is_gone_is_given_up() {
     close(&mut pair, Side::Client);
     pair.run_for(s(100));
     assert_eq!(pair.client.closed(), Some(CloseReason::TimedOut));
-    // T2-shutdown: the RTO after the handshake is RTO.Min; 1 + 2 + 4 + 8 s.
+    // T2-shutdown: the RTO after the handshake is RTO.Min, so the timer runs for 1 + 2 + 4 + 8 s.
     assert_eq!(pair.client.events.last().map(|(at, _)| at.as_secs_f64()), Some(0.8 + 15.0));
 }
 
-/// T5-shutdown-guard: five times RTO.Max, independent of the error counters.
+/// T5-shutdown-guard expires after five times RTO.Max, independent of the error counters.
 #[test]
 fn the_guard_ends_what_never_ends() {
     let config = Config { association_max_retrans: 1000, heartbeats: false, rto_max: s(10), ..rfc() };
@@ -118,18 +118,18 @@ fn abort_ends_both_at_once() {
             .map(String::as_str),
         Some("ABORT")
     );
-    // RFC 9260 section 9.1: the receiver of the ABORT, 100 ms later, sends nothing.
+    // RFC 9260 section 9.1: the receiver of the ABORT, which arrives 100 ms later, sends nothing.
     let late = pair.sent_by(Side::Server).filter(|crossing| crossing.at >= at + ms(100));
     assert_eq!(late.map(Crossing::names).collect::<Vec<_>>(), [""; 0]);
-    // No event follows Closed, and no timer runs.
+    // No event follows `Closed`, and no timer is running.
     let end = pair.now;
     pair.log.clear();
     pair.run_for(s(1000));
     assert_eq!(pair.log.len(), 0, "after {end}");
 }
 
-/// RFC 9260 sections 8.4 and 9.1: a packet with an ABORT is not answered, whatever other chunks it has, whether the
-/// ABORT ends the association, arrives at one that is over, or has a wrong tag.
+/// RFC 9260 sections 8.4 and 9.1: a packet with an ABORT is not answered, whatever other chunks it contains. This is so
+/// if the ABORT ends the association, if the association has already ended, and if the ABORT has a wrong tag.
 #[test]
 fn no_abort_is_answered() {
     let abort = |reflected| Chunk::Abort(chunk::Abort { reflected, causes: vec![Cause::OutOfResource] });
@@ -160,7 +160,7 @@ fn an_abort_with_a_wrong_tag_is_ignored() {
         pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![abort(reflected)]));
         assert_eq!(pair.client.closed(), None);
     }
-    // RFC 9260 section 8.5.1 B: with the T bit the peer's own tag is right.
+    // RFC 9260 section 8.5.1 B: with the T bit set, the peer's own tag is valid.
     pair.deliver(Side::Client, forged(Side::Client, 0, peer, vec![abort(true)]));
     assert_eq!(pair.client.closed(), Some(CloseReason::Aborted));
 }
@@ -170,7 +170,7 @@ fn every_chunk_needs_the_tag() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
     let tag = pair.client().local_tag() ^ 1;
     let data = chunk::Data { immediate: true, ..message_chunk(Serial(0), 100) };
-    // One of the two acknowledges unsent data, which would end the association.
+    // One of the two acknowledges unsent data. If it were accepted, the association would end.
     let sack = |tsn| chunk::Sack {
         cumulative_tsn: Serial(tsn),
         a_rwnd: 0,
@@ -241,13 +241,13 @@ fn data_on_a_stream_that_does_not_exist_is_reported() {
     pair.deliver(Side::Server, forged(Side::Server, 0, tag, vec![Chunk::Data(data)]));
     assert_eq!(pair.log[0].packet.chunks[0], Chunk::Error(vec![Cause::InvalidStream(4000)]));
     assert_eq!(pair.server.bytes(), 100);
-    // It is acknowledged like any other.
+    // The chunk is acknowledged like any other chunk.
     pair.run_for(s(1));
     let sack = pair.sent_by(Side::Server).find_map(Crossing::sack).expect("a SACK");
     assert_eq!(sack.cumulative_tsn, told);
 }
 
-/// Section 8.4: a host's replies to packets of no association.
+/// Section 8.4: replies of a host to packets that belong to no association.
 #[test]
 fn out_of_the_blue() {
     let flow = forged(Side::Server, 0, 0, vec![]).header.flow;
@@ -303,7 +303,7 @@ fn out_of_the_blue() {
     assert_eq!(answer(Chunk::Error(vec![Cause::StaleCookie(1)])), None);
 }
 
-/// RFC 9260 section 9.2: DATA of the peer resets the count of SHUTDOWNs.
+/// RFC 9260 section 9.2: DATA from the peer resets the count of SHUTDOWN retransmissions.
 #[test]
 fn a_peer_that_still_sends_is_waited_for() {
     let config = Config { association_max_retrans: 2, ..rfc() };
@@ -333,7 +333,7 @@ fn no_heartbeats_after_shutdown() {
 }
 
 /// RFC 9260 sections 8.5.1 E and 9.2: a SHUTDOWN ACK during a handshake belongs to an association that this host has
-/// dropped. The reply is SHUTDOWN COMPLETE with the tag of its packet, and the handshake continues.
+/// removed. The reply is a SHUTDOWN COMPLETE with the tag of the received packet, and the handshake continues.
 #[test]
 fn an_association_in_the_making_ends_one_that_is_forgotten() {
     for echoed in [false, true] {
@@ -352,8 +352,9 @@ fn an_association_in_the_making_ends_one_that_is_forgotten() {
     }
 }
 
-/// RFC 9260 sections 9.2 and 12.4: a HEARTBEAT beside the SHUTDOWN ACK is not answered, because SHUTDOWN COMPLETE is
-/// alone in the one reply. Nor is one behind a SHUTDOWN ACK that is out of the blue, because its packet is discarded.
+/// RFC 9260 sections 9.2 and 12.4: a HEARTBEAT in the packet of a SHUTDOWN ACK is not answered, because the only reply
+/// is a packet with just SHUTDOWN COMPLETE. A HEARTBEAT after a SHUTDOWN ACK that is out of the blue is not answered
+/// either, because its packet is discarded.
 #[test]
 fn a_heartbeat_does_not_hold_up_the_last_word() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -379,7 +380,7 @@ fn a_heartbeat_does_not_hold_up_the_last_word() {
     assert_eq!(closed(&pair), DONE);
 }
 
-/// RFC 9260 section 9.1.
+/// RFC 9260 section 9.1: abort by the user.
 #[test]
 fn an_abort_of_the_user_says_so() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -388,12 +389,12 @@ fn an_abort_of_the_user_says_so() {
     assert!(matches!(abort.causes[..], [Cause::UserAbort(_)]));
 }
 
-/// RFC 9260 sections 4 and 9.2: an end that has sent SHUTDOWN answers each packet with DATA by SHUTDOWN and a SACK at
-/// once.
+/// RFC 9260 sections 4 and 9.2: an end that has sent SHUTDOWN answers each packet with DATA immediately, with a
+/// SHUTDOWN and a SACK.
 #[test]
 fn data_after_shutdown_is_answered_at_once() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
-    // The first data is acknowledged at once anyway.
+    // The first data of an association is acknowledged immediately in any case.
     pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(100)));
     pair.run_for(s(1));
     pair.lose(|crossing| crossing.has("SHUTDOWN"));
@@ -408,7 +409,7 @@ fn data_after_shutdown_is_answered_at_once() {
     assert!(answers[0].0 == arrives && answers[0].1.contains("SACK") && answers[0].1.contains("SHUTDOWN"));
 }
 
-/// RFC 9260 section 9.2: an INIT for an association in SHUTDOWN-ACK-SENT is answered by SHUTDOWN ACK.
+/// RFC 9260 section 9.2: the reply to an INIT for an association in SHUTDOWN-ACK-SENT is a SHUTDOWN ACK.
 #[test]
 fn an_init_for_an_association_that_ends_gets_a_shutdown_ack() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));

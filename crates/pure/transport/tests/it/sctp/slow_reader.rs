@@ -1,4 +1,5 @@
-//! A user that does not read at once: a_rwnd falls to zero, is probed and rises again (RFC 9260 sections 6.1 and 6.2).
+//! A user that does not read immediately: a_rwnd falls to zero, is probed and rises again (RFC 9260 sections 6.1 and
+//! 6.2).
 
 use netrig_core::{CloseReason, Data, Seeds, Size};
 use netrig_transport::Connection;
@@ -7,8 +8,8 @@ use proptest::prelude::*;
 
 use super::pair::*;
 
-/// An association over 100 ms each way with messages of a full chunk and the given receive buffer, bytes. The server's
-/// user reads only when told to.
+/// An association with a delay of 100 ms in each direction, messages of one full chunk and a receive buffer of `buffer`
+/// bytes. The server's user reads only when the test calls `read`.
 fn paused(buffer: u64) -> Pair {
     let config = Config {
         receive_buffer: Size::from_bytes(buffer),
@@ -21,7 +22,7 @@ fn paused(buffer: u64) -> Pair {
     pair
 }
 
-/// The server's user reads `bytes` repeatedly, every `every` milliseconds.
+/// Makes the server's user read `bytes` bytes `times` times, at intervals of `every` milliseconds.
 fn read(pair: &mut Pair, bytes: u64, every: u64, times: u64) {
     for _ in 0..times {
         pair.run_for(ms(every));
@@ -31,7 +32,7 @@ fn read(pair: &mut Pair, bytes: u64, every: u64, times: u64) {
     }
 }
 
-/// Times and user bytes of the DATA that the client sent since `after`.
+/// Time and number of user bytes of each DATA chunk that the client sent after `after`.
 fn data_since(pair: &Pair, after: netrig_core::Instant) -> Vec<(u64, u64)> {
     pair.data_packets()
         .filter(|crossing| crossing.at > after)
@@ -44,8 +45,8 @@ fn data_since(pair: &Pair, after: netrig_core::Instant) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Section 6.1 A: the first probe is sent an RTO after the window has closed, further ones at growing intervals, up to
-/// RTO.Max.
+/// Section 6.1 A: the first probe is sent one RTO after the window has closed. Further probes follow at increasing
+/// intervals, up to RTO.Max.
 #[test]
 fn the_first_probe_goes_after_rto_and_others_ever_later() {
     let mut pair = paused(8000);
@@ -56,7 +57,7 @@ fn the_first_probe_goes_after_rto_and_others_ever_later() {
     pair.run_for(s(200));
     let probes = data_since(&pair, closed);
     assert!(probes.iter().all(|(_, len)| *len == 1452), "{probes:?}");
-    // The SACK of the last data arrived 200 ms after it, or later if it was delayed.
+    // The SACK for the last data arrived 200 ms after the data was sent, or later if it was delayed.
     assert!((1200..1401).contains(&probes[0].0), "{probes:?}");
     let gaps: Vec<_> = probes.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert_eq!(gaps[..6], [2000, 4000, 8000, 16_000, 32_000, 60_000], "{probes:?}");
@@ -65,7 +66,8 @@ fn the_first_probe_goes_after_rto_and_others_ever_later() {
     assert_eq!(pair.server().unread(), 5 * 1452);
 }
 
-/// The probe is outstanding and its timer has backed off to 16 s. Its chunk is retransmitted once there is room for it.
+/// A probe is outstanding, and its timer has backed off to 16 s. Its chunk is retransmitted as soon as the window has
+/// room for it.
 #[test]
 fn an_open_window_does_not_wait_for_the_probe_s_timer() {
     let mut pair = paused(8000);
@@ -81,8 +83,8 @@ fn an_open_window_does_not_wait_for_the_probe_s_timer() {
     assert_eq!(pair.server.bytes(), 30_000);
 }
 
-/// Section 6.2: a_rwnd is the free buffer: it falls with each unread chunk, and rises only when the user reads. 744
-/// bytes are less than a chunk, and advertised as zero.
+/// Section 6.2: a_rwnd is the free space of the buffer. It falls with each unread chunk, and rises only when the user
+/// reads. A remainder of 744 bytes is less than a chunk, and is advertised as zero.
 #[test]
 fn a_rwnd_is_what_the_buffer_has_left() {
     let mut pair = paused(8004);
@@ -103,7 +105,7 @@ fn a_rwnd_is_what_the_buffer_has_left() {
     assert_eq!(told, [8004 - 5 * 1452 + 2000]);
 }
 
-/// The window update is lost: a probe detects the open window.
+/// The window update is lost. A probe detects the open window.
 #[test]
 fn a_lost_update_of_a_rwnd_is_found_out() {
     let mut pair = paused(8000);
@@ -115,7 +117,7 @@ fn a_lost_update_of_a_rwnd_is_found_out() {
     assert_eq!(pair.server.bytes(), 30_000);
 }
 
-/// Reads of 100 bytes make full chunks, and a_rwnd is at least a chunk or zero.
+/// Even if the user reads 100 bytes at a time, chunks are full, and a_rwnd is either zero or at least one chunk.
 #[test]
 fn small_bites_make_no_small_chunks() {
     let mut pair = paused(8000);
@@ -128,7 +130,7 @@ fn small_bites_make_no_small_chunks() {
     assert!(told.len() > 50 && told.iter().all(|window| *window == 0 || *window >= 1452), "{told:?}");
 }
 
-/// 5 KB each 20 ms are 250 kB/s.
+/// Reading 5 KB every 20 ms is a rate of 250 kB/s.
 #[test]
 fn a_transfer_over_sctp_is_as_fast_as_its_reader() {
     for buffer in [100_000, 500_000] {
@@ -142,7 +144,7 @@ fn a_transfer_over_sctp_is_as_fast_as_its_reader() {
     }
 }
 
-/// The association is over for both ends, and the user gets the data before the end of the association.
+/// The association has ended for both ends. The user receives the data before the event that ends the association.
 #[test]
 fn the_end_of_an_association_is_told_behind_the_data() {
     let mut pair = paused(8000);
@@ -159,7 +161,7 @@ fn the_end_of_an_association_is_told_behind_the_data() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 100, ..ProptestConfig::default() })]
 
-    /// With any reads and losses, all bytes are delivered in order and the buffer is never exceeded.
+    /// With any sequence of reads and losses, all bytes are delivered in order, and the buffer is never exceeded.
     #[test]
     fn whatever_the_reader_does_all_chunks_arrive_in_order(
         buffer in prop_oneof![Just(65_535), 3000..20_000_u64],

@@ -1,4 +1,4 @@
-//! Whole runs as tables: against results of ns-2, and as snapshots.
+//! Complete runs as tables: compared with results of ns-2, and as snapshots.
 
 use std::fmt::Write;
 
@@ -8,27 +8,27 @@ use netrig_transport::{Connection, Control, PathId, Profile};
 
 use super::pair::*;
 
-/// Reaction of the user to the outage.
+/// Reaction of the user to the outage of the first path.
 #[derive(Clone, Copy, PartialEq)]
 enum Switch {
     Never,
-    /// Makes the second path the primary when the first one fails.
+    /// Makes the second path the primary when the first path fails.
     Over,
-    /// And the first one again when it works.
+    /// As `Over`; then makes the first path the primary again when it works.
     AndBack,
 }
 
 /// Traffic of the user.
 #[derive(Clone, Copy, PartialEq)]
 enum Traffic {
-    /// All at the start.
+    /// All data at the start.
     Bulk,
-    /// Objects of seven chunks every 7.5 ms, far more than the line carries, as six web sources do.
+    /// Objects of seven chunks every 7.5 ms, like six web sources: far more than the capacity of the line.
     Objects,
 }
 
-/// The network of the link-down study: 0.5 Mbit/s, 200 ms one way, 100 s, an outage of `outage` seconds from
-/// 50 s on. Returns the data packets that arrive.
+/// The network of the link-down study: 0.5 Mbit/s, a one-way delay of 200 ms, and a duration of 100 s. An outage of
+/// `outage` seconds begins at 50 s. Returns the number of data packets that arrive.
 fn link_down(config: &Config, paths: usize, outage: u64, switch: Switch, traffic: Traffic) -> u64 {
     let mut pair = Pair::new(config, paths, ms(200));
     (0..paths).for_each(|path| pair.rate(path, 500_000));
@@ -62,13 +62,13 @@ fn link_down(config: &Config, paths: usize, outage: u64, switch: Switch, traffic
     pair.server().counters().data_packets_received
 }
 
-/// Compares the received packets with the packets of 1500 bytes that ns-2.29 delivers in the same scenarios over its
-/// links: for outages of 5, 10 and 20 s. Both are deterministic.
+/// Compares the number of received packets with the number of 1500-byte packets that ns-2.29 delivers in the same
+/// scenarios, for outages of 5, 10 and 20 s. Both simulators are deterministic.
 struct Comparison {
     config: Config,
     traffic: Traffic,
-    /// Tolerance: two in a thousand for the same data; three for objects, which ns-2 draws at random, and whose arrival
-    /// times differ here.
+    /// Tolerance, per mille. It is two for the same data. It is three for objects, because ns-2 draws them at random
+    /// and their arrival times differ from those here.
     per_mille: u64,
     wrong: Vec<String>,
 }
@@ -87,7 +87,7 @@ impl Comparison {
         }
     }
 
-    /// By Path.Max.Retrans, from 0.
+    /// Compares the results for each Path.Max.Retrans, from 0.
     fn fail_over(&mut self, by_retries: [[u64; 3]; 6]) {
         for (path_max_retrans, ns2) in (0..).zip(by_retries) {
             self.config.path_max_retrans = path_max_retrans;
@@ -116,7 +116,7 @@ fn like_ns2_with_bulk_data() {
     assert!(compared.wrong.is_empty(), "{:#?}", compared.wrong);
 }
 
-/// New data overtakes the losses here, because the user's calls do not wait for SACKs.
+/// Here new data is sent before lost data, because the user's send calls do not wait for SACKs.
 #[test]
 fn like_ns2_with_web_objects() {
     let mut compared = Comparison::with(Traffic::Objects);
@@ -133,7 +133,7 @@ fn like_ns2_with_web_objects() {
     assert!(compared.wrong.is_empty(), "{:#?}", compared.wrong);
 }
 
-/// Longest interval without data at the receiver, in milliseconds, if the first of two paths fails permanently.
+/// Longest interval without data at the receiver if the first of two paths fails permanently, milliseconds.
 fn silence(config: &Config) -> u64 {
     let mut pair = Pair::new(config, 2, ms(50));
     (0..2).for_each(|path| pair.rate(path, 1_000_000));
@@ -167,7 +167,7 @@ fn silence_after_a_failure() {
     insta::assert_snapshot!(table);
 }
 
-/// Goodput in KB/s of 30 s of bulk data over 10 Mbit/s and 20 ms each way.
+/// Goodput of 30 s of bulk data over 10 Mbit/s and a delay of 20 ms in each direction, KB/s.
 fn goodput(config: &Config, loss: f64) -> u64 {
     let mut pair = Pair::new(config, 1, ms(20));
     pair.rate(0, 10_000_000);
@@ -179,8 +179,8 @@ fn goodput(config: &Config, loss: f64) -> u64 {
     pair.server.bytes() / 30 / 1000
 }
 
-/// Mathis, Semke, Mahdavi and Ott (1997): goodput = (MSS/RTT) sqrt(3/2)/sqrt(p) under rare random loss with a
-/// window that grows by a packet per round trip, which SCTP's does although SACKs are delayed.
+/// Mathis, Semke, Mahdavi and Ott (1997): goodput = (MSS/RTT) sqrt(3/2)/sqrt(p) for rare random loss and a window that
+/// grows by one packet per round trip. The window of SCTP grows like that, even with delayed SACKs.
 #[test]
 fn the_square_root_law() {
     for loss in [0.001, 0.003, 0.01] {
@@ -198,7 +198,7 @@ fn the_square_root_law() {
         pair.run_until(at(s(1000)));
         let law = 1452.0 / 0.1 * (1.5 / loss).sqrt();
         let ratio = pair.server.bytes() as f64 / 1000.0 / law;
-        // The law leaves out time-outs and the round trip that recovery takes: within a sixth.
+        // The law does not include time-outs and the round trip of a recovery. The result is within a sixth of it.
         assert!((0.83..1.17).contains(&ratio), "{loss}: {ratio}");
         println!("{loss}: {ratio}");
     }

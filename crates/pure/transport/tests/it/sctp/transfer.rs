@@ -1,4 +1,4 @@
-//! Data without loss: windows, streams, fragments, acknowledgements (RFC 9260 section 6).
+//! Data transfer without loss: windows, streams, fragments, acknowledgements (RFC 9260 section 6).
 
 use netrig_core::{Data, Endpoint, Instant, Size, StreamId};
 use netrig_transport::sctp::packet::{Chunk, chunk};
@@ -11,14 +11,14 @@ fn bytes(n: u64) -> Size {
     Size::from_bytes(n)
 }
 
-/// Lengths of the client's IP packets with data.
+/// Lengths of the client's IP packets that contain data.
 fn data_lengths(pair: &Pair) -> Vec<u32> {
     pair.data_packets().map(|crossing| crossing.ip_len).collect()
 }
 
 #[test]
 fn a_message_is_cut_to_the_mtu() {
-    // 1500 = 20 IP + 12 common header + 16 DATA header + 1452.
+    // 1500 = 20 bytes of IP header + 12 of common header + 16 of DATA header + 1452 user bytes.
     for (message, expected) in [
         (1, vec![52]),
         (4, vec![52]),
@@ -38,7 +38,7 @@ fn a_message_is_cut_to_the_mtu() {
 
 #[test]
 fn max_chunk_bounds_chunks_and_bundling_fills_packets() {
-    // 365 + 16 + 3 of padding = 384; three of them and 316 more do not make a fourth.
+    // 365 + 16 + 3 bytes of padding = 384. After three such chunks, 316 bytes remain, too few for a fourth.
     let config = Config { max_chunk: bytes(365), ..rfc() };
     let mut pair = Pair::connected(&config, 1, ms(10));
     pair.fill(3650);
@@ -81,7 +81,7 @@ fn joined_sends_make_full_messages() {
     assert!(lengths[..20].iter().all(|len| *len == 1500));
 }
 
-/// RFC 9260 section 7.2.1: min(4 P, max(2 P, 4404)) with P = 1468: three packets.
+/// RFC 9260 section 7.2.1: min(4 P, max(2 P, 4404)) with P = 1468 is three packets.
 #[test]
 fn the_first_window() {
     for (config, packets) in [
@@ -111,7 +111,8 @@ fn one_packet_may_pass_the_window() {
     }
 }
 
-/// Without delayed SACKs slow start doubles each round trip, until Max.Burst 4 limits the packets per SACK.
+/// Without delayed SACKs, slow start doubles the window in each round trip, until a Max.Burst of 4 limits the packets
+/// per SACK.
 #[test]
 fn slow_start_doubles() {
     let config = Config { delayed_sack: false, ..rfc() };
@@ -136,7 +137,7 @@ fn congestion_avoidance_adds_a_packet_per_round_trip() {
     };
     let mut pair = Pair::connected(&config, 1, ms(100));
     pair.fill(10_000_000);
-    // Two round trips reach the threshold and pass it by one packet at most.
+    // After two round trips, the window exceeds the threshold by at most one packet.
     pair.run_for(ms(700));
     let mut before = pair.status(0).cwnd;
     for _ in 0..10 {
@@ -180,7 +181,7 @@ fn the_first_data_is_acknowledged_at_once() {
     }
 }
 
-/// Both ends, with nothing in flight, after the first data, which is acknowledged at once.
+/// Both ends after the first data, which is acknowledged immediately. Nothing is in flight.
 fn after_the_first_data() -> Pair {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
     pair.fill(100);
@@ -200,11 +201,11 @@ fn every_second_packet_is_acknowledged_or_after_the_delay() {
         .map(|crossing| (crossing.at - start, crossing.sack().map(|s| s.cumulative_tsn)))
         .collect();
     let first = pair.data_packets().next().and_then(|crossing| crossing.data().next()).expect("data").tsn;
-    // Packets arrive at 100 ms; the third waits for 200 ms.
+    // The packets arrive at 100 ms. The SACK for the third packet is delayed by 200 ms.
     assert_eq!(sacks, [(ms(100), Some(first.plus(1))), (ms(300), Some(first.plus(2)))]);
 }
 
-/// RFC 9260 section 6.2: the delay is the configured one.
+/// RFC 9260 section 6.2: a SACK is delayed by the configured time.
 #[test]
 fn a_sack_waits_as_long_as_it_may() {
     for delay in [50, 200, 500] {
@@ -220,7 +221,8 @@ fn a_sack_waits_as_long_as_it_may() {
     }
 }
 
-/// RFC 9260 section 6.2: a packet with only duplicate data is acknowledged at once, and the SACK lists the duplicates.
+/// RFC 9260 section 6.2: a packet with only duplicate data is acknowledged immediately, and the SACK lists the
+/// duplicates.
 #[test]
 fn a_duplicate_is_acknowledged_at_once() {
     let mut pair = after_the_first_data();
@@ -235,8 +237,8 @@ fn a_duplicate_is_acknowledged_at_once() {
     assert_eq!((answer.at, sack.cumulative_tsn, &sack.duplicates[..]), (start, data.tsn, &[data.tsn][..]));
 }
 
-/// RFC 9260 section 6.3.1 C4: each round trip of data is measured once: by the first packet, not by the two that take
-/// 80 ms longer; then by one that does.
+/// RFC 9260 section 6.3.1 C4: data is measured once per round trip. In the first round trip the first packet is
+/// measured, not the two that take 80 ms longer. In the second round trip, all packets take longer.
 #[test]
 fn each_round_trip_of_sctp_is_measured_once() {
     let config = Config { delayed_sack: false, heartbeats: false, ..rfc() };
@@ -255,7 +257,7 @@ fn each_round_trip_of_sctp_is_measured_once() {
     assert_eq!(pair.status(0).srtt, Some(ms(210)));
 }
 
-/// RFC 9260 sections 1.3 and 7.2: a chunk is outstanding with its header of 16 bytes and its padding.
+/// RFC 9260 sections 1.3 and 7.2: the outstanding size of a chunk includes its header of 16 bytes and its padding.
 #[test]
 fn a_chunk_counts_with_header_and_padding() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -263,7 +265,7 @@ fn a_chunk_counts_with_header_and_padding() {
     assert_eq!(pair.status(0).flight, 16 + 365 + 3);
 }
 
-/// RFC 9260 section 6.5: the number after 65535 is 0, and its message belongs to the stream like any other.
+/// RFC 9260 section 6.5: the stream sequence number after 65535 is 0, and its message is delivered like any other.
 #[test]
 fn a_sender_s_stream_sequence_numbers_wrap() {
     let config = Config { message_size: bytes(1), ..rfc() };
@@ -282,7 +284,7 @@ fn the_i_bit_is_obeyed() {
     pair.act(Side::Client, |client, now| client.close(now));
     let data = pair.data_packets().count();
     assert_eq!(data, 1, "sent before the user closed");
-    // Closing with data unsent sets the bit on the last chunk.
+    // If the user closes with unsent data, the bit is set on the last chunk.
     let mut pair = Pair::new(&rfc(), 1, ms(100));
     pair.open();
     pair.fill(100);
@@ -292,7 +294,7 @@ fn the_i_bit_is_obeyed() {
     assert!(last.data().all(|data| data.immediate));
     let sack = pair.sent_by(Side::Server).find(|crossing| crossing.has("SACK")).expect("a SACK");
     assert_eq!(sack.at, last.at + ms(100), "at once");
-    // The first data is acknowledged at once anyway. Of later data only the bit makes a difference.
+    // The first data is acknowledged immediately in any case. For later data, only the bit makes a difference.
     for immediate in [true, false] {
         let mut pair = after_the_first_data();
         pair.lose(|_| true);
@@ -316,7 +318,8 @@ fn sacks_travel_with_data() {
     pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(1000)));
     let answer = pair.sent_by(Side::Server).next().expect("data").names();
     assert_eq!(answer, "SACK+DATA");
-    // RFC 9260 section 6.9: beside 1440 bytes there is no room for it, which would make the packet longer than the MTU.
+    // RFC 9260 section 6.9: in a packet with 1440 bytes of data there is no room for a SACK, because the packet would
+    // exceed the MTU.
     pair.run_for(s(1));
     pair.fill(1000);
     pair.run_for(ms(150));
@@ -352,7 +355,7 @@ fn no_more_is_outstanding_than_the_receiver_takes() {
     pair.open();
     pair.run_for(s(1));
     pair.fill(1_000_000);
-    // Six chunks of 1452 fit 10,000 bytes.
+    // Six chunks of 1452 bytes fit a window of 10,000 bytes.
     assert_eq!(pair.data_packets().count(), 6);
     pair.run_for(s(60));
     assert_eq!(pair.server.bytes(), 1_000_000);
@@ -367,21 +370,22 @@ fn no_more_is_outstanding_than_the_send_buffer_keeps() {
     assert_eq!(pair.data_packets().count(), 3);
     pair.run_for(s(30));
     assert_eq!(pair.server.bytes(), 100_000);
-    // Messages enter the buffer whole: with 3,000 B outstanding the second starts, with 6,000 B the third does not.
+    // Messages enter the buffer as a whole. With 3,000 B outstanding, the second message starts; with 6,000 B, the
+    // third does not.
     let mut pair = Pair::connected(&config, 1, ms(100));
     (0..4).for_each(|_| pair.fill(3000));
     let sent = pair.data_packets().flat_map(|crossing| crossing.data()).map(|chunk| chunk.data.size());
     assert_eq!(sent.sum::<u64>(), 6000);
 }
 
-/// Sends the server's window to the client.
+/// Delivers a SACK with the server's window to the client.
 fn window(pair: &mut Pair, cumulative_tsn: Serial, a_rwnd: u32) {
     let tag = pair.client().local_tag();
     let sack = chunk::Sack { cumulative_tsn, a_rwnd, gaps: Default::default(), duplicates: Vec::new() };
     pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Sack(sack)]));
 }
 
-/// Section 6.1 A: a closed window is probed without limit as long as SACKs arrive, and opens again.
+/// Section 6.1 A: a closed window is probed without limit while SACKs arrive, and can open again.
 #[test]
 fn a_closed_window_is_probed_and_no_failure() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -389,7 +393,7 @@ fn a_closed_window_is_probed_and_no_failure() {
     pair.run_for(s(1));
     let first = pair.data_packets().next().and_then(|crossing| crossing.data().next()).expect("data").tsn;
     window(&mut pair, first, 0);
-    // A receiver whose user does not read: it answers each probe and accepts none.
+    // The receiver behaves like one whose user does not read: it answers each probe and accepts none.
     pair.log.clear();
     pair.lose(|crossing| crossing.packet.carries_data());
     pair.fill(50_000);
@@ -422,8 +426,9 @@ fn a_probe_that_nobody_answers_is_a_failure() {
     assert_eq!(pair.client.closed(), Some(netrig_core::CloseReason::TimedOut));
 }
 
-/// The kernel's allocation counts: 365 B with a header of 16 B and 320 B of `skb_shared_info` take a block of 1,024 B,
-/// plus 504 B of records: 100,000 / 1,528 = 65.4 chunks. 730 B take a block of 2,048 B: 100,000 / 2,552 = 39.2.
+/// The memory that the kernel allocates counts. A chunk of 365 B with a header of 16 B and 320 B of `skb_shared_info`
+/// takes a block of 1,024 B, plus 504 B of records: 100,000 / 1,528 = 65.4 chunks. A chunk of 730 B takes a block of
+/// 2,048 B: 100,000 / 2,552 = 39.2 chunks.
 #[test]
 fn small_chunks_fill_the_send_buffer_sooner() {
     for (size, count) in [(365, 65), (730, 39)] {
@@ -499,7 +504,8 @@ fn writable_is_told_when_little_is_left() {
 
 #[test]
 fn schedulers_share_the_line() {
-    // 400 B per message, two streams with 40 messages each, sent one after the other.
+    // Each of two streams has 40 messages of 400 B. The user sends all messages of the first stream and then those of
+    // the second.
     for (scheduler, expected) in
         [(Scheduler::Fcfs, (40, 0)), (Scheduler::RoundRobin, (20, 20)), (Scheduler::Fair, (20, 20))]
     {
@@ -520,7 +526,7 @@ fn schedulers_share_the_line() {
 
 #[test]
 fn tsns_wrap_in_the_middle_of_a_transfer() {
-    // Seeds are tried until an initial TSN lies just before the wrap: its position is what matters here.
+    // Seeds are tried until the initial TSN is just before the wrap-around, which is what this test is about.
     let near = |pair: &Pair| match &pair.log[0].packet.chunks[0] {
         Chunk::Init(init) => init.initial_tsn.0 > u32::MAX - (1 << 22),
         _ => false,
@@ -543,7 +549,7 @@ fn tsns_wrap_in_the_middle_of_a_transfer() {
     let Chunk::Init(init) = pair.log[0].packet.chunks[0].clone() else { panic!("INIT") };
     let before_wrap = u64::from(u32::MAX - init.initial_tsn.0);
     pair.log.clear();
-    // A chunk per byte, 72 chunks to a packet.
+    // One chunk per byte: 72 chunks in a packet.
     let mut random = netrig_core::Seeds::new(1).stream("loss");
     pair.lose(move |crossing| crossing.packet.carries_data() && random.chance(0.001));
     pair.fill(before_wrap + 10_000);
@@ -589,7 +595,7 @@ fn the_user_chooses_the_path_of_new_data() {
     pair.run_for(s(1));
     let paths: Vec<_> = pair.data_packets().map(|crossing| crossing.path).collect();
     assert_eq!(paths, [0, 1]);
-    // RFC 9260 section 6.4 leaves it open: SACKs are sent to the source of the data.
+    // SACKs are sent to the source of the data. RFC 9260 section 6.4 does not require this.
     let sacks: Vec<_> = pair.sent_by(Side::Server).filter(|c| c.has("SACK")).map(|c| c.path).collect();
     assert_eq!(sacks, [0, 1]);
 }

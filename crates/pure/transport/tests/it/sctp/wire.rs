@@ -1,4 +1,4 @@
-//! Packets as bytes, against layouts assembled by hand from RFC 9260 section 3.
+//! Encoded packets, compared with layouts assembled by hand from RFC 9260 section 3.
 
 use netrig_core::{Data, StreamId};
 use netrig_transport::Serial;
@@ -18,7 +18,7 @@ fn packet(chunks: Vec<Chunk>) -> Packet {
 /// Common header (section 3.1) with a zero checksum.
 const HEADER: [u8; 12] = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC, 0xDE, 0xF0, 0, 0, 0, 0];
 
-/// Checks that `chunks` encode to `body` and are parsed from it.
+/// Checks that `chunks` are encoded to `body`, and that `body` is decoded to `chunks`.
 fn both_ways(chunks: Vec<Chunk>, body: &[u8]) {
     let packet = packet(chunks);
     let bytes = wire::encode_with(&packet, Checksum::Zero);
@@ -41,7 +41,7 @@ fn data() {
         immediate: true,
         data: Data::Bytes((*b"hello").into()),
     };
-    // Section 3.3.1: type 0, flags I U B E = 1 1 1 0, length 16 + 5 without padding.
+    // Section 3.3.1: type 0, the flags I U B E are 1 1 1 0, and the length is 16 + 5 without padding.
     both_ways(
         vec![Chunk::Data(data)],
         &[0, 0b1110, 0, 21, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, b'h', b'e', b'l', b'l', b'o', 0, 0, 0],
@@ -66,7 +66,7 @@ fn init_with_parameters() {
         ],
     };
     let body = [
-        // Section 3.3.2: type 1, length: 20 + 8 + 20 + 8 + 12 (10 and padding) + 4 + 5.
+        // Section 3.3.2: type 1. The length is 20 + 8 + 20 + 8 + 12 (10 and padding) + 4 + 5.
         &[1, 0, 0, 77][..],
         &[0xA1, 0xA2, 0xA3, 0xA4, 0, 1, 0, 0, 0, 10, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF],
         &[0, 5, 0, 8, 192, 0, 2, 1],
@@ -115,7 +115,7 @@ fn sack() {
             .collect(),
         duplicates: vec![Serial(10)],
     };
-    // The example of section 3.3.4, with a duplicate.
+    // The example of section 3.3.4, with an additional duplicate.
     both_ways(
         vec![Chunk::Sack(sack)],
         &[3, 0, 0, 28, 0, 0, 0, 12, 0, 0, 0x12, 0x34, 0, 2, 0, 1, 0, 2, 0, 3, 0, 5, 0, 5, 0, 0, 0, 10],
@@ -182,7 +182,7 @@ fn bundles() {
     );
 }
 
-/// CRC32c of this packet, least significant byte first (appendix A).
+/// CRC32c of this packet, with the least significant byte first (appendix A).
 #[test]
 fn the_checksum_is_where_and_what_it_should_be() {
     let bytes = wire::encode(&packet(vec![Chunk::CookieAck]));
@@ -203,19 +203,19 @@ fn decode(body: &[u8]) -> Result<Packet, DecodeError> {
 fn what_is_malformed_is_refused() {
     assert_eq!(decode(&[]), Err(DecodeError::TooShort(12)));
     assert_eq!(decode(&[11, 0, 0]), Err(DecodeError::TooShort(15)));
-    // Shorter than its header; longer than the packet.
+    // A length less than the header, and lengths beyond the packet.
     assert_eq!(decode(&[11, 0, 0, 3]), Err(DecodeError::Length { length: 3, left: 4 }));
     assert_eq!(decode(&[11, 0, 0, 0]), Err(DecodeError::Length { length: 0, left: 4 }));
     assert_eq!(decode(&[10, 0, 0, 9, 1, 2, 3, 4]), Err(DecodeError::Length { length: 9, left: 8 }));
-    // Too short for their fixed fields.
+    // Chunks that are too short for their fixed fields.
     assert_eq!(decode(&[7, 0, 0, 6, 0, 0, 0, 0]), Err(DecodeError::Chunk { chunk: "SHUTDOWN" }));
     assert_eq!(decode(&[4, 0, 0, 4]), Err(DecodeError::Chunk { chunk: "HEARTBEAT" }));
-    // More gap blocks announced than there are.
+    // The number of gap blocks is larger than the number that is present.
     assert_eq!(
         decode(&[3, 0, 0, 16, 0, 0, 0, 12, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0]),
         Err(DecodeError::Chunk { chunk: "SACK" })
     );
-    // An IPv4 address of three bytes.
+    // An IPv4 address with three bytes.
     let init = [&[1, 0, 0, 27][..], &[0; 16], &[0, 5, 0, 7, 1, 2, 3, 0]].concat();
     assert_eq!(decode(&init), Err(DecodeError::Parameter { kind: 5 }));
 }
@@ -227,7 +227,7 @@ fn padding_is_ignored_and_may_be_missing_at_the_end() {
     assert_eq!(decode(&[10, 0, 0, 5, 9]).map(|p| p.chunks.to_vec()), Ok(cookie));
 }
 
-/// Section 3.2.1: so is that of parameters, here of the first of two in an INIT.
+/// Section 3.2.1: the padding of parameters is ignored too. Here it is that of the first of two parameters in an INIT.
 #[test]
 fn the_padding_of_parameters_is_ignored() {
     let body = |padding: [u8; 3]| {
@@ -239,7 +239,7 @@ fn the_padding_of_parameters_is_ignored() {
     assert_eq!(decode(&body([0xFF, 7, 1])), Ok(zeros));
 }
 
-/// Sections 3.3.2 and 3.3.3: flags of INIT and INIT ACK are reserved, and ignored.
+/// Sections 3.3.2 and 3.3.3: the flags of INIT and INIT ACK are reserved and ignored.
 #[test]
 fn the_flags_of_init_and_init_ack_are_ignored() {
     for kind in [1, 2] {
@@ -249,7 +249,7 @@ fn the_flags_of_init_and_init_ack_are_ignored() {
     }
 }
 
-/// The two highest bits of an unknown chunk's type (section 3.2).
+/// The two highest bits of the type of an unknown chunk (section 3.2).
 #[test]
 fn an_unknown_chunk_may_forbid_what_follows() {
     let kinds = |first: u8| {
@@ -395,7 +395,7 @@ proptest! {
         }
     }
 
-    /// Changed in a few places, so that errors lie deep inside.
+    /// Packets that are changed in a few places, so that errors are deep inside.
     #[test]
     fn damaged_sctp_packets_are_survived(
         chunks in proptest::collection::vec(any_chunk(), 1..4),

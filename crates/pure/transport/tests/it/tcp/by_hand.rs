@@ -1,4 +1,4 @@
-//! One end against handmade segments that netrig's own peer would not send.
+//! One TCP endpoint with handmade segments that netrig's own peer would not send.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use super::pair::{ISS, MS, at_ms, flow, plain};
 /// The peer's initial sequence number.
 pub(super) const PEER: Serial = Serial(7);
 
-/// A client and its sent segments, in order.
+/// A client, and the segments that it has sent, in order.
 pub(super) struct HandmadeClient {
     pub(super) connection: Connection,
     flow: FiveTuple,
@@ -21,7 +21,7 @@ pub(super) struct HandmadeClient {
 }
 
 impl HandmadeClient {
-    /// A connection opened by a peer that announces this segment size and window at 100 ms.
+    /// A client whose connection is established at 100 ms. The peer announces this MSS and this window.
     pub(super) fn opened(config: &Config, flow: FiveTuple, mss: Option<u16>, window: u16) -> Self {
         Self::answered(
             config,
@@ -30,7 +30,7 @@ impl HandmadeClient {
         )
     }
 
-    /// A connection opened by a peer that sends this reply at 100 ms.
+    /// A client whose connection is established at 100 ms by this reply of the peer.
     pub(super) fn answered(config: &Config, flow: FiveTuple, answer: &Segment) -> Self {
         let mut client =
             Self { connection: Connection::connect(config.clone(), flow, ISS), flow, now: at_ms(0) };
@@ -53,7 +53,7 @@ impl HandmadeClient {
         self.connection.handle_packet(self.now, Packet { header, payload: Payload::Tcp(segment.clone()) });
     }
 
-    /// An acknowledgement of the given bytes of data, with a window.
+    /// Delivers an acknowledgement of the first `bytes` bytes of data, with this window.
     pub(super) fn acknowledge(&mut self, bytes: u32, window: u16) {
         self.take(&segment(PEER.plus(1), ISS.plus(1 + bytes), Flags::ACK, window));
     }
@@ -62,7 +62,7 @@ impl HandmadeClient {
         self.connection.send(self.now, StreamId(0), Data::Fill(bytes));
     }
 
-    /// Advances time to this moment.
+    /// Advances the time to `ms` milliseconds. Returns the segments sent until then.
     pub(super) fn until(&mut self, ms: u64) -> Vec<Segment> {
         let mut sent = self.sent();
         while let Some(at) = self.connection.poll_timeout().filter(|at| *at <= at_ms(ms)) {
@@ -74,7 +74,7 @@ impl HandmadeClient {
         sent
     }
 
-    /// The segments that it sends now.
+    /// The segments that the client sends at the current time.
     pub(super) fn sent(&mut self) -> Vec<Segment> {
         let mut sent = Vec::new();
         while let Some(packet) = self.connection.poll_transmit(self.now) {
@@ -105,13 +105,13 @@ fn v6() -> FiveTuple {
     FiveTuple { src, dst, ..flow() }
 }
 
-/// Lengths of data in bytes.
+/// The lengths of the segments with data, bytes.
 pub(super) fn lens(segments: &[Segment]) -> Vec<u64> {
     segments.iter().map(|segment| segment.data.size()).filter(|len| *len > 0).collect()
 }
 
-/// RFC 9293 section 3.7.1 (MUST-15, MUST-16): 536 bytes over IPv4 and 1220 over IPv6 if the peer announces
-/// nothing; else the smaller MSS of both ends.
+/// RFC 9293 section 3.7.1 (MUST-15, MUST-16): the MSS is 536 bytes over IPv4 and 1220 over IPv6 if the peer announces
+/// none. Otherwise it is the smaller MSS of the two ends.
 #[test]
 fn segments_are_as_long_as_both_ends_take() {
     let config = Config { mss: Size::from_bytes(1460), ..plain() };
@@ -130,8 +130,7 @@ fn segments_are_as_long_as_both_ends_take() {
     }
 }
 
-/// RFC 9293 section 3.7.1 (MUST-14, SHLD-5, MAY-3): SYN and SYN-ACK announce the largest segment, 20 bytes less over
-/// IPv6.
+/// RFC 9293 section 3.7.1 (MUST-14, SHLD-5, MAY-3): SYN and SYN-ACK announce the MSS. It is 20 bytes smaller over IPv6.
 #[test]
 fn both_syns_tell_the_largest_segment() {
     let config = Config { mss: Size::from_bytes(1460), ..plain() };
@@ -149,9 +148,9 @@ fn both_syns_tell_the_largest_segment() {
     }
 }
 
-/// RFC 7323 sections 2.2, 2.3 and 3.2: the answer to a SYN has a window scale if the SYN had one, with the shift of its
-/// own buffer, and timestamps if the SYN had those. An option that was not negotiated is not used: without both scales
-/// windows are not shifted.
+/// RFC 7323 sections 2.2, 2.3 and 3.2: a SYN-ACK has a window scale if the SYN had one, with the shift for this end's
+/// own buffer, and timestamps if the SYN had them. An option that was not negotiated is not used. If only one end
+/// offers a window scale, windows are not shifted.
 #[test]
 fn the_answer_to_a_syn_has_the_options_that_the_syn_had() {
     let config = Config {
@@ -186,10 +185,10 @@ fn the_answer_to_a_syn_has_the_options_that_the_syn_had() {
         let answers = exchange(syn);
         let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
         assert_eq!(answer.flags, Flags::SYN | Flags::ACK);
-        // A shift of 4 is the smallest whose largest window, 65,535 · 2⁴, covers a megabyte.
+        // A shift of 4 is the smallest with which the largest window, 65,535 · 2⁴, is at least a megabyte.
         assert_eq!(answer.window_scale, scale.then_some(4), "scale {scale}, stamps {stamps}");
         assert_eq!(answer.timestamps.map(|told| told.echo), stamps.then_some(1));
-        // A window of 3000, or of 3000 · 2².
+        // The window is 3000, or 3000 · 2² if scaling was negotiated.
         let ack = segment(PEER.plus(1), ISS.plus(1), Flags::ACK, 3000);
         let sent = exchange(Segment { timestamps: stamp(2), ..ack });
         let told = if scale { 12_000 } else { 3000 };
@@ -203,8 +202,8 @@ fn the_answer_to_a_syn_has_the_options_that_the_syn_had() {
     }
 }
 
-/// RFC 7323 section 2.4: a window advertised in units of eight bytes may end before an earlier one. A segment within
-/// the earlier window is accepted.
+/// RFC 7323 section 2.4: if windows are advertised in units of eight bytes, a window may end before an earlier one did.
+/// A segment within the earlier window is accepted.
 #[test]
 fn what_an_earlier_acknowledgement_allowed_is_taken() {
     let config = Config { receive_buffer: Size::from_bytes(300_000), ..plain() };
@@ -227,8 +226,8 @@ fn what_an_earlier_acknowledgement_allowed_is_taken() {
     assert_eq!(client.connection.arrived(), 11 + 1000, "nothing allowed this");
 }
 
-/// RFC 9293 section 3.8.6 (MUST-34, SHLD-15, SHLD-16): the right edge moves to the left of sent data. No new data is
-/// sent until there is room again, and data lost within the window is retransmitted.
+/// RFC 9293 section 3.8.6 (MUST-34, SHLD-15, SHLD-16): the right edge moves below data that was already sent. No new
+/// data is sent until there is room again, and lost data within the window is retransmitted.
 #[test]
 fn a_window_that_shrinks_is_obeyed() {
     let config = Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..plain() };
@@ -236,20 +235,21 @@ fn a_window_that_shrinks_is_obeyed() {
     client.give(6000);
     assert_eq!(lens(&client.sent()), [1000; 6]);
     client.now = at_ms(200);
-    // Three have arrived, and the window holds two of the other three. The earlier window had room for two more.
+    // Three segments have arrived. The window has room for two of the other three. The earlier window had room for two
+    // more segments than were sent.
     client.acknowledge(3000, 2000);
     client.give(24_000);
     assert_eq!(lens(&client.sent()), [0_u64; 0]);
     let again = client.until(1300);
     assert_eq!(again.iter().map(|s| s.seq).collect::<Vec<_>>(), [ISS.plus(3001)], "the first goes again");
-    // All six had arrived, and the window opens.
+    // All six segments have arrived, and the window opens.
     client.acknowledge(6000, 3000);
     assert_eq!(lens(&client.sent())[..2], [1000, 1000]);
     assert_eq!(client.connection.state(), TcpState::Established);
 }
 
-/// RFC 9293 section 3.8.6 (MAY-7): the right edge moves to the left end of the outstanding data. Data lost beyond the
-/// edge is retransmitted nevertheless.
+/// RFC 9293 section 3.8.6 (MAY-7): the right edge moves to the left end of the outstanding data. Lost data beyond the
+/// edge is still retransmitted.
 #[test]
 fn data_beyond_a_window_that_shrank_is_retransmitted() {
     let config = Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..plain() };
@@ -265,8 +265,8 @@ fn data_beyond_a_window_that_shrank_is_retransmitted() {
     assert_eq!(client.connection.state(), TcpState::Established);
 }
 
-/// RFC 9293 section 3.8.6.2.1 (MUST-38): a window of less than a segment and less than half of the largest one is not
-/// filled, until the timer overrides.
+/// RFC 9293 section 3.8.6.2.1 (MUST-38): a window of less than a segment and less than half of the largest window is
+/// not used until the override timer expires.
 #[test]
 fn a_silly_window_is_not_filled() {
     let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 4000);
@@ -279,7 +279,7 @@ fn a_silly_window_is_not_filled() {
     assert_eq!(lens(&client.sent()), [1000, 1000]);
 }
 
-/// RFC 9293 section 3.8.6.1 (MUST-66): a reset ends a connection whose own window is closed.
+/// RFC 9293 section 3.8.6.1 (MUST-66): a reset ends a connection even if its own receive window is closed.
 #[test]
 fn a_reset_is_heeded_while_the_window_is_closed() {
     let config = Config { receive_buffer: Size::from_bytes(1000), ..plain() };
@@ -293,8 +293,8 @@ fn a_reset_is_heeded_while_the_window_is_closed() {
     assert!(events.any(|event| event == netrig_core::ConnectionEvent::Closed(CloseReason::Aborted)));
 }
 
-/// RFC 9293 section 3.9.1.2: without a push call the last segment of the queued data has PSH (MUST-61). Only SYN has
-/// the MSS option (MUST-65).
+/// RFC 9293 section 3.9.1.2: if there is no push call, PSH is set on the last segment of the queued data (MUST-61).
+/// Only a SYN has the MSS option (MUST-65).
 #[test]
 fn the_last_segment_of_what_was_given_is_pushed() {
     let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 60_000);
@@ -308,7 +308,8 @@ fn the_last_segment_of_what_was_given_is_pushed() {
     assert!(sent.iter().all(|segment| segment.mss.is_none()));
 }
 
-/// RFC 6298 section 3 (Karn): a retransmitted segment is not measured, unless a timestamp identifies the copy.
+/// RFC 6298 section 3 (Karn's algorithm): a retransmitted segment is not measured unless a timestamp identifies the
+/// copy.
 #[test]
 fn what_was_sent_twice_measures_nothing() {
     for rtt_sampling in [RttSampling::PerAck, RttSampling::PerRound] {

@@ -13,8 +13,8 @@ fn data_times(pair: &Pair, after: netrig_core::Instant) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// RFC 9293 section 3.8.6.1: the first probe after the retransmission time-out (1 s), then exponentially
-/// later.
+/// RFC 9293 section 3.8.6.1: the first probe is sent after the retransmission time-out (1 s), and the next ones at
+/// exponentially growing intervals.
 #[test]
 fn a_closed_window_is_probed() {
     let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
@@ -29,14 +29,14 @@ fn a_closed_window_is_probed() {
     assert!(probes.iter().all(|(_, len)| *len == 1), "{probes:?}");
     let gaps: Vec<_> = probes.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert_eq!(gaps, [2000, 4000, 8000]);
-    // The window closes at 250 ms (data at 150 ms, acknowledged at 250 ms) and is probed a second later.
+    // The window closes at 250 ms: data sent at 150 ms is acknowledged then. The first probe is sent a second later.
     assert_eq!(probes[0].0, 1250);
     pair.act(Side::Server, |server, _| server.set_reading(true));
     pair.run(MS(5_000));
     assert_eq!(pair.received_len[1], 10_000);
 }
 
-/// The window update is lost: only a probe can detect the open window.
+/// The window update is lost, so only a probe can detect the open window.
 #[test]
 fn a_lost_window_update_is_found_out() {
     let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
@@ -54,7 +54,8 @@ fn a_lost_window_update_is_found_out() {
     assert_eq!(pair.client.unacknowledged(), 0);
 }
 
-/// A window of w bytes and a round trip of 100 ms: w bytes per 100 ms, independent of the congestion window.
+/// With a window of w bytes and a round trip of 100 ms, the rate is w bytes per 100 ms, independent of the congestion
+/// window.
 #[test]
 fn the_receive_buffer_bounds_the_rate() {
     for buffer in [10_000u64, 64_000, 1_000_000] {
@@ -66,7 +67,7 @@ fn the_receive_buffer_bounds_the_rate() {
         let before = pair.received_len[1];
         pair.run(MS(2_000));
         let per_round = (pair.received_len[1] - before) / 20;
-        // A large window is advertised in units of 2^shift bytes (here 16), so up to one segment may not fit.
+        // A large window is advertised in units of 2^shift bytes (here 16), so the last segment may not fit.
         assert!(per_round <= buffer && per_round + 1000 > buffer, "{per_round} for {buffer}");
     }
 }
@@ -100,12 +101,12 @@ fn small_segments_wait_as_the_rule_says() {
         data_times(&pair, at_ms(1000))
     };
     assert_eq!(sent(Nagle::Off), [(1000, 100), (1010, 100), (1020, 100), (1030, 100)]);
-    // RFC 896: the rest is sent when the first is acknowledged.
+    // RFC 896: the other messages are sent when the first one is acknowledged.
     assert_eq!(sent(Nagle::Nagle), [(1000, 100), (1100, 300)]);
     assert_eq!(sent(Nagle::Minshall), [(1000, 100), (1100, 300)]);
 }
 
-/// Minshall's variant sends the tail of a large message while only full segments are unacknowledged.
+/// Minshall's variant sends the last partial segment of a large message while only full segments are unacknowledged.
 #[test]
 fn the_tail_of_a_large_message_does_not_wait_for_minshall() {
     let tail = |nagle| {
@@ -120,7 +121,7 @@ fn the_tail_of_a_large_message_does_not_wait_for_minshall() {
     assert_eq!(tail(Nagle::Nagle), Some((1100, 500)));
 }
 
-/// RFC 9293 section 3.8.6.3: for every second full segment, or after the delay.
+/// RFC 9293 section 3.8.6.3: an acknowledgement is sent for every second full segment, or after the delay.
 #[test]
 fn acknowledgements_are_delayed_until_the_second_segment() {
     let config = Config { ack_every: 2, ack_delay: MS(200), ..plain() };
@@ -137,7 +138,8 @@ fn acknowledgements_are_delayed_until_the_second_segment() {
     assert_eq!(acknowledged, [(1050, 2000), (1250, 3000)]);
 }
 
-/// Linux: at once for the first sixteen, then after 40 ms; its timers fire on the next tick of 4 ms.
+/// Linux acknowledges the first sixteen segments immediately, and later ones after 40 ms. Its timers fire on the next
+/// tick of 4 ms.
 #[test]
 fn linux_acknowledges_quickly_at_first() {
     let mut pair = Pair::new(&Config::of(Profile::Linux));
@@ -154,11 +156,12 @@ fn linux_acknowledges_quickly_at_first() {
         .map(|(n, sent)| sent.at.since(at_ms(1051 + 100 * n as u64)).as_nanos() / 1_000_000)
         .collect();
     assert_eq!(delays[..16], [0; 16]);
-    // 2651 ms is jiffy 662 of 4 ms; 10 jiffies later, on the tick after it: 673 · 4 = 2692 ms.
+    // 2651 ms is in jiffy 662 (of 4 ms). The timer fires 10 jiffies later, on the following tick: 673 · 4 = 2692 ms.
     assert_eq!(delays[16], 41);
 }
 
-/// A source that waits for this event is asked repeatedly, and never runs dry.
+/// A source that sends when it receives `ConnectionEvent::Writable` receives the event repeatedly, so the line is
+/// always busy.
 #[test]
 fn a_source_that_waits_for_writable_keeps_the_line_busy() {
     let mut pair = Pair::new(&plain()).with_rate("8 Mbit/s", 200);
@@ -175,13 +178,13 @@ fn a_source_that_waits_for_writable_keeps_the_line_busy() {
             break;
         }
     }
-    // 1040 bytes on the line for 1000: at most 961,538 bytes per second.
+    // A packet of 1040 bytes has 1000 data bytes, so at most 961,538 data bytes per second arrive.
     let before: u64 = pair.arrivals[1].iter().filter(|(at, _)| *at > at_ms(5_000)).map(|(_, n)| n).sum();
     assert!(before as f64 > 0.999 * 961_538.0 * 5.0, "{before}");
 }
 
-/// RFC 9293 section 3.8.6.1: a connection whose peer answers probes stays open (MUST-37); if the peer does not, it
-/// fails in time.
+/// RFC 9293 section 3.8.6.1: while the peer answers probes, the connection stays open (MUST-37). If the peer does not
+/// answer, the connection fails.
 #[test]
 fn a_peer_that_answers_probes_is_not_given_up() {
     let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
@@ -200,8 +203,8 @@ fn a_peer_that_answers_probes_is_not_given_up() {
     }
 }
 
-/// RFC 5681 section 4.2: above a gap and within it every segment is acknowledged at once, also where acknowledgements
-/// are delayed; and never twice.
+/// RFC 5681 section 4.2: every segment above a gap or in it is acknowledged immediately, even if acknowledgements are
+/// delayed otherwise. None is acknowledged twice.
 #[test]
 fn what_is_out_of_order_is_acknowledged_at_once() {
     let config = Config { ack_every: 2, ack_delay: MS(200), tail_loss_probe: false, ..plain() };
@@ -215,13 +218,14 @@ fn what_is_out_of_order_is_acknowledged_at_once() {
         .iter()
         .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
         .collect();
-    // The first waits for a second; 3, 4 and 5 are above the gap, and the second, sent again at 1100 ms, fills it.
+    // The first segment is acknowledged as soon as the third arrives. Segments 3, 4 and 5 are above the gap. The second
+    // segment, retransmitted at 1100 ms, fills it.
     assert_eq!(acknowledged, [(1050, 1000), (1050, 1000), (1050, 1000), (1150, 5000)]);
 }
 
-/// RFC 5681 sections 3.2 and 4.2: a segment that fills only a part of the gap is acknowledged at once too. NewReno
-/// sends the second again at 1100 ms and the third a round trip later; with a delay both acknowledgements would be 200
-/// ms later.
+/// RFC 5681 sections 3.2 and 4.2: a segment that fills only part of a gap is acknowledged immediately too. NewReno
+/// retransmits the second segment at 1100 ms, and the third one round trip later. If their acknowledgements were
+/// delayed, they would be sent 200 ms later.
 #[test]
 fn what_fills_a_part_of_a_gap_is_acknowledged_at_once() {
     let config = Config {
@@ -246,8 +250,8 @@ fn what_fills_a_part_of_a_gap_is_acknowledged_at_once() {
     assert_eq!(acknowledged, expected);
 }
 
-/// RFC 5681 section 4.2: no more than one acknowledgement for each segment that arrives, and section 2: no data beyond
-/// the peer's window.
+/// RFC 5681 section 4.2: at most one acknowledgement is sent for each segment that arrives. Section 2: no data is sent
+/// beyond the peer's window.
 #[test]
 fn one_acknowledgement_for_each_segment_at_most() {
     let config = Config { receive_buffer: Size::from_bytes(8000), ..plain() };
@@ -263,7 +267,7 @@ fn one_acknowledgement_for_each_segment_at_most() {
     assert_eq!(pair.received_len[1], 500_000);
     let received = pair.server.counters().packets_received;
     assert!(pair.sent(Side::Server, |_| true).len() as u64 <= received);
-    // The client's view: an acknowledgement takes 50 ms.
+    // The window is checked as the client sees it: an acknowledgement takes 50 ms to arrive.
     let (mut edge, mut full) = (0, 0);
     let mut told = pair.sent(Side::Server, |_| true).into_iter().peekable();
     for sent in pair.sent(Side::Client, |sent| sent.segment.carries_data()) {

@@ -1,4 +1,4 @@
-//! Two TCP ends against each other, and against the RFCs and closed forms.
+//! Two TCP endpoints with each other, compared with the RFCs and with closed forms.
 
 mod by_hand;
 mod flow_control;

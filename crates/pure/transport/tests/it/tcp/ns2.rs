@@ -1,7 +1,9 @@
-//! The `ns2` profile against figures measured on ns-2 itself (2.29 and 2.35 agree to the packet).
+//! The `ns2` profile compared with results measured on ns-2 itself. The results of 2.29 and 2.35 are equal to the
+//! packet.
 //!
-//! One Agent/TCP with window_ 45 and packetSize_ 1460 over 0.5 Mbit/s, 200 ms one way and a queue of 50
-//! packets; the link goes down at 50 s and drops everything. Counted are the data packets received in 100 s.
+//! One Agent/TCP with window_ 45 and packetSize_ 1460 over 0.5 Mbit/s, with a one-way delay of 200 ms and a queue of 50
+//! packets. The link goes down at 50 s and drops everything. The result is the number of data packets received in 100
+//! s.
 
 use netrig_core::{Data, Size};
 use netrig_transport::Profile;
@@ -38,7 +40,7 @@ fn an_outage_costs_what_it_costs_in_ns2() {
     }
 }
 
-/// All classes of ns-2 receive the same count, because no duplicate acknowledgement arrives.
+/// The result is the same for all of ns-2's TCP classes, because no duplicate acknowledgements arrive.
 #[test]
 fn the_classes_agree() {
     for recovery in [Recovery::Reno, Recovery::Newreno, Recovery::Sack] {
@@ -57,10 +59,11 @@ fn shorter_and_longer_runs_agree() {
     }
 }
 
-/// The effect of each setting in ns-2, without an outage and with one of 20 s.
+/// The effect of each setting in ns-2, without an outage and with an outage of 20 s.
 ///
-/// ns-2's clock ticks have a random phase. Where round-trip times are no multiple of 10 ms it may make the
-/// timer one tick longer or shorter; 31 such ticks before the fifth retransmission are 13 packets of 24 ms.
+/// The clock ticks of ns-2 have a random phase. If round-trip times are not multiples of 10 ms, the phase may make the
+/// timer one tick longer or shorter. Before the fifth retransmission there are 31 such ticks, the time of 13 packets of
+/// 24 ms.
 #[test]
 fn settings_change_what_they_change_in_ns2() {
     let cases = [
@@ -77,8 +80,8 @@ fn settings_change_what_they_change_in_ns2() {
     }
 }
 
-/// Losses at a short queue: packets received in 100 s from ns-2's Tahoe, Reno, Newreno and Sack1. ns-2's Sack1 counts
-/// lost segments as in flight, unlike RFC 6675, and is a little slower with many losses.
+/// Losses at a short queue: number of packets received in 100 s with ns-2's Tahoe, Reno, Newreno and Sack1. Unlike RFC
+/// 6675, ns-2's Sack1 counts lost segments as in flight, so it is a little slower with many losses.
 #[test]
 fn senders_that_overflow_a_queue_carry_what_they_carry_in_ns2() {
     let senders = [
@@ -87,7 +90,7 @@ fn senders_that_overflow_a_queue_carry_what_they_carry_in_ns2() {
         (Congestion::Reno, Recovery::Newreno, 0.001),
         (Congestion::Reno, Recovery::Sack, 0.02),
     ];
-    // Rate, one-way delay (ms), queue (packets), window_.
+    // Rate, one-way delay (ms), queue (packets), window_, and ns-2's results for the four classes.
     let paths = [
         ("2 Mbit/s", 50, 10, 60, [13_772, 15_687, 15_718, 15_654]),
         ("1 Mbit/s", 100, 8, 100, [6_612, 7_496, 7_535, 7_518]),
@@ -99,7 +102,7 @@ fn senders_that_overflow_a_queue_carry_what_they_carry_in_ns2() {
             let sack = recovery == Recovery::Sack;
             let send_window = Limit::Count(window);
             let config = Config { congestion, recovery, sack, send_window, ..study() };
-            // ns-2's DropTail drops a packet that would bring the queue to its limit.
+            // ns-2's DropTail drops the packet with which the queue would reach its limit.
             let mut pair = Pair::new(&config).with_rate(rate, queue - 1).with_delay(MS(delay));
             pair.open();
             pair.send(Side::Client, Data::Fill(1 << 40));

@@ -19,13 +19,13 @@ fn three_segments_open_a_connection() {
     let expected =
         [(Side::Client, Flags::SYN), (Side::Server, Flags::SYN | Flags::ACK), (Side::Client, Flags::ACK)];
     assert_eq!(seen, expected);
-    // RFC 9293 section 3.4: SYN takes a number, and the acknowledgement is the next one expected.
+    // RFC 9293 section 3.4: a SYN uses a sequence number, and the acknowledgement number is the next expected one.
     let numbers: Vec<_> = pair.log.iter().map(|sent| (sent.segment.seq, sent.segment.ack)).collect();
     assert_eq!(numbers, [(ISS, Serial(0)), (Serial(7), ISS.plus(1)), (ISS.plus(1), Serial(8))]);
 }
 
-/// IP and TCP headers of 20 bytes each. Options as measured on Linux hosts: 20 bytes on a SYN with all options, 12
-/// bytes on later segments.
+/// The IP and TCP headers have 20 bytes each. The options have the lengths measured on Linux hosts: 20 bytes on a SYN
+/// with all options, and 12 bytes on later segments.
 #[test]
 fn packets_are_as_long_as_on_the_wire() {
     let mut pair = Pair::new(&Config::of(Profile::Linux));
@@ -48,7 +48,8 @@ fn packets_are_as_long_as_on_the_wire() {
     assert!(pair.sent(Side::Server, |_| true).iter().all(|sent| sent.ip_len == 40));
 }
 
-/// RFC 6298 sections 2.1 and 5.5: 1 s, doubled: retransmitted after 1, 3, 7, 15, ... seconds.
+/// RFC 6298 sections 2.1 and 5.5: the time-out is 1 s and is doubled, so the SYN is retransmitted after 1, 3, 7, 15,
+/// ... seconds.
 #[test]
 fn a_lost_syn_is_sent_again_ever_later() {
     let config = Config { syn_retries: Limit::Count(6), ..plain() };
@@ -60,7 +61,7 @@ fn a_lost_syn_is_sent_again_ever_later() {
     assert_eq!(pair.closed[0], Some((at_ms(123_000), CloseReason::TimedOut)));
 }
 
-/// The kernel's ip-sysctl documentation on tcp_syn_linear_timeouts = 4: time-outs of 1, 1, 1, 1, 1, 2, 4, ...
+/// The kernel's ip-sysctl documentation for tcp_syn_linear_timeouts = 4: the time-outs are 1, 1, 1, 1, 1, 2, 4, ...
 /// seconds.
 #[test]
 fn the_first_retries_may_be_linear() {
@@ -72,7 +73,7 @@ fn the_first_retries_may_be_linear() {
     assert_eq!(times, [0, 1, 2, 3, 4, 5, 7, 11]);
 }
 
-/// RFC 6928 section 3, RFC 5681 section 3.1: after more than one lost SYN the initial window is a segment.
+/// RFC 6928 section 3, RFC 5681 section 3.1: if more than one SYN was lost, the initial window is one segment.
 #[test]
 fn after_lost_syns_one_segment_goes_first() {
     for (lost, first) in [(0, 10), (1, 10), (2, 1)] {
@@ -87,7 +88,8 @@ fn after_lost_syns_one_segment_goes_first() {
     }
 }
 
-/// RFC 6298 section 5.7: then the timer starts at three seconds for data, unless a timestamp measured the round trip.
+/// RFC 6298 section 5.7: after a lost SYN, the time-out for data is three seconds, unless a timestamp allowed a
+/// measurement of the round-trip time.
 #[test]
 fn after_a_lost_syn_the_timer_is_three_seconds() {
     for (timestamps, rto) in [(false, 3000), (true, 1000)] {
@@ -105,11 +107,11 @@ fn a_lost_answer_is_sent_again() {
         if sent.from == Side::Server && sent.ordinal == 1 { Fate::Drop } else { Fate::Pass }
     });
     pair.connect();
-    // Both retransmit after a second; the client's copy arrives 50 ms later and is answered at once.
+    // Both ends retransmit after a second. The client's SYN arrives 50 ms later and is answered immediately.
     assert!(pair.connected[0] <= Some(at_ms(1150)));
 }
 
-/// RFC 9293 section 3.5, figure 8.
+/// Simultaneous open (RFC 9293 section 3.5, figure 8).
 #[test]
 fn both_may_open_at_once() {
     let mut pair = Pair::new(&plain());
@@ -123,7 +125,7 @@ fn both_may_open_at_once() {
     assert_eq!(pair.received_len, [3000, 5000]);
 }
 
-/// RFC 9293 section 3.10.7.1, then 3.10.7.3.
+/// The refusal (RFC 9293 section 3.10.7.1), and its effect on the client (section 3.10.7.3).
 #[test]
 fn a_host_without_a_listener_refuses() {
     let mut client = Connection::connect(plain(), flow(), Serial(5));
@@ -159,7 +161,7 @@ fn data_given_before_the_handshake_go_with_its_end() {
     assert!(third.segment.carries_data() && third.at == at_ms(100), "the acknowledgement goes with the data");
 }
 
-/// RFC 9293 section 3.6, figure 12; the closer waits, the other end is done.
+/// RFC 9293 section 3.6, figure 12: the end that closed first waits in TIME-WAIT, and the other end is done.
 #[test]
 fn four_segments_close_a_connection() {
     let mut pair = Pair::new(&plain());
@@ -174,7 +176,7 @@ fn four_segments_close_a_connection() {
         [Some((at_ms(1100), CloseReason::Finished)), Some((at_ms(1150), CloseReason::Finished))]
     );
     assert!(pair.server.is_over() && !pair.client.is_over());
-    // Two segment lifetimes of two minutes after the peer's FIN, received at 1100 ms.
+    // TIME-WAIT lasts two segment lifetimes of two minutes after the peer's FIN, which arrived at 1100 ms.
     pair.run_until(at_ms(241_099));
     assert_eq!(pair.client.state(), TcpState::TimeWait);
     pair.run_until(at_ms(241_100));
@@ -182,7 +184,7 @@ fn four_segments_close_a_connection() {
     assert!(pair.client.poll_timeout().is_none() && pair.server.poll_timeout().is_none());
 }
 
-/// RFC 9293 section 3.6, figure 13.
+/// Simultaneous close (RFC 9293 section 3.6, figure 13).
 #[test]
 fn both_may_close_at_once() {
     let mut pair = Pair::new(&plain());
@@ -208,7 +210,7 @@ fn what_was_given_arrives_before_the_end() {
     assert_eq!(pair.closed.map(|closed| closed.map(|(_, reason)| reason)), [Some(CloseReason::Finished); 2]);
 }
 
-/// RFC 9293 section 3.6: a half-closed connection still carries data in the other direction.
+/// RFC 9293 section 3.6: a half-closed connection can still transfer data in the other direction.
 #[test]
 fn a_half_closed_connection_carries_an_answer() {
     let mut pair = Pair::new(&plain());
@@ -239,7 +241,7 @@ fn a_lost_fin_is_sent_again() {
     assert_eq!(pair.closed.map(|closed| closed.map(|(_, reason)| reason)), [Some(CloseReason::Finished); 2]);
 }
 
-/// RFC 9293 section 3.6.1, TIME-WAIT: the last acknowledgement may be lost; then the peer retransmits its FIN.
+/// RFC 9293 section 3.6.1, TIME-WAIT: if the last acknowledgement is lost, the peer retransmits its FIN.
 #[test]
 fn the_last_acknowledgement_is_repeated() {
     let mut dropped = false;
@@ -272,7 +274,7 @@ fn an_abort_ends_both() {
     assert!(pair.client.is_over() && pair.server.is_over());
 }
 
-/// RFC 5961 section 3.2: a reset in the window that is not exactly next gets a challenge ACK.
+/// RFC 5961 section 3.2: a RST in the window whose sequence number is not exactly the next one causes a challenge ACK.
 #[test]
 fn a_guessed_reset_is_challenged() {
     let mut pair = Pair::new(&plain());
@@ -292,15 +294,15 @@ fn a_guessed_reset_is_challenged() {
     assert_eq!((segment.flags, segment.ack), (Flags::ACK, Serial(8)));
 }
 
-/// Some data packet of the client.
+/// A data packet of the client.
 fn packet_of(pair: &mut Pair) -> Packet {
     let now = pair.now;
     pair.client.send(now, netrig_core::StreamId(0), Data::Fill(1));
     pair.client.poll_transmit(now).expect("a packet")
 }
 
-/// RFC 9293 section 3.8.3: R2 for data. RTO 1 s (the minimum), doubled, 60 s at most: the eighth time-out
-/// after 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60 s.
+/// RFC 9293 section 3.8.3: R2 for data. The RTO is 1 s (the minimum), doubled up to 60 s. The eighth time-out is after
+/// 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60 s.
 #[test]
 fn a_silent_peer_is_given_up() {
     let mut pair = Pair::new(&Config { tail_loss_probe: false, ..plain() });

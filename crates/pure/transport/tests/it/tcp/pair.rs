@@ -33,9 +33,10 @@ pub enum Fate {
 pub struct Sent {
     pub at: Instant,
     pub from: Side,
-    /// Counts the packets of this side from 1.
+    /// Number of the packet among all packets of this side, from 1.
     pub ordinal: u64,
-    /// Counts the packets with data of this side from 1; the count so far for others.
+    /// Number of the packet among the packets with data of this side, from 1. A packet without data has the number of
+    /// the last packet with data.
     pub data_ordinal: u64,
     pub ip_len: u32,
     pub ecn: Ecn,
@@ -43,23 +44,23 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// The number of the client's segment, counted from 1, if all have 1000 bytes.
+    /// Number of a segment of the client, from 1, if all segments have 1000 bytes.
     pub fn number(&self) -> u64 {
         u64::from(self.segment.seq.0.wrapping_sub(ISS.0.wrapping_add(1))) / 1000 + 1
     }
 }
 
-/// The client's initial sequence number: the numbers wrap soon.
+/// The initial sequence number of the client. It is chosen so that sequence numbers wrap around soon.
 pub const ISS: Serial = Serial(u32::MAX - 2000);
 
 type Network = Box<dyn FnMut(&Sent) -> Fate>;
 
-/// One direction's line: packets leave one after another at `rate`, and arrive `delay` later.
+/// The line in one direction: packets leave one after another at `rate`, and arrive `delay` later.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     pub delay: Duration,
     pub rate: Option<Rate>,
-    /// Queue limit, packets; more are dropped.
+    /// Queue limit, packets. Packets beyond it are dropped.
     pub queue: usize,
     free_at: Instant,
 }
@@ -71,14 +72,14 @@ pub struct Pair {
     pub lines: [Line; 2],
     pub network: Network,
     pub log: Vec<Sent>,
-    /// Per side: received data with its delivery time, and the end of the connection.
+    /// For each side: the received data.
     pub received: [Vec<u8>; 2],
     pub received_len: [u64; 2],
     pub arrivals: [Vec<(Instant, u64)>; 2],
     pub connected: [Option<Instant>; 2],
     pub closed: [Option<(Instant, CloseReason)>; 2],
     pub finished: [bool; 2],
-    /// Whether this end closes as soon as the other one did.
+    /// Whether an end closes as soon as the other end has closed.
     pub follows: bool,
     pub writable: [u64; 2],
     pub incidents: [Vec<(Instant, Incident)>; 2],
@@ -86,7 +87,7 @@ pub struct Pair {
     waiting: [VecDeque<Instant>; 2],
     sequence: u64,
     counts: [(u64, u64); 2],
-    /// Whether the encoded length of packets is checked: not with the lengths of ns-2.
+    /// Whether the encoded length of packets is checked. The lengths of ns-2 differ from the encoded ones.
     counts_as_wire: bool,
 }
 
@@ -106,7 +107,7 @@ pub fn flow() -> FiveTuple {
     }
 }
 
-/// RFC behaviour for exact series: no delayed acknowledgements, no timestamps, MSS 1000.
+/// RFC behaviour with exactly predictable results: no delayed acknowledgements, no timestamps, and an MSS of 1000.
 pub fn plain() -> Config {
     Config {
         ack_every: 1,
@@ -118,7 +119,7 @@ pub fn plain() -> Config {
 }
 
 impl Pair {
-    /// A client and a server 50 ms apart, both of the same configuration.
+    /// A client and a server with the same configuration and a one-way delay of 50 ms.
     pub fn new(config: &Config) -> Self {
         Self::between(config, config)
     }
@@ -157,7 +158,7 @@ impl Pair {
         self
     }
 
-    /// Drops the client's data packets with these numbers.
+    /// Drops the client's data packets with these data ordinals.
     pub fn dropping(self, ordinals: &'static [u64]) -> Self {
         self.with_network(move |sent| {
             let listed = sent.from == Side::Client
@@ -309,7 +310,7 @@ impl Pair {
         self.flying.insert((leaves + line.delay + extra, self.sequence), (to, packet));
     }
 
-    /// All packets in flight are lost, queues included.
+    /// Loses all packets in flight, including those in queues.
     pub fn lose_everything(&mut self) {
         self.flying.clear();
         self.waiting.iter_mut().for_each(VecDeque::clear);
@@ -320,7 +321,7 @@ impl Pair {
         [packet, self.client.poll_timeout(), self.server.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Advances to the next event; returns false if there is none up to `until`.
+    /// Advances to the next event. Returns false if there is none up to `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         let Some(next) = self.next().filter(|next| *next <= until) else { return false };
         assert!(next >= self.now, "time ran backwards from {} to {next}", self.now);
@@ -340,7 +341,7 @@ impl Pair {
         true
     }
 
-    /// Runs until there is no more event, or `until`.
+    /// Runs until there are no more events, or until `until`.
     pub fn run_until(&mut self, until: Instant) {
         let mut steps = 0u64;
         while self.step(until) {
@@ -355,7 +356,7 @@ impl Pair {
         self.run_until(self.now + span);
     }
 
-    /// Opens, and runs until both ends are connected.
+    /// Opens the connection, and runs until both ends are connected.
     pub fn connect(&mut self) {
         self.open();
         while self.connected.iter().any(Option::is_none) {
@@ -363,12 +364,12 @@ impl Pair {
         }
     }
 
-    /// Packets of one side that match a condition.
+    /// The packets of one side that satisfy a condition.
     pub fn sent(&self, from: Side, condition: impl Fn(&Sent) -> bool) -> Vec<&Sent> {
         self.log.iter().filter(|sent| sent.from == from && condition(sent)).collect()
     }
 
-    /// Number of the client's data packets in each round trip of `round` from `start` on.
+    /// Number of the client's data packets in each round trip of duration `round`, from `start`.
     pub fn per_round(&self, start: Instant, round: Duration, rounds: usize) -> Vec<usize> {
         let mut counts = vec![0; rounds];
         for sent in self.sent(Side::Client, |sent| sent.segment.carries_data() && sent.at >= start) {

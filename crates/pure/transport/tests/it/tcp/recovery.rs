@@ -1,4 +1,4 @@
-//! Detection and repair of losses as in the RFCs.
+//! Loss detection and repair, compared with the RFCs.
 
 use netrig_core::{CloseReason, Data, Duration, Instant};
 use netrig_transport::tcp::{
@@ -23,7 +23,7 @@ fn transfer(config: &Config, bytes: u64, dropping: &'static [u64]) -> Pair {
     pair
 }
 
-/// Numbers of the retransmitted segments, and their times.
+/// Numbers of the retransmitted segments, with their send times.
 fn repeated(pair: &Pair) -> Vec<(u64, Instant)> {
     let mut highest = 0;
     let mut again = Vec::new();
@@ -37,8 +37,9 @@ fn repeated(pair: &Pair) -> Vec<(u64, Instant)> {
     again
 }
 
-/// Reno and NewReno use duplicates only (RFC 5681 section 3.2, RFC 6582): selective acknowledgements have no effect.
-/// Using both would count each packet that leaves the network twice, and send two for it.
+/// Reno and NewReno use duplicates only (RFC 5681 section 3.2, RFC 6582), and selective acknowledgements have no
+/// effect. If both were used, each packet that leaves the network would count twice, and two packets would be sent for
+/// it.
 #[test]
 fn newreno_sends_the_same_whether_selective_acknowledgements_are_agreed_or_not() {
     for recovery in [Recovery::Reno, Recovery::Newreno] {
@@ -52,10 +53,10 @@ fn newreno_sends_the_same_whether_selective_acknowledgements_are_agreed_or_not()
     }
 }
 
-/// A recovery may last longer than its window: here the retransmission is lost too, and data beyond the gap is sent
-/// until the timer expires. It neither raises the threshold nor opens the window at once. RFC 5681 section 4.3 halves
-/// the threshold twice, and the acknowledgement of the filled gap grows the window by at most one round trip's growth
-/// (section 3.1).
+/// A recovery may last longer than one window. Here the retransmission is lost too, and data beyond the gap is sent
+/// until the timer expires. This data neither raises the threshold nor opens the window at once. The threshold is
+/// halved twice (RFC 5681 section 4.3). The acknowledgement of the filled gap grows the window by at most the growth of
+/// one round trip (section 3.1).
 #[test]
 fn what_waited_behind_a_gap_opens_no_window() {
     for recovery in [Recovery::Newreno, Recovery::Sack] {
@@ -69,7 +70,7 @@ fn what_waited_behind_a_gap_opens_no_window() {
         });
         pair.open();
         pair.send(Side::Client, Data::Fill(1 << 40));
-        // Slow start has ended at 40 segments when number 200 goes; its timer runs out a second after the recovery
+        // Slow start has ended at 40 segments when segment 200 is sent. Its timer expires a second after the recovery
         // began.
         pair.run(MS(2500));
         let windows = |pair: &Pair| pair.client.path_status(PathId(0)).expect("TCP's path");
@@ -82,20 +83,21 @@ fn what_waited_behind_a_gap_opens_no_window() {
     }
 }
 
-/// RFC 5681 section 3.2: the third duplicate, not the second, and at once.
+/// RFC 5681 section 3.2: the third duplicate causes the retransmission, not the second, and without delay.
 #[test]
 fn the_third_duplicate_triggers_the_retransmission() {
     for recovery in [Recovery::Reno, Recovery::Newreno, Recovery::Sack, Recovery::Rack] {
-        // Of ten segments the seventh is lost: three duplicates.
+        // The seventh of ten segments is lost, so there are three duplicates.
         let pair = transfer(&with(recovery), 10_000, &[7]);
         assert_eq!(repeated(&pair), [(7, at_ms(200))], "{recovery:?}");
         assert_eq!(pair.client.counters().timeouts, 0, "{recovery:?}");
-        // The eighth: two duplicates only, so the timer, 1 s after it was restarted at 200 ms.
+        // If the eighth is lost, there are only two duplicates, and the timer causes the retransmission, 1 s after it
+        // was restarted at 200 ms.
         let config =
             Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..with(recovery) };
         let pair = transfer(&config, 10_000, &[8]);
         if recovery == Recovery::Rack {
-            // RFC 8985: a quarter of the smallest round-trip time later it counts as lost too.
+            // RFC 8985: a quarter of the smallest round-trip time later, RACK counts the segment as lost.
             assert_eq!(repeated(&pair), [(8, at_ms(225))]);
         } else {
             assert_eq!(repeated(&pair), [(8, at_ms(1200))], "{recovery:?}");
@@ -103,8 +105,8 @@ fn the_third_duplicate_triggers_the_retransmission() {
     }
 }
 
-/// RFC 3042: each of the first two duplicates allows a new segment. Their acknowledgements are the third and fourth
-/// duplicate.
+/// RFC 3042: each of the first two duplicates allows a new segment. The acknowledgements of these segments are the
+/// third and fourth duplicate.
 #[test]
 fn limited_transmit_saves_the_timer() {
     let timeouts = |limited_transmit| {
@@ -115,8 +117,9 @@ fn limited_transmit_saves_the_timer() {
     assert_eq!(timeouts(LimitedTransmit::Off), 1);
 }
 
-/// The result of Fall and Floyd (1996, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP"): with four losses
-/// in a window Reno waits for its timer, NewReno repairs one per round trip, and SACK all at once.
+/// The result of Fall and Floyd (1996, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP"): if four segments
+/// of a window are lost, Reno waits for its timer, NewReno repairs one loss per round trip, and SACK repairs all at
+/// once.
 #[test]
 fn newreno_repairs_one_loss_per_round_trip_and_sack_all_at_once() {
     const LOST: &[u64] = &[30, 33, 36, 39];
@@ -142,8 +145,8 @@ fn newreno_repairs_one_loss_per_round_trip_and_sack_all_at_once() {
     assert!(reno.client.counters().timeouts + reno.client.counters().fast_recoveries > 1);
 }
 
-/// RFC 5681 section 3.2, steps 2 to 6 and RFC 6582: ssthresh is half of the outstanding data, and the window has this
-/// size at the end.
+/// RFC 5681 section 3.2, steps 2 to 6, and RFC 6582: ssthresh is half of the outstanding data, and the window is
+/// ssthresh at the end.
 #[test]
 fn a_loss_halves_the_window() {
     let config = Config { initial_ssthresh: Limit::Count(40), ..with(Recovery::Newreno) };
@@ -155,8 +158,9 @@ fn a_loss_halves_the_window() {
             _ => None,
         })
         .collect();
-    // Rounds of 10, 20, 40 (slow start up to ssthresh), 41 and 42 segments: 150 is one of the last, and 42
-    // segments are outstanding when its duplicates come. Half of them, plus three; half at the end.
+    // The rounds have 10, 20, 40 (slow start up to ssthresh), 41 and 42 segments. Segment 150 is one of the last, and
+    // 42 segments are outstanding when its duplicates arrive. The window becomes half of them plus three, and half of
+    // them at the end.
     assert_eq!(windows, [24, 21]);
 }
 
@@ -173,7 +177,7 @@ fn tahoe_begins_again_at_one_segment() {
     assert_eq!(pair.per_round(*lost_at, MS(100), 4)[..3], [1, 2, 4], "slow start from one segment");
 }
 
-/// Without duplicates the timer repairs the loss, and all outstanding data is retransmitted in slow start.
+/// If there are no duplicates, the timer causes the repair, and all outstanding data is retransmitted in slow start.
 #[test]
 fn without_fast_retransmit_the_timer_repairs() {
     let pair = transfer(&with(Recovery::None), 40_000, &[5]);
@@ -182,7 +186,7 @@ fn without_fast_retransmit_the_timer_repairs() {
     assert_eq!(repeated(&pair)[0], (5, at_ms(1200)));
 }
 
-/// RFC 6298 (5.5): exactly doubled, from the minimum of a second, up to the maximum of a minute.
+/// RFC 6298 (5.5): the time-out is doubled exactly, from the minimum of a second to the maximum of a minute.
 #[test]
 fn the_timer_backs_off_exactly() {
     let config = Config {
@@ -223,8 +227,8 @@ fn the_timer_backs_off_exactly() {
     assert_eq!(timers, expected.map(|(at, rto, errors)| (at, rto, errors, 1000)));
 }
 
-/// RFC 5681 section 3.1: ssthresh is reduced once, to half of the outstanding data; in ns-2 every time, down to two
-/// segments.
+/// RFC 5681 section 3.1: ssthresh is reduced only once, to half of the outstanding data. In ns-2 it is reduced at every
+/// time-out, down to two segments.
 #[test]
 fn back_off_reduces_ssthresh_once_or_every_time() {
     let after = |backoff_ssthresh| {
@@ -244,13 +248,13 @@ fn back_off_reduces_ssthresh_once_or_every_time() {
         assert_eq!(pair.client.counters().timeouts, 4);
         pair.client.path_status(PathId(0)).expect("TCP's path").ssthresh
     };
-    // Acknowledgements in flight at 450 ms still let the window grow from 80 to 160 segments.
+    // Before that, acknowledgements that were in flight at 450 ms let the window grow from 80 to 160 segments.
     assert_eq!(after(BackoffSsthresh::Once), 80_000);
     assert_eq!(after(BackoffSsthresh::Every), 2_000);
 }
 
-/// Delays some of the client's data packets by so many milliseconds. The window is half of what the path
-/// holds, so that no queue adds delays of its own.
+/// Delays some of the client's data packets by the number of milliseconds that `late` returns. The window is half of
+/// the path's capacity, so that no queue adds further delay.
 fn reordering(config: &Config, late: impl Fn(u64) -> Option<u64> + 'static) -> Pair {
     let config = Config { send_window: Limit::Count(60), ..config.clone() };
     let mut pair = Pair::new(&config).with_rate("10 Mbit/s", 1000).with_network(move |sent| {
@@ -264,20 +268,20 @@ fn reordering(config: &Config, late: impl Fn(u64) -> Option<u64> + 'static) -> P
     pair
 }
 
-/// RFC 8985 section 6.2: once reordering has been seen (a segment 2 ms late, too little for three
-/// duplicates), a quarter of the round-trip time of 100 ms is waited.
+/// RFC 8985 section 6.2: after reordering has been seen, RACK waits for a quarter of the round-trip time of 100 ms.
+/// Here a segment is 2 ms late, which is too little for three duplicates.
 #[test]
 fn rack_waits_for_reordered_segments() {
     let late = |n| if n == 15 { Some(2) } else { (n % 50 == 31).then_some(15) };
     assert_eq!(repeated(&reordering(&with(Recovery::Rack), late)), []);
-    // Counting duplicates mistakes every such delay for a loss.
+    // If duplicates are counted, every such delay is mistaken for a loss.
     for recovery in [Recovery::Newreno, Recovery::Sack] {
         assert!(repeated(&reordering(&with(recovery), late)).len() >= 20, "{recovery:?}");
     }
 }
 
-/// RFC 8985 section 6.2: delays of 60 ms are more than a quarter of the round-trip time and less than three.
-/// Each duplicate report (RFC 2883) adds a quarter.
+/// RFC 8985 section 6.2: a delay of 60 ms is more than one quarter of the round-trip time, and less than three. Each
+/// DSACK (RFC 2883) adds a quarter.
 #[test]
 fn duplicate_reports_make_rack_wait_longer() {
     let late = |n| if n == 15 { Some(2) } else { (n % 50 == 31).then_some(60) };
@@ -288,20 +292,20 @@ fn duplicate_reports_make_rack_wait_longer() {
     assert!(repeated(&reordering(&without, late)).len() >= 20);
 }
 
-/// RFC 8985 section 7: the last segment is lost; a probe after two round-trip times (and the worst delay of
-/// an acknowledgement if it is alone) repairs it, long before the timer.
+/// RFC 8985 section 7: the last segment is lost. A probe repairs the loss long before the timer would. It is sent after
+/// two round-trip times, plus the largest delay of an acknowledgement if only one segment is outstanding.
 #[test]
 fn a_probe_repairs_a_lost_tail() {
     let pair = transfer(&with(Recovery::Rack), 10_000, &[10]);
-    // Nine were acknowledged at 200 ms; one is outstanding: 2 · 100 ms + 200 ms.
+    // Nine segments were acknowledged at 200 ms, and one is outstanding: 2 · 100 ms + 200 ms later.
     assert_eq!(repeated(&pair), [(10, at_ms(600))]);
     assert_eq!((pair.client.counters().tail_loss_probes, pair.client.counters().timeouts), (1, 0));
 
-    // Nothing but the probe is acknowledged beyond the loss of the last two: the probe brings the news of the
-    // ninth.
+    // If the last two segments are lost, only the probe is acknowledged beyond the gap. This acknowledgement shows that
+    // the ninth segment is lost.
     let pair = transfer(&with(Recovery::Rack), 10_000, &[9, 10]);
     assert_eq!(repeated(&pair).iter().map(|(n, _)| *n).collect::<Vec<_>>(), [10, 9]);
-    // Two are outstanding since 200 ms: 2 · 100 ms.
+    // Two segments have been outstanding since 200 ms: 2 · 100 ms later.
     assert_eq!(repeated(&pair)[0].1, at_ms(400));
     assert_eq!(pair.client.counters().timeouts, 0);
 
@@ -310,18 +314,19 @@ fn a_probe_repairs_a_lost_tail() {
     assert_eq!(repeated(&pair), [(10, at_ms(1200))]);
 }
 
-/// RFC 8985 section 7.4: a loss that the probe repaired is a congestion signal; an unneeded probe is none.
+/// RFC 8985 section 7.4: a loss that the probe repaired is a congestion signal. An unnecessary probe is not.
 #[test]
 fn a_probe_that_repaired_a_loss_halves_the_window() {
     let pair = transfer(&with(Recovery::Rack), 10_000, &[10]);
-    // The acknowledgement of the probe alone does not distinguish it from a duplicate; that of the next data does.
+    // The acknowledgement of the probe alone does not show whether the probe was a duplicate. The acknowledgement of
+    // the next data does.
     let mut pair = pair;
     pair.send(Side::Client, Data::Fill(1000));
     pair.run(MS(1000));
     let status = pair.client.path_status(PathId(0)).unwrap();
     assert_eq!((status.ssthresh, status.cwnd), (2_000, 2_000), "half of one segment, and two at least");
 
-    // The acknowledgement is late, not the segment lost.
+    // Here the acknowledgement is late, and the segment is not lost.
     let mut pair = Pair::new(&with(Recovery::Rack)).with_network(|sent| {
         let last = sent.from == Side::Server && sent.at == at_ms(150) && sent.ordinal == 11;
         if last { Fate::Late(MS(600)) } else { Fate::Pass }
@@ -333,8 +338,8 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
     assert_eq!(pair.client.path_status(PathId(0)).unwrap().ssthresh, u64::MAX);
 }
 
-/// RFC 3522 and RFC 3708: the retransmission of a late segment was spurious. Its acknowledgement echoes an earlier
-/// timestamp, or its duplicate is reported, and the window is restored.
+/// RFC 3522 and RFC 3708: a segment was only late, so its retransmission was spurious. Either the acknowledgement
+/// echoes an earlier timestamp, or the peer reports a duplicate. The window is restored.
 #[test]
 fn a_needless_reduction_is_undone() {
     let windows = |undo, timestamps, dsack| {
@@ -350,7 +355,7 @@ fn a_needless_reduction_is_undone() {
             });
         (before, after, pair.client.path_status(PathId(0)).expect("TCP's path").ssthresh)
     };
-    // 60 segments are outstanding: half of them.
+    // 60 segments are outstanding, so ssthresh is 30.
     assert_eq!(windows(false, false, true).2, 30_000);
     for (timestamps, dsack) in [(true, false), (false, true)] {
         let (_, after, ssthresh) = windows(true, timestamps, dsack);
@@ -362,10 +367,11 @@ fn a_needless_reduction_is_undone() {
     assert_eq!(windows(true, false, false).2, 30_000, "nothing tells");
 }
 
-/// Packet 245 is of the window that the loss of 200 halves, and is found lost a round trip later; until it has arrived
-/// recovery goes on. 250 is of the next window, and is found lost and sent again in the same recovery. Its loss is one
-/// of its own all the same, and halves the window again (RFC 6675 section 5, step 2); and the acknowledgement of what
-/// was sent again before that tells nothing of whether it was needless (RFC 3522).
+/// The loss of packet 200 halves the window. Packet 245 is in the same window. It is detected as lost one round trip
+/// later, and recovery continues until it has arrived. Packet 250 is in the next window, but is detected as lost and
+/// retransmitted in the same recovery. Its loss is nevertheless a separate loss, and halves the window again (RFC 6675
+/// section 5, step 2). The acknowledgement of a segment that was retransmitted before that is no evidence that the
+/// second reduction was spurious (RFC 3522).
 #[test]
 fn a_loss_of_the_next_window_begins_recovery_anew() {
     for recovery in [Recovery::Sack, Recovery::Rack] {
@@ -388,8 +394,8 @@ fn a_loss_of_the_next_window_begins_recovery_anew() {
     }
 }
 
-/// RFC 9937: half as many segments go out as arrive while the window is halved, evenly spread, and not none
-/// for half a round trip and then all at once.
+/// RFC 9937: while the window is halved, one segment is sent for every two that arrive, evenly spread. Without PRR,
+/// none is sent for half a round trip, and then many at once.
 #[test]
 fn prr_spreads_what_recovery_sends() {
     let sent_in_recovery = |recovery, prr| {
@@ -425,14 +431,14 @@ fn prr_spreads_what_recovery_sends() {
     }
 }
 
-/// RFC 5682: a delay spike without loss. With F-RTO one segment is retransmitted and the window is restored; without
-/// it, the whole flight is retransmitted.
+/// RFC 5682: a delay spike without loss. With F-RTO, one segment is retransmitted and the window is restored. Without
+/// it, all data in flight is retransmitted.
 #[test]
 fn frto_undoes_a_spurious_time_out() {
     let spike = |frto, recovery| {
         let mut pair =
             Pair::new(&Config { frto, tail_loss_probe: false, ..with(recovery) }).with_network(|sent| {
-                // The line stops: packets sent meanwhile arrive after the stop, in order.
+                // The line is stalled: packets sent during the stall arrive after it, in order.
                 let stalled = sent.from == Side::Client && sent.at >= at_ms(400) && sent.at < at_ms(1900);
                 if stalled { Fate::Late(at_ms(1900) - sent.at) } else { Fate::Pass }
             });
@@ -455,7 +461,7 @@ fn frto_undoes_a_spurious_time_out() {
     assert!(repeated(&spike(false, Recovery::Newreno)).len() > 10);
 }
 
-/// A real loss of a whole window is not mistaken for a delay spike.
+/// The loss of a whole window is not mistaken for a delay spike.
 #[test]
 fn frto_believes_a_genuine_time_out() {
     for recovery in [Recovery::Newreno, Recovery::Sack, Recovery::Rack] {
@@ -472,8 +478,8 @@ fn frto_believes_a_genuine_time_out() {
     }
 }
 
-/// RFC 2018 section 3 and RFC 7323: three blocks beside timestamps, four without; never on a packet that they
-/// make too long.
+/// RFC 2018 section 3 and RFC 7323: a segment has at most three SACK blocks with timestamps, and four without. A
+/// segment that would become longer than the MTU has fewer.
 #[test]
 fn no_segment_is_longer_than_the_mtu() {
     for timestamps in [false, true] {
@@ -498,8 +504,8 @@ fn no_segment_is_longer_than_the_mtu() {
     }
 }
 
-/// RFC 6582 section 4: with many losses the impatient variant runs into a time-out, and the other repairs them one by
-/// one.
+/// RFC 6582 section 4: with many losses, the impatient variant has a time-out, and the slow-but-steady variant repairs
+/// them one by one.
 #[test]
 fn newreno_is_impatient_or_slow_but_steady() {
     const LOST: &[u64] = &[30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44];
@@ -513,8 +519,7 @@ fn newreno_is_impatient_or_slow_but_steady() {
     assert!(timeouts(NewrenoTimer::Impatient) >= 1);
 }
 
-/// The kernel's ip-sysctl documentation: fifteen retries are 924.6 seconds, with the smallest timer of 200
-/// ms.
+/// The kernel's ip-sysctl documentation: fifteen retries take 924.6 seconds with the smallest time-out of 200 ms.
 #[test]
 fn fifteen_retries_of_linux_are_924_6_seconds() {
     let config =

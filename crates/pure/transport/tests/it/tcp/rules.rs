@@ -1,4 +1,4 @@
-//! Single rules of RFC 5681, 6298, 6675, 7323, 8985 and 9293, each against segments made by hand.
+//! Single rules of RFC 5681, 6298, 6675, 7323, 8985 and 9293, each checked with handmade segments.
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Size, StreamId};
 use netrig_transport::tcp::{
@@ -10,19 +10,19 @@ use netrig_transport::{Connection as _, Incident, Packet, PathId, Payload, Seria
 use super::by_hand::{HandmadeClient, PEER, lens, segment};
 use super::pair::{ISS, MS, Pair, Side, at_ms, flow, plain};
 
-/// The peer's SYN and ACK.
+/// The SYN-ACK of the peer.
 fn answer(window: u16) -> Segment {
     Segment { mss: Some(1000), ..segment(PEER, ISS.plus(1), Flags::SYN | Flags::ACK, window) }
 }
 
-/// A client with negotiated timestamps; the peer's first one was 5000.
+/// A client with negotiated timestamps. The first timestamp of the peer was 5000.
 fn stamped() -> HandmadeClient {
     let config = Config { timestamps: true, tail_loss_probe: false, ..plain() };
     let timestamps = Some(Timestamps { value: 5000, echo: 0 });
     HandmadeClient::answered(&config, flow(), &Segment { timestamps, ..answer(60_000) })
 }
 
-/// A client with selective acknowledgements, which has ten segments outstanding and no more than `given` bytes in all.
+/// A client with selective acknowledgements and ten outstanding segments. Its user has sent `given` bytes in total.
 fn selective(config: &Config, given: u64) -> HandmadeClient {
     let agreed = Segment { sack_permitted: true, ..answer(60_000) };
     let mut client = HandmadeClient::answered(config, flow(), &agreed);
@@ -31,14 +31,15 @@ fn selective(config: &Config, given: u64) -> HandmadeClient {
     client
 }
 
-/// An acknowledgement of the given bytes, and of the segments from `first` to `last`, counted from 1.
+/// Delivers an acknowledgement of the first `bytes` bytes, and selectively of the segments `first` to `last`, counted
+/// from 1.
 fn arrived(client: &mut HandmadeClient, bytes: u32, first: u32, last: u32) {
     let mut sack = SackBlocks::none();
     sack.push(ISS.plus(1 + (first - 1) * 1000), ISS.plus(1 + last * 1000));
     client.take(&Segment { sack, ..segment(PEER.plus(1), ISS.plus(1 + bytes), Flags::ACK, 60_000) });
 }
 
-/// The numbers of segments with data, counted from 1.
+/// The numbers of the segments with data, counted from 1.
 fn places(segments: &[Segment]) -> Vec<u32> {
     let data = segments.iter().filter(|segment| segment.data.size() > 0);
     data.map(|segment| segment.seq.0.wrapping_sub(ISS.0.wrapping_add(1)) / 1000 + 1).collect()
@@ -84,7 +85,7 @@ fn a_reset_during_the_handshake_depends_on_who_opened() {
     }
 }
 
-/// RFC 9293 section 3.5.3 (SHLD-2).
+/// A reset may contain data (RFC 9293 section 3.5.3, SHLD-2).
 #[test]
 fn a_reset_may_carry_data() {
     let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 4000);
@@ -96,7 +97,7 @@ fn a_reset_may_carry_data() {
     assert!(!events.iter().any(|event| matches!(event, ConnectionEvent::Received { .. })), "{events:?}");
 }
 
-/// RFC 7323 sections 2.2 and 2.3: a small buffer offers a shift of zero, and no buffer more than 14.
+/// RFC 7323 sections 2.2 and 2.3: the offered shift is zero for a small buffer, and at most 14.
 #[test]
 fn the_offered_shift_is_zero_to_fourteen() {
     for (buffer, shift) in [(65_535, 0), (65_536, 1), (1 << 30, 14), (1 << 34, 14)] {
@@ -106,7 +107,7 @@ fn the_offered_shift_is_zero_to_fourteen() {
     }
 }
 
-/// RFC 7323 section 2.2: nor is the one of a SYN that arrives; section 2.3: a shift beyond 14 counts as 14.
+/// RFC 7323 section 2.2: the window of a received SYN is not scaled. Section 2.3: a shift above 14 counts as 14.
 #[test]
 fn a_larger_shift_counts_as_fourteen() {
     let scaled = Segment { window_scale: Some(20), ..answer(3000) };
@@ -118,7 +119,7 @@ fn a_larger_shift_counts_as_fourteen() {
     assert_eq!(lens(&client.sent()).len(), 16, "the window holds 16384 bytes");
 }
 
-/// RFC 7323 section 3.2: the echo of a segment without ACK is zero.
+/// RFC 7323 section 3.2: in a segment without ACK, the echoed timestamp is zero.
 #[test]
 fn a_syn_echoes_nothing() {
     let syn = syn_of(Config { timestamps: true, ..plain() });
@@ -126,7 +127,7 @@ fn a_syn_echoes_nothing() {
     assert!(!syn.flags.contains(Flags::ACK));
 }
 
-/// RFC 7323 section 3.2: once timestamps are negotiated, a segment without them is dropped silently, and the connection
+/// RFC 7323 section 3.2: if timestamps are negotiated, a segment without them is silently dropped, and the connection
 /// continues.
 #[test]
 fn a_segment_without_the_agreed_timestamps_is_dropped() {
@@ -139,8 +140,8 @@ fn a_segment_without_the_agreed_timestamps_is_dropped() {
     assert_eq!(client.connection.state(), TcpState::Established);
 }
 
-/// RFC 7323 section 5.3: neither data nor acknowledgement of a segment with an old timestamp is accepted. The segment
-/// is acknowledged, and the connection continues.
+/// RFC 7323 section 5.3: if a segment has an old timestamp, neither its data nor its acknowledgement is accepted. The
+/// segment is acknowledged, and the connection continues.
 #[test]
 fn a_segment_with_an_old_timestamp_is_not_taken() {
     let mut client = stamped();
@@ -173,7 +174,7 @@ fn timestamps_that_were_not_agreed_are_ignored() {
     assert!(client.sent().iter().all(|segment| segment.timestamps.is_none()));
 }
 
-/// RFC 7323 section 4.1: an echo measures only if it acknowledges new data.
+/// RFC 7323 section 4.1: an echoed timestamp is measured only if the segment acknowledges new data.
 #[test]
 fn an_echo_measures_only_with_new_data() {
     let mut client = stamped();
@@ -191,7 +192,8 @@ fn an_echo_measures_only_with_new_data() {
     client.take(&told(900));
     assert!(srtt(&client) > before);
 
-    // A probe of the last of two is selectively acknowledged. Its timestamp would measure 150 ms.
+    // A probe repeats the last of two segments, and is selectively acknowledged. Its timestamp would give a measurement
+    // of 150 ms.
     let config = Config { timestamps: true, recovery: Recovery::Rack, tail_loss_probe: true, ..plain() };
     let timestamps = Some(Timestamps { value: 5000, echo: 0 });
     let agreed = Segment { timestamps, sack_permitted: true, ..answer(60_000) };
@@ -209,8 +211,8 @@ fn an_echo_measures_only_with_new_data() {
     assert_eq!(srtt(&client), before);
 }
 
-/// RFC 7323 section 5.2: a reset in reply echoes the timestamp of the segment; a reset by the user has those of the
-/// connection.
+/// RFC 7323 section 5.2: a reset in reply to a segment echoes the timestamp of that segment. A reset by the user has
+/// the timestamps of the connection.
 #[test]
 fn resets_carry_timestamps() {
     let asks = Segment {
@@ -241,9 +243,9 @@ fn an_old_timestamp_does_not_stop_a_reset() {
     }
 }
 
-/// RFC 5681 section 3.2, steps 1 to 5, without selective acknowledgements: two duplicates allow a new segment each and
-/// do not change the window, each one after the third inflates it by a segment, and new data is sent if both windows
-/// allow.
+/// RFC 5681 section 3.2, steps 1 to 5, without selective acknowledgements. The first two duplicates allow one new
+/// segment each and do not change the window. Each duplicate after the third inflates the window by one segment. New
+/// data is sent if both windows allow it.
 #[test]
 fn duplicates_let_out_what_both_windows_allow() {
     let config = Config {
@@ -263,7 +265,7 @@ fn duplicates_let_out_what_both_windows_allow() {
         assert_eq!((places(&client.sent()), cwnd(&client)), (vec![place], 10_000));
     }
     client.acknowledge(0, 13_000);
-    // Half of the ten in flight, without the segments of limited transmit, plus three.
+    // Half of the ten segments in flight, without the segments of limited transmit, plus three.
     assert_eq!((places(&client.sent()), cwnd(&client)), (vec![1], 8000));
     let mut let_out = Vec::new();
     for n in 1..=8 {
@@ -274,8 +276,8 @@ fn duplicates_let_out_what_both_windows_allow() {
     assert_eq!(let_out, [13], "the window of congestion has room for 16, the peer's for 13");
 }
 
-/// RFC 5681 section 3.2, step 1, and RFC 6675 section 5, step 3: with selective acknowledgements a duplicate allows new
-/// data only if it reports an arrival, and then as much as pipe and the unchanged window allow.
+/// RFC 5681 section 3.2, step 1, and RFC 6675 section 5, step 3: with selective acknowledgements, a duplicate allows
+/// new data only if it reports an arrival. It then allows as much as pipe and the unchanged window permit.
 #[test]
 fn with_sack_only_news_lets_something_out() {
     let config = Config { recovery: Recovery::Sack, limited_transmit: LimitedTransmit::NewData, ..plain() };
@@ -293,7 +295,7 @@ fn with_sack_only_news_lets_something_out() {
     assert_eq!(places(&client.sent())[0], 1, "three tell of a loss");
 }
 
-/// RFC 6675 section 4: data that is only selectively acknowledged stays in the buffer.
+/// RFC 6675 section 4: data that is only selectively acknowledged stays in the send buffer.
 #[test]
 fn what_is_selectively_acknowledged_is_kept() {
     let mut client = selective(&Config { recovery: Recovery::Sack, ..plain() }, 10_000);
@@ -304,8 +306,8 @@ fn what_is_selectively_acknowledged_is_kept() {
     assert_eq!(client.connection.unacknowledged(), 0);
 }
 
-/// RFC 6675 section 4, NextSeg without new data: first lost segments (rule 1), then missing ones below an acknowledged
-/// one (rule 3), then once the last segment (rule 4), all before the timer expires.
+/// RFC 6675 section 4, NextSeg without new data: first lost segments (rule 1), then unacknowledged segments below an
+/// acknowledged one (rule 3), then the last segment, once (rule 4). All are sent before the timer expires.
 #[test]
 fn without_new_data_what_is_missing_goes_again() {
     let congestion = Congestion::Reno;
@@ -313,7 +315,8 @@ fn without_new_data_what_is_missing_goes_again() {
         Config { congestion, recovery: Recovery::Sack, prr: false, tail_loss_probe: false, ..plain() };
     let mut client = selective(&config, 10_000);
     client.now = at_ms(200);
-    // The first, the seventh and the last are lost. Only one segment indicates the loss of the seventh.
+    // The first, the seventh and the last segment are lost. At most one segment above the seventh has arrived at first,
+    // so it does not yet count as lost.
     arrived(&mut client, 0, 2, 6);
     let mut again = places(&client.sent());
     arrived(&mut client, 0, 8, 8);
@@ -324,8 +327,8 @@ fn without_new_data_what_is_missing_goes_again() {
     assert_eq!(places(&client.until(1000)), [0_u32; 0], "each once");
 }
 
-/// RFC 6675 section 4, NextSeg: new data (rule 2) is sent before missing segments that are not yet lost (rule 3), and
-/// after lost ones (rule 1).
+/// RFC 6675 section 4, NextSeg: new data (rule 2) is sent after lost segments (rule 1), and before unacknowledged
+/// segments that do not count as lost (rule 3).
 #[test]
 fn new_data_goes_before_what_is_only_missing() {
     let config = Config {
@@ -337,7 +340,7 @@ fn new_data_goes_before_what_is_only_missing() {
     };
     let mut client = selective(&config, 100_000);
     client.now = at_ms(200);
-    // The first and the seventh are lost; the window is half of ten segments.
+    // The first and the seventh segment are lost. The window is half of ten segments.
     let mut sent = Vec::new();
     for (first, last) in [(2, 6), (8, 8), (8, 9), (8, 10)] {
         arrived(&mut client, 0, first, last);
@@ -347,7 +350,7 @@ fn new_data_goes_before_what_is_only_missing() {
 }
 
 /// RFC 6675 section 5 and RFC 5681 section 3.2: an acknowledgement of new data resets the count of duplicates. Two
-/// duplicates before it and two after it do not start recovery; the third after it does.
+/// duplicates before it and two after it do not start recovery. The third one after it does.
 #[test]
 fn new_data_acknowledged_begins_the_count_of_duplicates_anew() {
     for recovery in [Recovery::Sack, Recovery::Newreno] {
@@ -358,7 +361,7 @@ fn new_data_acknowledged_begins_the_count_of_duplicates_anew() {
         client.give(10_000);
         assert_eq!(lens(&client.sent()), [1000; 10]);
         client.now = at_ms(200);
-        // The first arrives after the second and the third; the fourth is lost.
+        // The first segment arrives after the second and the third. The fourth segment is lost.
         let duplicate = |client: &mut HandmadeClient, bytes, last| {
             if sack {
                 arrived(client, bytes, last, last);
@@ -375,7 +378,8 @@ fn new_data_acknowledged_begins_the_count_of_duplicates_anew() {
     }
 }
 
-/// RFC 6675 section 5, step A: recovery ends with the acknowledgement of all data outstanding at its start, not before.
+/// RFC 6675 section 5, step A: recovery ends when all data that was outstanding at its start is acknowledged, and not
+/// before.
 #[test]
 fn recovery_ends_at_its_point() {
     let config = Config { recovery: Recovery::Sack, prr: false, ..plain() };
@@ -385,7 +389,7 @@ fn recovery_ends_at_its_point() {
         incidents.filter(|incident| matches!(incident, Incident::Recovered { .. })).count()
     };
     client.now = at_ms(200);
-    // The first and the seventh are lost.
+    // The first and the seventh segment are lost.
     arrived(&mut client, 0, 2, 6);
     assert_eq!(places(&client.sent())[0], 1);
     client.now = at_ms(300);
@@ -400,8 +404,8 @@ fn recovery_ends_at_its_point() {
 }
 
 /// RFC 6675 section 5.1: a segment that is selectively acknowledged after a time-out is not retransmitted. All ten
-/// segments were sent at 100 ms. The acknowledgements of the third to sixth were lost; the reply to the retransmission
-/// reports them.
+/// segments were sent at 100 ms. The acknowledgements for the third to sixth segment were lost. The acknowledgement of
+/// the retransmission reports them.
 #[test]
 fn selective_acknowledgements_after_a_time_out_are_used() {
     for recovery in [Recovery::Sack, Recovery::Rack] {
@@ -419,8 +423,8 @@ fn selective_acknowledgements_after_a_time_out_are_used() {
     }
 }
 
-/// RFC 8985 section 9.3: segments that RACK marks as lost wait for the window. Seven of ten segments are lost at one
-/// time. Half a window of them is retransmitted; with PRR only as much as was delivered.
+/// RFC 8985 section 9.3: segments that RACK marks as lost wait for the window. Seven of ten segments are marked at the
+/// same time. Half a window of them is retransmitted; with PRR, only as much as was delivered.
 #[test]
 fn what_rack_finds_lost_waits_for_the_window() {
     for (prr, goes) in [(false, 5), (true, 3)] {
@@ -436,8 +440,8 @@ fn what_rack_finds_lost_waits_for_the_window() {
     }
 }
 
-/// RFC 6298 section 3: each round trip has a measurement, with each acknowledgement measured and with one segment
-/// timed.
+/// RFC 6298 section 3: there is a measurement in each round trip, both if each acknowledgement is measured and if one
+/// segment is timed.
 #[test]
 fn each_round_trip_is_measured() {
     for rtt_sampling in [RttSampling::PerAck, RttSampling::PerRound] {
@@ -457,7 +461,7 @@ fn each_round_trip_is_measured() {
     }
 }
 
-/// RFC 8985 section 4: without selective acknowledgements duplicates indicate losses, and no probe is sent.
+/// RFC 8985 section 4: without selective acknowledgements, duplicates are used to detect losses, and no probe is sent.
 #[test]
 fn without_sack_nothing_is_told_by_time() {
     let config = Config { recovery: Recovery::Rack, tail_loss_probe: true, ..plain() };
@@ -472,8 +476,9 @@ fn without_sack_nothing_is_told_by_time() {
     assert_eq!(client.connection.counters().tail_loss_probes, 0);
 }
 
-/// RFC 8985 section 7.2: without an estimate of the round trip the time of the probe is a second. Section 7.3: without
-/// one no probe goes then, and the timer starts anew; `probe_needs_sample = false` sends it, as Linux does.
+/// RFC 8985 section 7.2: if the round-trip time has not been measured, a probe is scheduled after a second. Section
+/// 7.3: no probe is sent then, and the retransmission timer is restarted. With `probe_needs_sample = false` the probe
+/// is sent, as in Linux.
 #[test]
 fn the_first_probe_waits_for_a_second() {
     for probe_needs_sample in [false, true] {
@@ -497,7 +502,7 @@ fn first_probe_without_a_measurement(probe_needs_sample: bool) {
     assert_eq!(connection.poll_timeout(), Some(at_ms(2100)));
     connection.handle_timeout(at_ms(2100));
     let sent = connection.poll_transmit(at_ms(2100));
-    // A SYN was lost: three seconds.
+    // A SYN was lost, so the time-out is three seconds.
     assert_eq!(connection.poll_timeout(), Some(at_ms(5100)));
     assert_eq!(connection.counters().tail_loss_probes, u64::from(!probe_needs_sample));
     match sent {
@@ -507,8 +512,8 @@ fn first_probe_without_a_measurement(probe_needs_sample: bool) {
     }
 }
 
-/// RFC 8985 section 7.3: an acknowledged probe is not measured (Karn). Until another measurement no probe is sent, and
-/// its due time only restarts the timer.
+/// RFC 8985 section 7.3: an acknowledged probe is not measured (Karn's algorithm). Until there is another measurement,
+/// no probe is sent. When one is due, only the timer is restarted.
 #[test]
 fn a_probe_needs_a_measurement_since_the_last_one() {
     for (probe_needs_sample, probes, again) in [(true, 1, 1740), (false, 2, 740)] {
@@ -517,12 +522,12 @@ fn a_probe_needs_a_measurement_since_the_last_one() {
         let agreed = Segment { sack_permitted: true, ..answer(60_000) };
         let mut client = HandmadeClient::answered(&config, flow(), &agreed);
         client.give(3000);
-        // Two round trips of 100 ms later.
+        // Two round-trip times of 100 ms later.
         assert_eq!(places(&client.until(310)), [1, 2, 3, 3]);
         client.now = at_ms(320);
         client.acknowledge(3000, 60_000);
         client.now = at_ms(340);
-        // Its duplicate is reported, which accounts for the probe.
+        // The peer reports a duplicate, which was caused by the probe.
         arrived(&mut client, 3000, 3, 3);
         client.give(1000);
         assert_eq!(places(&client.until(again - 1)), [4], "two round trips and 200 ms, for it is alone");
@@ -531,7 +536,8 @@ fn a_probe_needs_a_measurement_since_the_last_one() {
     }
 }
 
-/// RFC 8985 section 7.3: a probe is new data if there is any, and measures the round-trip time like any segment.
+/// RFC 8985 section 7.3: a probe consists of new data if there is any. It measures the round-trip time like any other
+/// segment.
 #[test]
 fn a_probe_of_new_data_is_timed() {
     let rtt_sampling = RttSampling::PerAck;
@@ -543,15 +549,15 @@ fn a_probe_of_new_data_is_timed() {
     client.acknowledge(10_000, 60_000);
     let between = srtt(&client);
     client.now = at_ms(401);
-    // The probe was sent two round trips after the others, at 300 ms.
+    // The probe was sent two round-trip times after the other segments, at 300 ms.
     client.acknowledge(11_000, 60_000);
     let sample = MS(101);
     let expected = between.as_nanos() / 8 * 7 + sample.as_nanos() / 8;
     assert!(srtt(&client).as_nanos().abs_diff(expected) < 1_000_000, "{} of {sample}", srtt(&client));
 }
 
-/// RFC 9438 section 4.9.2: if a retransmission proves spurious when the window is already larger than before, the
-/// window and its threshold do not change.
+/// RFC 9438 section 4.9.2: if a retransmission proves to be spurious when the window is already larger than it was
+/// before the reduction, the window and its threshold do not change.
 #[test]
 fn a_late_undo_leaves_a_larger_window_alone() {
     let congestion = Congestion::Reno;

@@ -1,4 +1,4 @@
-//! A user that does not read at once: the window closes, is probed and opens again (RFC 9293 section 3.8.6).
+//! A user that does not read immediately: the window closes, is probed and opens again (RFC 9293 section 3.8.6).
 
 use netrig_core::{Data, Seeds, Size};
 use netrig_transport::tcp::{Config, Flags};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::pair::{Fate, ISS, MS, Pair, Side, at_ms, plain};
 
-/// A connection with the given receive buffer, bytes. The server's user reads only when told to.
+/// A connection with a receive buffer of `buffer` bytes. The server's user reads only when the test calls `read`.
 fn paused(buffer: u64) -> Pair {
     let mut pair = Pair::new(&Config { receive_buffer: Size::from_bytes(buffer), ..plain() });
     pair.connect();
@@ -15,7 +15,7 @@ fn paused(buffer: u64) -> Pair {
     pair
 }
 
-/// The server's user reads `bytes` repeatedly at an interval in milliseconds.
+/// Makes the server's user read `bytes` bytes `times` times, at intervals of `every` milliseconds.
 fn read(pair: &mut Pair, bytes: u64, every: u64, times: u64) {
     for _ in 0..times {
         pair.run(MS(every));
@@ -25,7 +25,7 @@ fn read(pair: &mut Pair, bytes: u64, every: u64, times: u64) {
     }
 }
 
-/// The windows that the server advertises: time, right edge, and size.
+/// The windows that the server advertises: time (ms), right edge, and size (bytes).
 fn windows(pair: &Pair) -> Vec<(u64, i64, u64)> {
     pair.sent(Side::Server, |sent| !sent.segment.flags.contains(Flags::SYN))
         .iter()
@@ -37,7 +37,8 @@ fn windows(pair: &Pair) -> Vec<(u64, i64, u64)> {
         .collect()
 }
 
-/// RFC 9293 sections 3.8.6.2.1 and 3.8.6.2.2: reads of 100 bytes make segments of 1000, and the edge moves by 1000.
+/// RFC 9293 sections 3.8.6.2.1 and 3.8.6.2.2: if the user reads 100 bytes at a time, segments have 1000 bytes, and the
+/// right edge moves by 1000 bytes.
 #[test]
 fn small_bites_make_no_small_segments() {
     let mut pair = paused(8000);
@@ -51,7 +52,7 @@ fn small_bites_make_no_small_segments() {
     assert!(moves.len() > 50 && moves.iter().all(|by| *by >= 1000), "{moves:?}");
 }
 
-/// With a buffer smaller than two segments the edge moves by half of the buffer.
+/// If the buffer is smaller than two segments, the right edge moves by half of the buffer.
 #[test]
 fn half_of_a_small_buffer_is_no_silly_window() {
     let mut pair = paused(1000);
@@ -62,7 +63,7 @@ fn half_of_a_small_buffer_is_no_silly_window() {
     assert!(data.iter().all(|sent| sent.segment.data.size() >= 500), "{data:?}");
 }
 
-/// RFC 9293 section 3.8.6.2.1, rule 4: a constant window of 632 bytes is filled after the time-out, and then closed.
+/// RFC 9293 section 3.8.6.2.1, rule 4: a constant window of 632 bytes is used after the time-out, and is then closed.
 #[test]
 fn what_a_window_that_is_nearly_closed_takes_is_sent_after_the_time_out() {
     let mut pair = paused(8632);
@@ -75,7 +76,7 @@ fn what_a_window_that_is_nearly_closed_takes_is_sent_after_the_time_out() {
     assert_eq!(windows(&pair).last().map(|(.., window)| *window), Some(0));
 }
 
-/// 5 KB each 20 ms are 2 Mbit/s, over an unlimited line, for buffers of many reads and of one.
+/// Reading 5 KB every 20 ms is a rate of 2 Mbit/s. The line is unlimited. The buffer contains many reads or only one.
 #[test]
 fn a_transfer_is_as_fast_as_its_reader() {
     for buffer in [40_000, 65_000, 1_000_000] {
@@ -89,8 +90,8 @@ fn a_transfer_is_as_fast_as_its_reader() {
     }
 }
 
-/// The one-way delay is 50 ms. The read at 7 s is advertised at once, and the next data is sent at 7.05 s, long before
-/// the probe due at 8.25 s.
+/// The one-way delay is 50 ms. The read at 7 s is advertised immediately, and the next data is sent at 7.05 s, long
+/// before the probe that is due at 8.25 s.
 #[test]
 fn what_was_read_is_told_at_once() {
     let mut pair = paused(4000);
@@ -119,8 +120,8 @@ fn probes_are_counted_and_take_nothing() {
     assert_eq!(pair.client.counters().timeouts, 0);
 }
 
-/// Both ends have closed, and all data is acknowledged but not read. The user gets the remaining data before the end of
-/// the connection.
+/// Both ends have closed, and all data is acknowledged but not read. The user receives the remaining data before the
+/// event that ends the connection.
 #[test]
 fn the_end_is_told_behind_the_data() {
     let mut pair = paused(4000);
@@ -144,12 +145,12 @@ fn the_end_is_told_behind_the_data() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 100, ..ProptestConfig::default() })]
 
-    /// With any reads and losses, all bytes are delivered in order, the buffer is never exceeded, and the right edge of
-    /// the window never moves to the left (RFC 9293 section 3.8.6, SHLD-14).
+    /// With any sequence of reads and losses, all bytes are delivered in order, and the buffer is never exceeded. The
+    /// right edge of the window never moves to the left (RFC 9293 section 3.8.6, SHLD-14).
     #[test]
     fn whatever_the_reader_does_all_bytes_arrive_in_order(
         profile in prop_oneof![Just(Profile::Rfc), Just(Profile::Linux)],
-        // Larger windows are advertised in units, with an error of up to one unit.
+        // Larger windows would be advertised in units of several bytes, with an error of up to one unit.
         buffer in prop_oneof![Just(65_535), 500..20_000_u64],
         bytes in 1..40_000_usize,
         reads in proptest::collection::vec((0..3000_u64, 1..900_u64), 1..60),

@@ -1,4 +1,4 @@
-//! Repair of losses by each combination of algorithms, as a readable table.
+//! Loss repair by each combination of algorithms, as a readable table.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use netrig_transport::tcp::{Config, Congestion, HyStart, Recovery};
 
 use super::pair::{Fate, Pair, Side, at_ms, plain};
 
-/// 300 segments of 1000 bytes over 10 Mbit/s (0.832 ms a segment), 50 ms one way: without loss, windows of
-/// 10, 20, 40 and 80 segments in the first four round trips, then the line is full. Columns: arrival
-/// of the last byte (ms), retransmitted segments, and time-outs. Segments are lost at their first transmission, and in
-/// one row also at their second.
+/// 300 segments of 1000 bytes over 10 Mbit/s (0.832 ms per segment) with a one-way delay of 50 ms. Without loss, the
+/// windows in the first four round trips are 10, 20, 40 and 80 segments; then the line is saturated. Each cell has the
+/// arrival time of the last byte (ms), the number of retransmitted segments, and the number of time-outs. Segments are
+/// lost at their first transmission, and in one row also at their second.
 #[test]
 fn losses_and_what_they_cost() {
     const LOSSES: [(&str, &[u64]); 8] = [

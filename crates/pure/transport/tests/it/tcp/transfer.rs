@@ -1,4 +1,4 @@
-//! Data is delivered over any network.
+//! All data is delivered over any network.
 
 use netrig_core::{CloseReason, Seeds};
 use netrig_transport::Profile;
@@ -28,7 +28,8 @@ fn config(profile: Profile, congestion: Congestion, recovery: Recovery) -> Confi
     }
 }
 
-/// Both directions at once, in pieces of every length, over a network that loses, delays, duplicates and marks.
+/// Transfers data in both directions at the same time, in pieces of any length, over a network that loses, delays,
+/// duplicates and marks packets.
 fn everything_arrives(config: &Config, seed: u64, loss: f64, rate: bool) -> Result<(), TestCaseError> {
     let mut chance = Seeds::new(seed).stream("network");
     let mut pair = Pair::new(config).with_network(move |_| {
@@ -72,7 +73,8 @@ fn everything_arrives(config: &Config, seed: u64, loss: f64, rate: bool) -> Resu
     prop_assert_eq!(&pair.received[1], &there);
     prop_assert_eq!(&pair.received[0], &back);
     let reasons = pair.closed.map(|closed| closed.map(|(_, reason)| reason));
-    // The last acknowledgement may have been lost until TIME-WAIT was over (ns-2's has no duration).
+    // The server may not have received the last acknowledgement before TIME-WAIT ended (with ns-2's profile TIME-WAIT
+    // has no duration).
     prop_assert_eq!(reasons[0], Some(CloseReason::Finished));
     Ok(())
 }
@@ -93,7 +95,7 @@ proptest! {
     }
 }
 
-/// Each congestion control with each recovery, at least once in every run of the tests.
+/// Each congestion control with each recovery. Every run of the tests covers each combination at least once.
 #[test]
 fn every_combination_delivers() {
     for profile in Profile::ALL {
@@ -127,7 +129,7 @@ fn unequal_ends_understand_each_other() {
         pair.send_bytes(Side::Client, &text);
         pair.run(MS(60_000));
         assert!(pair.received[1] == text);
-        // The client's SYN may offer any option; the SYN-ACK and all later segments have none.
+        // The client's SYN may offer any option. The SYN-ACK and all later segments have none.
         let extras = |sent: &&super::pair::Sent| {
             let segment = &sent.segment;
             let offer = sent.from == Side::Client && sent.ordinal == 1;

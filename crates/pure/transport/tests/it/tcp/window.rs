@@ -1,4 +1,4 @@
-//! Growth of the congestion window against closed forms.
+//! Growth of the congestion window, compared with closed forms.
 
 use netrig_core::{Data, Duration, Ecn};
 use netrig_transport::tcp::{
@@ -20,7 +20,8 @@ fn bulk(config: &Config) -> Pair {
     pair
 }
 
-/// RFC 6928: ten segments; RFC 5681 section 3.1: one more for each acknowledged.
+/// RFC 6928: the initial window is ten segments. RFC 5681 section 3.1: the window grows by one segment for each segment
+/// that is acknowledged.
 #[test]
 fn slow_start_doubles_every_round_trip() {
     let mut pair = bulk(&plain());
@@ -28,22 +29,23 @@ fn slow_start_doubles_every_round_trip() {
     assert_eq!(pair.per_round(at_ms(100), MS(100), 6), [10, 20, 40, 80, 160, 320]);
 }
 
-/// With an acknowledgement for every second segment: RFC 5681 adds one segment for each (w · 3/2 per round
-/// trip); RFC 3465 with L = 2 makes up for it.
+/// Every second segment is acknowledged. RFC 5681 adds one segment for each acknowledgement, so the window grows to w ·
+/// 3/2 per round trip. RFC 3465 with L = 2 compensates for this.
 #[test]
 fn delayed_acknowledgements_slow_slow_start() {
     let delayed = Config { ack_every: 2, ..plain() };
     let mut pair = bulk(&delayed);
     pair.run(MS(590));
     let rounds = pair.per_round(at_ms(100), MS(100), 4);
-    // Of 15 segments seven pairs are acknowledged at once; the last waits for the first of the next round.
+    // Of 15 segments, seven pairs are acknowledged immediately. The last segment is acknowledged with the first of the
+    // next round.
     assert_eq!(rounds, [10, 15, 21, 33]);
     let mut pair = bulk(&Config { slow_start_limit: Limit::Count(2), ..delayed });
     pair.run(MS(590));
     assert_eq!(pair.per_round(at_ms(100), MS(100), 4), [10, 20, 40, 80]);
 }
 
-/// FIN has a sequence number but is no data: it is sent with the last segment that the window allows.
+/// FIN has a sequence number but is not data. It is sent with the last segment that the window allows.
 #[test]
 fn fin_needs_no_room_in_the_window() {
     let mut pair = Pair::new(&plain());
@@ -55,7 +57,7 @@ fn fin_needs_no_room_in_the_window() {
     assert!(last.at == at_ms(100) && last.segment.flags.contains(Flags::FIN));
 }
 
-/// Reno's sawtooth over a path that loses each n-th data packet.
+/// Reno's sawtooth over a path that loses every n-th data packet.
 #[test]
 fn the_sawtooth_is_that_of_the_finite_sum() {
     for n in [100u64, 300, 1000, 3000] {
@@ -78,19 +80,20 @@ fn the_sawtooth_is_that_of_the_finite_sum() {
         let segments = (pair.received_len[1] - before) / 1000;
         let rounds = 10_000.0 * (n as f64 - 1.0) / segments as f64;
         let expected = sawtooth(n);
-        // Here a round is one burst: a loss in the middle of it is noticed with the next one.
+        // Here the packets of a round are sent in one burst. A loss in the middle of a burst is detected in the next
+        // round.
         let late = rounds - expected;
         assert!((0.0..1.0).contains(&late), "1 in {n}: {rounds:.3} round trips for a cycle of {expected:.3}");
     }
 }
 
-/// Round trips of a cycle of additive increase and multiplicative decrease if each n-th data packet is lost, summed
-/// window by window.
+/// Number of round trips in a cycle of additive increase and multiplicative decrease if every n-th data packet is lost,
+/// summed window by window.
 ///
-/// The loss is detected with W segments outstanding. Recovery takes a round trip and acknowledges W. Then the window is
-/// W/2 and grows by one for each window of acknowledgements, until n − 1 − W more are received (of n packets one was
-/// the retransmission) and the next loss is detected. Bytes are counted, 1000 to a segment, but only whole segments are
-/// sent: a window of 7.5 makes rounds of 7.
+/// The loss is detected when W segments are outstanding. Recovery takes one round trip and acknowledges W segments. The
+/// window is then W/2, and grows by one segment for each acknowledged window, until n − 1 − W more segments are
+/// received and the next loss is detected (one of the n packets is the retransmission). The window counts bytes, 1000
+/// per segment, but only whole segments are sent: a window of 7.5 segments makes rounds of 7.
 fn sawtooth(n: u64) -> f64 {
     let (mut window, mut rounds, cycles) = (20_000u64, 0.0, 1000);
     for cycle in 0..2 * cycles {
@@ -112,7 +115,7 @@ fn sawtooth(n: u64) -> f64 {
     rounds / f64::from(cycles)
 }
 
-/// RFC 9438 section 4.2 from end to end: after one loss the window follows C (t − K)³ + W_max.
+/// RFC 9438 section 4.2 in a complete connection: after one loss, the window follows C (t − K)³ + W_max.
 #[test]
 fn cubic_returns_to_its_old_window_after_k() {
     let config = Config {
@@ -134,7 +137,7 @@ fn cubic_returns_to_its_old_window_after_k() {
         if lose { Fate::Drop } else { Fate::Pass }
     });
     pair.run(MS(400));
-    // Section 4.6: at the start of recovery the window and threshold become 0.7 of the window before.
+    // Section 4.6: at the start of recovery, the window and the threshold become 0.7 of the previous window.
     let reduced = pair.incidents[0].iter().find_map(|(_, incident)| match incident {
         Incident::FastRetransmit { cwnd, .. } => Some(*cwnd as f64 / 1000.0),
         _ => None,
@@ -151,13 +154,13 @@ fn cubic_returns_to_its_old_window_after_k() {
         pair.run_until(recovered + Duration::from_secs_f64(t));
         let expected = 0.4 * (t - k) * (t - k) * (t - k) + w_max as f64;
         let found = cwnd(&pair) as f64 / 1000.0;
-        // A round trip of lag at most: the slope of the function times 0.1 s.
+        // The window lags by at most one round trip: the slope of the function times 0.1 s.
         let lag = 3.0 * 0.4 * (t - k) * (t - k) * 0.1 + 3.0;
         assert!((found - expected).abs() <= lag, "at {t:.2} s: {found:.1} for {expected:.1} (K = {k:.2} s)");
     }
 }
 
-/// RFC 5681 section 4.1: after more than a time-out without sending, at most the initial window at once.
+/// RFC 5681 section 4.1: after more than a time-out without sending, at most one initial window is sent at once.
 #[test]
 fn after_idleness_the_window_starts_again() {
     let series = |idle_restart| {
@@ -171,11 +174,11 @@ fn after_idleness_the_window_starts_again() {
     };
     assert_eq!(series(IdleRestart::InitialWindow), 10);
     assert!(series(IdleRestart::None) > 80);
-    // 9 idle seconds are 9 time-outs of a second: halved to the initial window.
+    // 9 idle seconds are nine time-outs of a second, so the window is halved down to the initial window.
     assert_eq!(series(IdleRestart::Decay), 10);
 }
 
-/// A sender that sends ten segments per round trip learns nothing about a larger window.
+/// If a sender uses only ten segments per round trip, it cannot know whether a larger window is possible.
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     let trickle = |congestion, growth| {
@@ -188,16 +191,17 @@ fn a_window_that_is_not_used_does_not_grow() {
         }
         cwnd(&pair) / 1000
     };
-    // In slow start up to twice the used window (`when-limited`), or without limit.
+    // In slow start the window grows to twice the used window (`when-limited`), or without limit (`always`).
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         assert_eq!(trickle(congestion, Growth::WhenLimited), 20, "{congestion}");
         assert!(trickle(congestion, Growth::Always) > 400, "{congestion}");
     }
 }
 
-/// An object of 70 segments every 100 ms over a round trip of 50 ms, and one loss. Once the window holds an object it
-/// is not filled any more, and CUBIC's time stands still. After half a minute the round trip becomes 230 ms, and the
-/// window is too small. Its function continues from the time at which it stopped, not from the current time.
+/// An object of 70 segments is sent every 100 ms over a round trip of 50 ms, and one segment is lost. When the window
+/// is large enough for a whole object, it is no longer filled, and t of CUBIC's function does not advance. After half a
+/// minute the round-trip time becomes 230 ms, and the window is too small. The function then continues from the value
+/// that t had, not from the current time.
 #[test]
 fn cubic_does_not_leap_after_the_application_was_the_limit() {
     for profile in [Profile::Rfc, Profile::Linux] {
@@ -215,7 +219,8 @@ fn cubic_does_not_leap_after_the_application_was_the_limit() {
         };
         let before = objects(300);
         assert!((69..=75).contains(&before), "{profile:?}: {before} segments");
-        // Half a second, a second: a segment per round trip and less. With all the time counted they were 154 and 345.
+        // After half a second and after a second, the window has grown by at most about one segment per round trip. If
+        // the whole time had been counted, it would be 154 and 345 segments.
         let after = [(); 2].map(|()| objects(5));
         assert!(
             after[1] > before && after[1] <= before + 16,
@@ -224,7 +229,7 @@ fn cubic_does_not_leap_after_the_application_was_the_limit() {
     }
 }
 
-/// ns-2's window_: a limit of outstanding packets, independent of the congestion window.
+/// ns-2's window_ limits the outstanding packets, independent of the congestion window.
 #[test]
 fn the_send_window_limits_what_is_outstanding() {
     let mut pair = bulk(&Config { send_window: Limit::Count(45), ..plain() });
@@ -233,7 +238,8 @@ fn the_send_window_limits_what_is_outstanding() {
     assert!(rounds.iter().all(|n| *n == 45), "{rounds:?}");
 }
 
-/// RFC 3168 section 6.1: CE on data, ECE on acknowledgements until CWR, one reduction per window.
+/// RFC 3168 section 6.1: CE on data causes ECE on acknowledgements until a CWR arrives. The window is reduced once per
+/// window of data.
 #[test]
 fn congestion_is_echoed_until_the_sender_reduces() {
     let config = Config { ecn: EcnMode::Request, prr: false, ..plain() };
@@ -274,7 +280,7 @@ fn congestion_is_echoed_until_the_sender_reduces() {
     assert_eq!(pair.client.counters().bytes_retransmitted, 0);
 }
 
-/// RFC 3168 section 6.1.1: both ends must support it.
+/// RFC 3168 section 6.1.1: ECN is used only if both ends support it.
 #[test]
 fn ecn_needs_both_ends() {
     for (client, server, used) in [
@@ -292,9 +298,10 @@ fn ecn_needs_both_ends() {
     }
 }
 
-/// A line of 83 packets of 1500 bytes per round trip of 100 ms, and a queue of 400. HyStart sees the
-/// round-trip time grow when 320 packets are in flight, and stops; HyStart++ grows by a quarter of slow start
-/// for five more rounds, over the edge of 483 packets; without either slow start doubles to 640.
+/// The path contains 83 packets of 1500 bytes in a round trip of 100 ms, and the queue 400. HyStart detects the growth
+/// of the round-trip time when 320 packets are in flight, and ends slow start. HyStart++ grows at a quarter of the rate
+/// of slow start for five more rounds, and exceeds the capacity of 483 packets. Without either, slow start doubles the
+/// window to 640 packets.
 #[test]
 fn hystart_spares_the_queue() {
     let overshoot = |hystart| {

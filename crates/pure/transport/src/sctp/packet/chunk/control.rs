@@ -1,4 +1,4 @@
-//! Small chunks: HEARTBEAT, ABORT, and unknown ones.
+//! Small chunks: HEARTBEAT, ABORT, and chunks of unknown types.
 
 use crate::sctp::packet::Cause;
 use crate::sctp::packet::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
@@ -6,12 +6,12 @@ use crate::sctp::packet::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
 /// HEARTBEAT and HEARTBEAT ACK (RFC 9260 sections 3.3.5 and 3.3.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Content for the sender only; the peer returns it unchanged.
+    /// Content that only the sender of the HEARTBEAT interprets. The peer returns it unchanged.
     pub info: Vec<u8>,
 }
 
 impl Heartbeat {
-    /// Type of the parameter "Heartbeat Info".
+    /// Type of the "Heartbeat Info" parameter.
     const INFO: u16 = 1;
 
     pub(super) fn value_len(&self) -> u32 {
@@ -34,13 +34,13 @@ impl Heartbeat {
 /// ABORT (RFC 9260 section 3.3.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// The T bit: the verification tag is copied from the packet that is answered.
+    /// The T bit: the verification tag is copied from the packet to which the ABORT replies.
     pub reflected: bool,
     /// The causes.
     pub causes: Vec<Cause>,
 }
 
-/// A chunk of a type that this endpoint does not know.
+/// A chunk of a type that is unknown to this endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// Type.
@@ -52,7 +52,7 @@ pub struct Unknown {
 }
 
 impl Unknown {
-    /// The action that its type requires.
+    /// The action that the chunk type requires.
     pub const fn action(&self) -> UnknownAction {
         UnknownAction::of_chunk(self.kind)
     }

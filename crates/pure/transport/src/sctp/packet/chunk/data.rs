@@ -5,7 +5,7 @@ use netrig_core::StreamId;
 use crate::Serial;
 use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter};
 
-/// Length of a DATA chunk before its user data, bytes.
+/// Length of the header of a DATA chunk, bytes.
 pub const DATA_HEADER: u32 = 16;
 
 /// A user message, or a fragment of one.
@@ -15,15 +15,15 @@ pub struct Data {
     pub tsn: Serial,
     /// Stream.
     pub stream: StreamId,
-    /// Stream sequence number; ignored if `unordered`.
+    /// Stream sequence number. It is ignored if `unordered` is true.
     pub ssn: u16,
     /// Payload protocol identifier, chosen by the user.
     pub ppid: u32,
-    /// The U bit: delivered without regard to order.
+    /// The U bit: the message is delivered without regard to order.
     pub unordered: bool,
-    /// The B bit: the first fragment of a message.
+    /// The B bit: this is the first fragment of a message.
     pub beginning: bool,
-    /// The E bit: the last fragment of a message.
+    /// The E bit: this is the last fragment of a message.
     pub ending: bool,
     /// The I bit: the receiver should not delay its SACK (RFC 9260 section 6.2, RFC 7053).
     pub immediate: bool,
@@ -33,7 +33,7 @@ pub struct Data {
 
 impl Data {
     pub(super) fn value_len(&self) -> u32 {
-        // The sender cuts to the path's MTU, so the length fits 16 bits.
+        // The sender limits chunks to the path's MTU, so the length fits 16 bits.
         DATA_HEADER - 4 + self.data.size() as u32
     }
 

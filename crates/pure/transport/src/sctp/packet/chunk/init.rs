@@ -9,22 +9,22 @@ use crate::sctp::packet::{Cause, Parameter};
 /// The content of INIT and INIT ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Init {
-    /// The tag that packets to the sender of this chunk must carry; never zero.
+    /// The verification tag that packets to the sender of this chunk must have; never zero.
     pub initiate_tag: u32,
     /// Advertised receiver window, bytes; at least 1500.
     pub a_rwnd: u32,
-    /// Outbound streams that the sender requests; never zero.
+    /// Number of outbound streams that the sender requests; never zero.
     pub outbound_streams: u16,
-    /// Inbound streams that the sender supports; never zero.
+    /// Number of inbound streams that the sender supports; never zero.
     pub inbound_streams: u16,
-    /// TSN of the sender's first DATA.
+    /// TSN of the sender's first DATA chunk.
     pub initial_tsn: Serial,
     /// Addresses, cookie, and other parameters.
     pub parameters: Vec<Parameter>,
 }
 
 impl Init {
-    /// The listed addresses of the sender.
+    /// The addresses that the sender lists.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.parameters.iter().filter_map(|parameter| match parameter {
             Parameter::Address(address) => Some(*address),
@@ -32,7 +32,7 @@ impl Init {
         })
     }
 
-    /// The state cookie; only INIT ACK has one.
+    /// The state cookie. Only an INIT ACK has one.
     pub fn cookie(&self) -> Option<&[u8]> {
         self.parameters.iter().find_map(|parameter| match parameter {
             Parameter::Cookie(cookie) => Some(cookie.as_slice()),
@@ -40,8 +40,9 @@ impl Init {
         })
     }
 
-    /// Unknown parameters that the receiver must report, as bytes with their headers. They fit `room` bytes and
-    /// [`Cause::MOST_RETURNED`], with a header of `header` bytes for each report.
+    /// The unknown parameters that the receiver must report, each encoded with its header. Only the first ones are
+    /// returned whose reports fit both `room` bytes and [`Cause::MOST_RETURNED`]. Each report has an additional header
+    /// of `header` bytes.
     pub(crate) fn unrecognized(&self, room: usize, header: usize) -> impl Iterator<Item = Vec<u8>> {
         let mut room = room.min(Cause::MOST_RETURNED);
         self.parameters

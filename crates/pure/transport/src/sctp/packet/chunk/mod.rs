@@ -1,4 +1,4 @@
-//! Chunks (RFC 9260 section 3.3), one file per family.
+//! Chunks (RFC 9260 section 3.3), with one file per family.
 
 mod control;
 mod data;
@@ -14,10 +14,10 @@ use super::Cause;
 use super::tlv::{DecodeError, FieldReader, TlvWriter, padded};
 use crate::Serial;
 
-/// Length of a chunk's header: type, flags, length (RFC 9260 section 3.2).
+/// Length of a chunk header (type, flags and length), bytes (RFC 9260 section 3.2).
 pub const CHUNK_HEADER: u32 = 4;
 
-/// One chunk.
+/// A chunk. The number in parentheses is its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// User data (type 0).
@@ -32,9 +32,9 @@ pub enum Chunk {
     Heartbeat(Heartbeat),
     /// Answers HEARTBEAT with the same content (5).
     HeartbeatAck(Heartbeat),
-    /// Ends the association at once (6).
+    /// Ends the association immediately (6).
     Abort(Abort),
-    /// The sender has no more data, and has received all TSNs up to this one (7).
+    /// The sender has no more data, and has received all TSNs up to and including this one (7).
     Shutdown(Serial),
     /// Answers SHUTDOWN (8).
     ShutdownAck,
@@ -44,16 +44,16 @@ pub enum Chunk {
     CookieEcho(Vec<u8>),
     /// Answers COOKIE ECHO: the association is established (11).
     CookieAck,
-    /// Congestion was experienced up to this TSN (12).
+    /// Congestion was experienced at or before this TSN (12).
     EcnEcho(Serial),
-    /// The window was reduced for the ECN echo of this TSN (13).
+    /// The sender reduced its window because of the ECN echo for this TSN (13).
     Cwr(Serial),
     /// Answers SHUTDOWN ACK (14).
     ShutdownComplete {
-        /// The T bit: the verification tag is copied from the packet that is answered.
+        /// The T bit: the verification tag is copied from the packet to which the chunk replies.
         reflected: bool,
     },
-    /// Any other chunk.
+    /// A chunk of any other type.
     Unknown(Unknown),
 }
 
@@ -80,7 +80,7 @@ impl Chunk {
         }
     }
 
-    /// Length on the wire with header and padding, bytes.
+    /// Length on the wire including header and padding, bytes.
     pub fn padded_len(&self) -> u32 {
         padded(CHUNK_HEADER + self.value_len())
     }
@@ -151,7 +151,7 @@ impl Chunk {
 }
 
 fn causes_len(causes: &[Cause]) -> u32 {
-    // Padding between causes counts, padding after the last does not (RFC 9260 section 3.3.10).
+    // The length includes the padding between causes, but not the padding after the last one (RFC 9260 section 3.3.10).
     let (last, others) = match causes.split_last() {
         Some(split) => split,
         None => return 0,

@@ -5,30 +5,30 @@ use smallvec::SmallVec;
 use crate::Serial;
 use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter};
 
-/// A block of received TSNs beyond the cumulative TSN, as distances from it.
+/// A block of received TSNs beyond the cumulative TSN. Its ends are given as distances from the cumulative TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapBlock {
-    /// Distance of the first TSN; at least 2 in a valid SACK.
+    /// Distance of the first TSN of the block; at least 2 in a valid SACK.
     pub start: u16,
-    /// Distance of the last TSN.
+    /// Distance of the last TSN of the block.
     pub end: u16,
 }
 
 /// Selective acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sack {
-    /// All TSNs up to this one were received.
+    /// All TSNs up to and including this one were received.
     pub cumulative_tsn: Serial,
     /// Free space of the receive buffer, bytes.
     pub a_rwnd: u32,
-    /// Blocks received beyond it.
+    /// Blocks of TSNs received beyond the cumulative TSN.
     pub gaps: SmallVec<[GapBlock; 4]>,
-    /// TSNs received again since the last SACK.
+    /// TSNs that were received more than once since the last SACK.
     pub duplicates: Vec<Serial>,
 }
 
 impl Sack {
-    /// Length of a SACK without gaps and duplicates, with its header, bytes.
+    /// Length of a SACK without gap blocks and duplicates, header included, bytes.
     pub(crate) const MIN_LEN: u32 = 16;
 
     pub(super) fn value_len(&self) -> u32 {

@@ -18,7 +18,7 @@ fn news() -> Delivered {
     Delivered::new(Some(Instant::NEVER), 0)
 }
 
-/// RFC 6675 section 4: three ranges, or more than two segments, above.
+/// RFC 6675 section 4: a segment is lost if three ranges, or more than two segments, above it have arrived.
 #[test]
 fn a_segment_is_lost_when_enough_above_it_arrived() {
     let mut board = board(Recovery::Sack, 10);
@@ -36,7 +36,7 @@ fn a_segment_is_lost_when_enough_above_it_arrived() {
     assert_eq!(board.awaiting, 3);
 }
 
-/// One acknowledgement, caused by the third of three segments, also covers the first.
+/// One acknowledgement, caused by the arrival of the third of three segments, also covers the first.
 #[test]
 fn what_one_acknowledgement_tells_is_not_reordered() {
     let mut board = board(Recovery::Rack, 4);
@@ -44,13 +44,13 @@ fn what_one_acknowledgement_tells_is_not_reordered() {
     board.sack(200, 300, &mut delivered);
     board.acknowledge(100, &mut delivered);
     assert!(!delivered.reordered);
-    // The second arrives after the third, which was acknowledged before.
+    // The second segment arrives after the third, which had been acknowledged before.
     let mut delivered = news();
     board.acknowledge(200, &mut delivered);
     assert!(delivered.reordered);
 }
 
-/// The third of three segments is reported out of order before the first is acknowledged, by the same packet.
+/// One acknowledgement reports the third of three segments selectively and acknowledges the first.
 #[test]
 fn a_round_trip_begins_with_the_earliest_segment() {
     let mut board = board(Recovery::Sack, 3);
@@ -65,7 +65,7 @@ fn pipe_counts_what_is_on_its_way() {
     let mut board = board(Recovery::Sack, 10);
     board.sack(200, 500, &mut news());
     board.judge_by_sacks(3, 100);
-    // Two lost, three arrived.
+    // Two segments are lost, and three have arrived.
     assert_eq!((board.outstanding(), board.in_flight()), (1000, 500));
     assert_eq!(board.resend(at(20), 0), (0, 100));
     assert_eq!((board.in_flight(), board.next_lost()), (600, Some((1, 100))));
@@ -73,7 +73,7 @@ fn pipe_counts_what_is_on_its_way() {
     assert_eq!((board.outstanding(), board.in_flight(), board.awaits_retransmission()), (500, 500, false));
 }
 
-/// RFC 8985 section 6.2: only what was sent before something that arrived, and long enough ago.
+/// RFC 8985 section 6.2: a segment is lost only if it was sent before a segment that has arrived, and long enough ago.
 #[test]
 fn time_tells_what_is_lost() {
     let mut board = board(Recovery::Rack, 5);
@@ -84,13 +84,14 @@ fn time_tells_what_is_lost() {
     assert_eq!(board.judge_by_time(at(102), (at(3), 300), patience), (true, None));
     board.resend(at(110), 0);
     board.resend(at(111), 1);
-    // The copy of the second segment arrived; the first is not acknowledged.
+    // The retransmission of the second segment arrived. The first segment is not acknowledged.
     board.sack(100, 200, &mut news());
     assert_eq!(board.judge_by_time(at(210), (at(111), 200), patience), (true, None));
     assert_eq!(board.next_lost(), Some((0, 100)));
 }
 
-/// A time-out was spurious: its segment had arrived. The others had not, and are detected by time again.
+/// A time-out was spurious: its segment had arrived. The other segments had not arrived, and are detected as lost
+/// again, by time.
 #[test]
 fn what_was_forgiven_can_be_lost_again() {
     let mut board = board(Recovery::Rack, 5);
@@ -100,7 +101,7 @@ fn what_was_forgiven_can_be_lost_again() {
     board.acknowledge(100, &mut news());
     board.forgive_losses();
     assert_eq!((board.in_flight(), board.next_lost()), (400, None));
-    // A probe with the last segment arrives.
+    // A probe that retransmits the last segment arrives.
     board.resend(at(300), 3);
     board.sack(400, 500, &mut news());
     assert_eq!(board.judge_by_time(at(400), (at(300), 500), patience), (true, None));
