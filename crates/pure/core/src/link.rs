@@ -187,8 +187,7 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
-/// Order and drop policy of a queue. It does not depend on the rate or delay of the line. It may drop at either end of
-/// the queue.
+/// Order and drop policy of a queue. It does not know rate or delay. It may drop at either end.
 ///
 /// It is not dyn-safe on purpose: the disciplines that a file can choose and nest are a closed set.
 pub trait QueueDiscipline<P> {
@@ -202,8 +201,7 @@ pub trait QueueDiscipline<P> {
         self.enqueue(now, packet, obs);
         self.dequeue(now, obs)
     }
-    /// Drops all queued packets. A loop over `dequeue` would not work: a shaper would hold packets back, and an AQM
-    /// would change its state.
+    /// Drops all queued packets. A loop over `dequeue` would not do: a shaper would refuse, and an AQM would adapt.
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>);
     /// The queued packets.
     fn backlog(&self) -> Backlog;
