@@ -44,8 +44,8 @@ fn segment(seq: u32, ack: u32, flags: Flags, len: u64) -> Segment {
     }
 }
 
-/// The numbers begin below 2³² and wrap to 0. Three segments of 1000 B are sent, the second is lost, the peer
-/// reports it and receives a retransmission.
+/// The numbers begin just below 2³² and wrap to 0. Three segments of 1000 B are sent, and the second is lost. The peer
+/// reports the loss by SACK and receives a retransmission.
 #[test]
 fn a_loss_and_its_repair_over_tcp() {
     const ISN: u32 = u32::MAX - 999;
@@ -138,9 +138,9 @@ fn a_loss_and_its_repair_over_sctp() {
     assert_eq!(seen.sacked, [Numbered { at: at(20), from: 2, to: 4 }]);
 }
 
-/// Two streams. The first message of stream 1 is lost and arrives again at 200 ms; the second, in two
-/// fragments, waits for it. Stream 2 does not wait, and neither does an unordered message. The last message
-/// never arrives, and those after it in its stream stay undelivered.
+/// There are two streams. The first message of stream 1 is lost, and its retransmission arrives at 200 ms. The second
+/// message, in two fragments, waits for it. Stream 2 and unordered messages do not wait. One message never arrives, so
+/// the later messages of its stream are not delivered.
 #[test]
 fn one_stream_waits_and_the_other_does_not() {
     let [mut near, mut far] = [Heading::Outbound, Heading::Inbound].map(DeliveryReader::new);
@@ -197,7 +197,7 @@ fn one_stream_waits_and_the_other_does_not() {
 }
 
 proptest! {
-    /// Any bytes, also behind a header that leads to the transports.
+    /// Any bytes are accepted, also after valid headers, so that they reach the parsers of the transports.
     #[test]
     fn no_bytes_are_too_odd(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
