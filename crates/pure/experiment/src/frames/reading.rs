@@ -86,7 +86,7 @@ pub(super) fn read(packet: &[u8]) -> Option<PacketReading> {
     let ip = IpHeader::read(packet).filter(IpHeader::is_first)?;
     let body = packet.get(ip.header_len as usize..)?;
     let ports = [be16(body, 0)?, be16(body, 2)?];
-    // For a fragment in IPv6, `next` is the fragment header.
+    // In an IPv6 fragment, `next` is the fragment header, so fragments of IPv6 are not read.
     let body = match ip.next {
         protocol::TCP => PacketBody::Tcp(tcp(body, ip.payload_len())?),
         protocol::SCTP => PacketBody::Sctp(sctp(body.get(12..)?)),
