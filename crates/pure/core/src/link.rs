@@ -171,8 +171,8 @@ observer! {
 pub enum Dequeue<P> {
     /// The next packet, and the time since which it has waited.
     Packet(P, Instant),
-    /// Packets wait, but none may leave before this time, which is later than now. The next `enqueue` makes it
-    /// invalid: a packet of another class may leave at once.
+    /// Packets wait, but none may leave before this time, which is later than now. The next `enqueue` makes it invalid,
+    /// because a packet of another class may leave immediately.
     NotBefore(Instant),
     /// The queue is empty.
     Empty,

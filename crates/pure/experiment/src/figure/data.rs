@@ -122,7 +122,7 @@ pub struct PaperSeries {
 /// One value of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperPoint {
-    /// Position on the x axis; absent if the value holds for the whole axis.
+    /// Position on the x axis; absent if the value applies to the whole axis.
     pub x: Option<f64>,
     /// In the unit of the y axis.
     pub y: f64,

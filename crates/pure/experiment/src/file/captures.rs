@@ -36,7 +36,7 @@ pub trait FileReader {
     fn check(&self, scenario: &ScenarioText) -> Result<(), ScenarioFault>;
 }
 
-/// A scenario for the calls of SIP users, from the experiment file or from a file beside it.
+/// A scenario for the calls of SIP users, from the experiment file or from a file that it names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScenarioText {
     /// The scenario.

@@ -11,7 +11,7 @@ pub(super) struct PacketReading {
     pub body: PacketBody,
 }
 
-/// Source and destination.
+/// The protocol of a packet, and the address and port of its source and its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PacketEnds {
     pub protocol: u8,

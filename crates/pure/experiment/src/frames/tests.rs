@@ -68,7 +68,7 @@ fn a_loss_and_its_repair_over_tcp() {
     assert_eq!(seen.sent_again, [data(30, 1001)]);
     assert_eq!(seen.acknowledged, [(at(10), 1), (at(22), 1001), (at(40), 3001)]);
     assert_eq!(seen.sacked, [data(22, 2001)]);
-    // RFC 7323 section 2.2: the window of the SYN is not scaled, the others by 2³.
+    // RFC 7323 section 2.2: the window of the SYN is not scaled; later windows are multiplied by 2³.
     assert_eq!(seen.window, [(at(10), 101), (at(22), 1801), (at(40), 3801)]);
 }
 
@@ -81,7 +81,7 @@ fn windows_are_unknown_without_the_opening() {
     assert_eq!((seen.sent[0].from, seen.acknowledged[0].1, seen.window.len()), (0, 1000, 0));
 }
 
-/// Earlier frames give the initial numbers, and show that later ones are retransmissions.
+/// Frames before the start of the reader give the initial numbers, and show that later frames are retransmissions.
 #[test]
 fn a_part_of_a_run_keeps_its_numbers() {
     let mut reader = SequenceReader::new(at(20));
@@ -94,7 +94,7 @@ fn a_part_of_a_run_keeps_its_numbers() {
     assert_eq!(seen.sent_again, [Numbered { at: at(30), from: 1000, to: 2000 }]);
 }
 
-/// With TSNs, over two paths: RFC 9260 section 3.3.4 counts gaps from the cumulative TSN.
+/// The same with TSNs and over two paths. Gap ack blocks count from the cumulative TSN (RFC 9260 section 3.3.4).
 #[test]
 fn a_loss_and_its_repair_over_sctp() {
     let mut reader = SequenceReader::new(Instant::ZERO);

@@ -274,7 +274,7 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
     }
 
-    /// Checks that a flow with `reads` has connections, whose receiving end can read slowly.
+    /// Checks that the application of a flow with `reads` can limit its reading rate, and that `reads` is valid.
     fn check_reads(&self, section: &FlowSection) -> bool {
         let Some(reads) = &section.reads else { return true };
         if !section.application.may_read_slowly() {
@@ -342,7 +342,7 @@ impl<'a> FlowFile<'a, '_> {
         true
     }
 
-    /// The carrier of the flow, and the transport of the file that it uses.
+    /// The carrier of the flow, and the `[transport.*]` that the flow names; `None` if it names none.
     fn carrier(&self, section: &FlowSection) -> Option<(Carrier, Option<&'a FlowTransport<'a>>)> {
         let datagrams = section.application.sends_datagrams();
         let either = section.application.goes_over_either();

@@ -178,8 +178,8 @@ fn a_constant_set_to_several_levels_is_told_apart_in_tables_and_figures() {
     let experiment = parse(LINK_DOWN).set(&Assignment::parse("profile=ns2,linux").unwrap()).unwrap();
     assert_eq!(experiment.design.tables[0].1.rows.0, ["transport", "down_for", "profile"]);
     assert_eq!(experiment.design.figures[0].1.panels.0, ["down_for", "profile"]);
-    // Another single level does not change tables and figures. That the other levels are not used is not a fault of the
-    // file.
+    // Another single level does not change tables and figures. It is not a fault that the other levels of the file are
+    // unused.
     let experiment =
         parse(LINK_DOWN).set(&Assignment::parse("profile=linux,transport=tcp").unwrap()).unwrap();
     assert_eq!(experiment.design.tables[0].1.rows.0, ["transport", "down_for"]);
@@ -290,7 +290,7 @@ fn what_is_varied_of_a_host_is_read() {
     assert_eq!(fragmentation, Fragmentation::Allowed);
     let told: Vec<_> = sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(told, [("net.core.somaxconn", "64"), ("net.ipv4.tcp_rmem", "4096 65536 65536")]);
-    // With a load of zero, there is no load, but the processors are part of the measurement.
+    // A load of zero requests no processor time, but the processors are part of the measurement.
     assert!(host("0%").is_constrained());
     let bare = ACCESS.lines().filter(|line| !line.starts_with("quota")).collect::<Vec<_>>().join("\n");
     assert_eq!(scenario(&bare, "line=docsis,load=0%").nodes[0].host.only_real(), Some("memory"));

@@ -184,8 +184,8 @@ mod tests {
     }
 
     /// Until 50 s, 1000 B arrive each 100 ms. This is 10 000 B/s, so 9000 B in a second are required. The switch is at
-    /// 52 s. From then on, 500 B arrive each 100 ms until 53.5 s, and then 1000 B again. A second that starts at `52 +
-    /// d` (d ≤ 1.5) has 10 intervals: 15 - 10 d with 500 B and 10 d - 5 with 1000 B. Their sum is 2500 + 5000 d ≥ 9000,
+    /// 52 s. From then on, 500 B arrive each 100 ms until 53.5 s, and then 1000 B again. A second that starts at 52 s +
+    /// d (d ≤ 1.5) has 10 intervals: 15 - 10 d with 500 B and 10 d - 5 with 1000 B. Their sum is 2500 + 5000 d ≥ 9000,
     /// so d = 1.3.
     #[test]
     fn ramp_up_until_nine_tenths_for_a_second() {
