@@ -11,10 +11,10 @@ use crate::Duration;
 
 /// The seed of one run. Every random stream of the run is derived from it by name.
 ///
-/// The points of an experiment share the seeds of their replications, so they have the same arrivals and the same
+/// Replication n has the same seed at every point of an experiment, so all points have the same arrivals and the same
 /// losses: common random numbers.
 ///
-/// Clones share their state: [`were_drawn_from`](Self::were_drawn_from) counts the streams of all clones.
+/// Clones share their state: [`were_drawn_from`](Self::were_drawn_from) covers the streams of all clones.
 #[derive(Clone, Debug)]
 pub struct Seeds {
     seed: u64,

@@ -17,9 +17,9 @@ impl Agreement {
     /// "A comparison of the two one-sided tests procedure and the power approach for assessing the equivalence of
     /// average bioavailability", 1987).
     ///
-    /// The means need to agree within only one margin, without a correction for the number of margins. The margins
-    /// around one mean are nested, so the narrower margins add no chance of a false agreement at the border of the
-    /// widest. The verdict that the means differ needs no correction either, because it requires all margins to be
+    /// It suffices if the means agree within one margin. This needs no correction for the number of margins. The
+    /// margins around one mean are nested, so the narrower margins add no chance of a false agreement at the border of
+    /// the widest. The verdict that the means differ needs no correction either, because it requires all margins to be
     /// exceeded (intersection–union).
     fn accord(&self, within: &Margins) -> AgreementVerdict {
         let mut verdicts = within.iter().map(|margin| self.accord_within(margin));

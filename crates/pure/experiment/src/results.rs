@@ -181,7 +181,7 @@ pub struct Difference {
 /// The required agreement of two means, and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgreementAnswer {
-    /// The margins. The means must agree within only one of them.
+    /// The margins. It suffices if the means agree within one of them.
     #[serde(serialize_with = "crate::response::typed_margins")]
     pub within: Margins,
     /// The verdict, decided by the intervals.

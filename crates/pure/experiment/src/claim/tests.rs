@@ -492,7 +492,7 @@ fn supported_is_wrong_in_at_most_five_percent() {
     let equivalent = GREATER.replace("greater", "equivalent") + "\nmargin = '25 B/s'";
     let border = share(&equivalent, 25.0, ClaimVerdict::Supported);
     assert!(border <= 0.065 && border > 0.02, "{border}");
-    // The true value lies just inside the range, so a refutation is wrong. It must not be more frequent either.
+    // The true value lies just inside the range, so a refutation is wrong. Wrong refutations must be as rare.
     let refuted = share(&equivalent, 24.999, ClaimVerdict::Refuted);
     assert!(refuted <= 0.04, "{refuted}");
 }

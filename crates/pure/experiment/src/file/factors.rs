@@ -11,7 +11,7 @@ use crate::{Amount, Factor, Level};
 /// The most factors of an experiment. Each point stores a level of every factor.
 const MAX_FACTORS: usize = 100;
 
-/// The most levels of one factor: the most points.
+/// The most levels of one factor, which is also the most points of a plan.
 const MAX_LEVELS: usize = 1_000_000;
 
 /// The only key of a block of points that is not the name of a factor.

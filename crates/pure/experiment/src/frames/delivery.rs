@@ -20,7 +20,7 @@ pub struct MessageDelivery {
     pub delivered: Instant,
 }
 
-/// Collects, for each DATA chunk, the first frame with it that passes one node in one direction.
+/// Collects the DATA chunks that pass one node in one direction. Of each chunk, only the first transmission is kept.
 #[derive(Debug)]
 pub struct DeliveryReader {
     heading: Heading,

@@ -24,7 +24,7 @@ pub struct AgreementSpec {
     pub at: Selection,
 }
 
-/// One or several margins. The means must agree within only one of them.
+/// One or several margins. It suffices if the means agree within one of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Margins(pub(crate) Vec<Amount>);

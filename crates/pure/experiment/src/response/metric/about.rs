@@ -82,8 +82,8 @@ impl About {
     }
 
     /// Whether the metric depends directly on the times of packets in the network: times, queue lengths, and metrics
-    /// that count late packets. Rates and counts of request-response traffic also depend on these times, but only as
-    /// far as one packet is delayed.
+    /// that count late packets. Rates and counts of request-response traffic also depend on these times, but only by
+    /// the delay of one packet.
     pub fn hangs_on_times(&self) -> bool {
         self.unit == "s"
             || self.deadline
