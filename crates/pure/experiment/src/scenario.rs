@@ -33,8 +33,8 @@ pub struct Scenario {
     pub links: Vec<LinkSpec>,
     /// Traffic between nodes.
     pub flows: Vec<Flow>,
-    /// Events in the order of time. At the same time, ends of changes are before beginnings, and each are in the order
-    /// of the file.
+    /// Events in the order of time. Of events at the same time, ends of changes are before beginnings; otherwise the
+    /// order of the file is kept.
     pub events: Vec<TimedEvent>,
 }
 

@@ -23,8 +23,8 @@ impl ClaimSpec {
         errors
     }
 
-    /// Checks the response. Returns the factors that distinguish its values: all factors, or for a table's column those
-    /// of the rows.
+    /// Checks the response. Returns the factors that distinguish its values: for a column of a table, the factors of
+    /// the rows; otherwise all factors.
     fn check_subject(&self, design: &Design, errors: &mut Vec<SpecError>) -> Vec<Factor> {
         let Some((table, column)) = self.column() else {
             if design.response(&self.response).is_none() {

@@ -252,7 +252,8 @@ mod tests {
         assert_eq!(sample.replications(), [1, 3]);
     }
 
-    /// (1 + 3)/2 = 2 and (2 + 4)/2 = 3 against 8: differences -6 and -5, operands 2 and 3 over 8.
+    /// The means over the points are (1 + 3)/2 = 2 and (2 + 4)/2 = 3, and the reference is 8. So the differences are -6
+    /// and -5, and the operands of the ratio are 2 and 3 over 8.
     #[test]
     fn differences_and_ratios_to_a_reference() {
         let points = [values(&[1.0, 2.0]), values(&[3.0, 4.0])];

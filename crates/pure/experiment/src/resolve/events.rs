@@ -60,8 +60,8 @@ impl Script<'_> {
         self.actions.push((at, phase, action));
     }
 
-    /// The events in the order of time. At the same time, ends are before beginnings, and each are in the order of the
-    /// file.
+    /// The events in the order of time. Of events at the same time, ends are before beginnings, and events of the same
+    /// phase are in the order of the file.
     fn events(mut self) -> Vec<TimedEvent> {
         self.actions.sort_by_key(|(at, phase, _)| (*at, *phase));
         self.actions.into_iter().map(|(at, _, action)| TimedEvent { at, action }).collect()

@@ -70,7 +70,7 @@ fn run_section(root: &Value, reader: &Reader<'_>) -> Option<RunSection> {
             "a run of {} has more than {MAX_INTERVALS} intervals of {}",
             section.duration, section.sample_every
         );
-        // If the file does not set `sample_every`, the duration is the fault.
+        // If the file does not set `sample_every`, the fault is reported at `duration`.
         let sampled = root.table()?.get("sample_every").is_some();
         refuse(if sampled { "sample_every" } else { "duration" }, why);
     } else {
