@@ -1,5 +1,5 @@
-//! Reads captures of other programs: pcap and pcapng (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng), in either byte
-//! order.
+//! Reads captures that other programs wrote: pcap and pcapng (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng), in
+//! either byte order.
 //!
 //! Only the time stamps and the bytes of packets are read. All other blocks and options are skipped.
 
@@ -31,19 +31,20 @@ pub struct Captured<'a> {
 }
 
 impl<'a> Captured<'a> {
-    /// The kept bytes of the IP packet, from its header. `None` if it is not an IP packet.
+    /// The kept bytes of the IP packet, from the start of its header. `None` if it is not an IP packet.
     pub fn ip(&self) -> Option<&'a [u8]> {
         self.bytes.get(self.ip_starts()?..)
     }
 
-    /// The length of the IP packet in its header, bytes. `None` if it is not an IP packet or the field was not kept.
+    /// The length of the IP packet from its length field, bytes. `None` if it is not an IP packet or the field was not
+    /// kept.
     pub fn ip_len(&self) -> Option<u32> {
         let ip = self.ip()?;
         let field = |at: usize| ip.get(at..at + 2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
         match ip.first()? >> 4 {
             // Total Length (RFC 791 section 3.1).
             4 => field(2),
-            // Payload Length, behind a header of 40 bytes (RFC 8200 section 3).
+            // Payload Length, without the header of 40 bytes (RFC 8200 section 3).
             6 => field(4).map(|payload| payload + 40),
             _ => None,
         }
@@ -124,7 +125,8 @@ fn slice(file: &[u8], at: usize, len: u32) -> Result<&[u8], CaptureError> {
     end.and_then(|end| file.get(at..end)).ok_or(CaptureError::Damaged(at))
 }
 
-/// A file header of 24 bytes, then each packet with a header of 16 (draft-ietf-opsawg-pcap sections 4 and 5).
+/// Reads a file header of 24 bytes, then each packet with a header of 16 bytes (draft-ietf-opsawg-pcap sections 4 and
+/// 5).
 fn read_pcap<'a>(
     file: &'a [u8],
     order: ByteOrder,
@@ -150,12 +152,12 @@ struct InterfaceDescription {
     resolution: TimeResolution,
 }
 
-/// The unit of an interface's times (`if_tsresol`, draft-ietf-opsawg-pcapng section 4.2).
+/// The unit of an interface's time stamps (`if_tsresol`, draft-ietf-opsawg-pcapng section 4.2).
 #[derive(Clone, Copy)]
 enum TimeResolution {
-    /// 10 to the power of minus this, s.
+    /// 10⁻ⁿ s for this value n.
     Decimal(u8),
-    /// 2 to the power of minus this, s.
+    /// 2⁻ⁿ s for this value n.
     Binary(u8),
 }
 
@@ -164,7 +166,7 @@ impl TimeResolution {
         if option & 0x80 == 0 { Self::Decimal(option) } else { Self::Binary(option & 0x7F) }
     }
 
-    /// A number of units in nanoseconds. A time beyond 64 bits becomes `u64::MAX`.
+    /// Converts a number of units to nanoseconds. If the result exceeds 64 bits, it is `u64::MAX`.
     fn nanos(self, units: u64) -> u64 {
         let nanos = match self {
             Self::Decimal(power @ 0..=9) => u128::from(units) * 10_u128.pow(9 - u32::from(power)),
@@ -177,7 +179,7 @@ impl TimeResolution {
     }
 }
 
-/// A sequence of blocks: type, length, body, and the length again (draft-ietf-opsawg-pcapng section 3.1).
+/// Reads a sequence of blocks: type, length, body, and the length again (draft-ietf-opsawg-pcapng section 3.1).
 fn read_pcapng<'a>(file: &'a [u8], mut each: impl FnMut(Captured<'a>)) -> Result<(), CaptureError> {
     const SECTION_HEADER: u32 = 0x0A0D_0D0A;
     const INTERFACE_DESCRIPTION: u32 = 1;
@@ -222,7 +224,7 @@ fn read_pcapng<'a>(file: &'a [u8], mut each: impl FnMut(Captured<'a>)) -> Result
     Ok(())
 }
 
-/// Parses an interface. The unit of its times is an option, and microseconds by default.
+/// Parses an Interface Description Block. An option gives the unit of its time stamps; the default is microseconds.
 fn interface(block: &[u8], order: ByteOrder) -> Option<InterfaceDescription> {
     const TIME_RESOLUTION: u16 = 9;
     let link_type = order.half(block, 8).ok()?;
@@ -320,7 +322,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes behind any valid beginning are read to their end, or refused.
+        /// Any bytes after any valid beginning are either read to the end or refused.
         #[test]
         fn any_bytes_are_read_or_refused(kind in 0..5_usize, bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let beginnings: [&[u8]; 5] = [

@@ -3,7 +3,7 @@
 /// The checksum over the parts in sequence (RFC 1071): the complement of the one's complement sum of their 16-bit words.
 /// A part of odd length is padded with a zero byte, so in a packet only the last part may have an odd length.
 ///
-/// Over bytes that include their own checksum the result is 0.
+/// The result is 0 if the bytes include their own checksum.
 pub fn internet_checksum(parts: &[&[u8]]) -> u16 {
     let mut sum: u64 = parts.iter().map(|part| sum_of(part)).sum();
     // Folds the carries back in. 64 bits do not overflow for any packet length.
@@ -20,7 +20,7 @@ fn sum_of(bytes: &[u8]) -> u64 {
     sum + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
 }
 
-/// The 64-bit hash FNV-1a: the same on every machine, not secure against collisions made on purpose.
+/// The 64-bit hash FNV-1a. It is the same on every machine. It does not resist deliberate collisions.
 pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)

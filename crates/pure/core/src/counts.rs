@@ -1,7 +1,7 @@
 //! Structures of counts that are added up.
 
-/// Declares a structure of counts, to which those of another part can be added: `all += &part`. Of a count that ends with `as max`, the
-/// greatest remains.
+/// Declares a structure of counts that can be added up: `all += &part` adds each count. A count that is declared with
+/// `as max` becomes the maximum of both instead.
 ///
 /// ```
 /// netrig_core::counts! {

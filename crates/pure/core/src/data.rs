@@ -66,7 +66,7 @@ pub enum CloseReason {
     Aborted,
     /// Retransmissions were exhausted.
     TimedOut,
-    /// The peer refused to open.
+    /// The peer refused the connection.
     Refused,
 }
 
@@ -78,10 +78,10 @@ pub enum ConnectionEvent {
         /// The other end.
         peer: SocketAddr,
     },
-    /// Little unsent data is left. A connection never refuses data: that would slow an open-loop source by the system
-    /// that it measures. A source that keeps the connection busy waits for this event.
+    /// Little unsent data is left. A connection never refuses data. Otherwise the measured system would slow down an
+    /// open-loop source. A source that keeps the connection busy waits for this event.
     Writable,
-    /// Data for the user. Message boundaries are not kept: the data are any part of one or several messages.
+    /// Data for the user. Message boundaries are not kept: the data may be part of a message, or parts of several.
     Received {
         /// The stream of the data.
         stream: StreamId,

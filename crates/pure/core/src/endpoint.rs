@@ -4,7 +4,7 @@ use crate::Instant;
 
 /// A protocol endpoint: its inputs are packets and time, its outputs are packets and events.
 ///
-/// `Packet` is an associated type because this crate does not know TCP segments or SCTP packets.
+/// `Packet` is an associated type because this crate does not define TCP segments or SCTP packets.
 ///
 /// After every call that takes `&mut self` the caller must drain the endpoint ([`drain`]). Until then
 /// [`Endpoint::poll_timeout`] may be wrong.

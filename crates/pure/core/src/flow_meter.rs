@@ -2,9 +2,10 @@
 
 use crate::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 
-/// Counts the data of a flow in its direction, for reports once per sampling interval.
+/// Counts the data that a flow carries from its sender to its receiver. The counts are reported once per sampling
+/// interval.
 ///
-/// The order of the fields is the order in memory: the fields that each packet needs take one cache line.
+/// `repr(C)` keeps the order of the fields in memory, so that the fields that each packet needs share one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct FlowMeter {
@@ -52,12 +53,12 @@ impl FlowMeter {
         self.counts[3] += 1;
     }
 
-    /// Datagrams are sent.
+    /// The sender sent this number of datagrams.
     pub const fn datagrams_sent(&mut self, datagrams: u64) {
         self.counts[4] += datagrams;
     }
 
-    /// New data arrived, not a copy.
+    /// New data arrived, not a duplicate.
     #[inline]
     pub fn data_arrived(&mut self, at: Instant, sink: &mut dyn Sink) {
         let last = self.last_data;
@@ -67,13 +68,13 @@ impl FlowMeter {
             self.mark(last, &quantity::DATA_PAUSED, 0.0, sink);
             self.mark(at, &quantity::DATA_RESUMED, 0.0, sink);
         } else if at < last {
-            // Kernel time stamps of different packets have no order.
+            // Kernel time stamps of successive packets need not increase.
             return;
         }
         self.last_data = at;
     }
 
-    /// Reports a value of any kind that another part of the flow has: an instant, or a count.
+    /// Reports a value of this flow that another part measured: a mark or a count.
     pub fn mark(&self, at: Instant, quantity: &'static Quantity, value: f64, sink: &mut dyn Sink) {
         sink.sample(self.subject, Sample { at, quantity, value });
     }
@@ -83,12 +84,12 @@ impl FlowMeter {
         COUNTED.into_iter().zip(std::mem::take(&mut self.counts))
     }
 
-    /// Bytes that were offered and have not been received. It needs a meter of both ends.
+    /// Bytes that were offered and have not been received. It is valid only if this meter counts both ends of the flow.
     pub const fn outstanding(&self) -> i64 {
         self.outstanding
     }
 
-    /// Reports the end of the last data once the run is over.
+    /// Reports the time of the last data. Call it once, after the run.
     pub fn finish(&self, sink: &mut dyn Sink) {
         if self.last_data != Instant::NEVER {
             self.mark(self.last_data, &quantity::DATA_PAUSED, 0.0, sink);

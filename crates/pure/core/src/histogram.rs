@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Duration;
 
-/// A histogram of spans with `PER_OCTAVE` buckets of equal width in each octave, a power of two. A bucket is at most 1/`PER_OCTAVE` of
-/// its value wide, and below `PER_OCTAVE` ns each nanosecond has its own. Sum and extremes are exact.
+/// A histogram of spans. Each octave, from one power of two to the next, has `PER_OCTAVE` buckets of equal width;
+/// `PER_OCTAVE` is a power of two. The width of a bucket is at most 1/`PER_OCTAVE` of its values, and below
+/// `PER_OCTAVE` ns each nanosecond has its own bucket. Sum, minimum and maximum are exact.
 ///
-/// Its memory depends on the longest span: with 128 buckets in an octave 16 KB for 1 ms, 37 KB for a minute.
+/// The memory depends on the longest span. With 128 buckets per octave, it is 16 KB for 1 ms and 37 KB for a minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram<const PER_OCTAVE: u64 = 128> {
     buckets: Vec<u64>,
@@ -65,8 +66,8 @@ impl<const PER_OCTAVE: u64> Histogram<PER_OCTAVE> {
         self.buckets.iter().skip(Self::bucket_of(most.as_nanos()) + 1).sum()
     }
 
-    /// The smallest span that at least the share `p` (0 to 1) of all does not exceed, as the middle of its bucket,
-    /// limited to the extremes. `None` if the histogram is empty.
+    /// The smallest span that at least the share `p` (0 to 1) of all spans does not exceed. It is the middle of its
+    /// bucket, but never outside the minimum and the maximum. `None` if the histogram is empty.
     pub fn quantile(&self, p: f64) -> Option<Duration> {
         if self.rank(p) >= self.count {
             return self.max();
@@ -75,8 +76,8 @@ impl<const PER_OCTAVE: u64> Histogram<PER_OCTAVE> {
         Some(Duration::from_nanos(first.midpoint(last).clamp(self.min_ns, self.max_ns)))
     }
 
-    /// As [`quantile`](Self::quantile), rounded up to the end of its bucket, but never beyond the longest span. Zero if the histogram is
-    /// empty.
+    /// As [`quantile`](Self::quantile), rounded up to the end of its bucket, but at most the longest span. Zero if the
+    /// histogram is empty.
     pub fn quantile_at_most(&self, p: f64) -> Duration {
         Duration::from_nanos(self.ends_at(p).map_or(0, |(_, last)| last.min(self.max_ns)))
     }
@@ -95,10 +96,11 @@ impl<const PER_OCTAVE: u64> Histogram<PER_OCTAVE> {
         self.buckets.iter().position(reaches).map(Self::ends_of)
     }
 
-    /// The bucket of a value: its own below `PER_OCTAVE`, else by its highest bit and as many further bits as a bucket has.
+    /// The index of a value's bucket. A value below `PER_OCTAVE` has its own bucket. For a larger value, the highest
+    /// set bit and the log2(`PER_OCTAVE`) bits after it select the bucket.
     fn bucket_of(nanos: u64) -> usize {
         let octave = nanos.checked_ilog2().unwrap_or(0).saturating_sub(PER_OCTAVE.ilog2());
-        // At most 64 octaves.
+        // There are at most 64 octaves, so the index fits.
         (u64::from(octave) * PER_OCTAVE + (nanos >> octave)) as usize
     }
 
@@ -180,7 +182,7 @@ mod tests {
             let got = all.quantile(p).unwrap().as_secs_f64() * 1e6;
             assert!((got / us - 1.0).abs() <= 1.0 / 256.0, "{p}: {got}");
         }
-        // Each of ten spans from 11 to 20 ms is a tenth: RFC 2330's percentiles, to 1/256.
+        // Ten spans from 11 to 20 ms. The quantiles equal RFC 2330's percentiles within 1/256.
         let mut ten = Histogram::<128>::default();
         (11..=20).for_each(|ms| ten.record(Duration::from_millis(ms)));
         for (p, ms) in [(0.25, 13.0), (0.5, 15.0), (0.9, 19.0), (0.95, 20.0)] {

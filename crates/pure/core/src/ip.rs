@@ -23,7 +23,7 @@ pub struct IpHeader {
     pub len: u32,
     /// Length of the header, bytes, with the options of IPv4 or the fragment header of IPv6.
     pub header_len: u32,
-    /// IP protocol number of the payload behind the header.
+    /// IP protocol number of the payload.
     pub protocol: u8,
     /// IP protocol number in the fixed header: `protocol`, or 44 if an IPv6 fragment header follows.
     pub next: u8,
@@ -54,14 +54,14 @@ impl IpHeader {
         self.offset == 0
     }
 
-    /// Length of the payload behind the header, bytes. Fragmentation does not change the sum of these lengths.
+    /// Length of the payload, bytes. Fragmentation does not change the sum of these lengths.
     pub const fn payload_len(&self) -> u32 {
         self.len - self.header_len
     }
 }
 
-/// Whether the address has link-local scope, so that it needs an interface: link-local unicast and multicast (RFC 4291
-/// sections 2.5.6 and 2.7).
+/// Whether the address has link-local scope, so that it is valid only together with an interface: link-local unicast
+/// and multicast (RFC 4291 sections 2.5.6 and 2.7).
 pub const fn is_of_a_link(ip: &Ipv6Addr) -> bool {
     ip.is_unicast_link_local() || ip.is_multicast() && ip.segments()[0] & 0xF == 2
 }
@@ -86,7 +86,7 @@ fn read_v4(packet: &[u8]) -> Option<IpHeader> {
         hops: fixed[8],
         may_be_cut: fixed[6] & 0x40 == 0,
         id: u16::from_be_bytes([fixed[4], fixed[5]]).into(),
-        // In units of eight bytes.
+        // The field counts units of eight bytes.
         offset: u32::from(u16::from_be_bytes([fixed[6] & 0x1f, fixed[7]])) * 8,
         more: fixed[6] & 0x20 != 0,
     })

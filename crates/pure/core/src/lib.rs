@@ -1,17 +1,17 @@
 //! The vocabulary that every part of netrig shares: time, units, packets, random streams, samples, and
 //! the contracts of models, endpoints and substrates.
 //!
-//! It never does I/O, never asks a clock, and never draws a random number that has no name.
+//! It never does I/O and never reads a clock. It draws random numbers only from named streams.
 //!
 //! Start from [`Instant`] (time), [`Header`] (a packet as links see it), [`Seeds`] (the source of random
 //! numbers) and the contracts [`Link`], [`QueueDiscipline`] and [`Endpoint`].
 //!
 //! Three rules hold for everything built on this crate:
 //!
-//! * **Time is an argument.** A function that needs the time takes `now`. For one object `now` never runs
-//!   backwards, and time stands still during a call.
-//! * **One mutation, then drain.** After any call that changes an [`Endpoint`], take all its packets and events
-//!   before the next call, as [`drain`] does. An earlier deadline is stale.
+//! * **Time is an argument.** A function that needs the time takes `now`. For one object, `now` never decreases.
+//!   Everything that happens in a call happens at its `now`.
+//! * **One mutation, then drain.** After any call that changes an [`Endpoint`], take all its packets and events before
+//!   the next call, as [`drain`] does. A deadline from before the call is stale.
 //! * **Random streams have names.** The same seed and the same name give the same numbers on any machine
 //!   ([`Seeds::stream`]). So two runs, two protocols and two substrates can have the same losses.
 #![forbid(unsafe_code)]

@@ -33,17 +33,17 @@ impl fmt::Display for Direction {
     }
 }
 
-/// The reason for a drop. Every drop has exactly one reason, so that packets can be balanced.
+/// The reason for a drop. Every drop has exactly one reason, so that the counts of packets balance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DropReason {
     /// The queue had no room.
     QueueFull,
-    /// Active queue management dropped it early (RED and its kin).
+    /// Active queue management dropped it early (RED and similar disciplines).
     Early,
     /// Random or periodic loss on the line.
     Loss,
-    /// An explicit list contains this packet.
+    /// The packet is on an explicit list of packets to lose.
     Listed,
     /// Bits were flipped; the far end's frame check dropped the packet.
     Corrupted,
@@ -92,7 +92,7 @@ impl DropReason {
     }
 }
 
-/// The trait of observers, and how each event reaches the observers that others are made of.
+/// Declares the trait of observers, and implements it for references, options and pairs of observers.
 macro_rules! observer {
     (
         $(#[doc = $about:literal])+
@@ -141,15 +141,15 @@ observer! {
     /// observer. Times may lie before the caller's `now`: a line that is polled late handles each event at the time at which
     /// it was due.
     trait Observer {
-        /// The packet arrived at the near end at `at`. It is inside until it is delivered or dropped.
+        /// The packet arrived at the near end at `at`. It counts as inside the link until it is delivered or dropped.
         fn offered(packet: &P);
         /// Rule number `rule` of the traffic conditioner, from 0, matched the packet. `colour` is the result of its meter. The
         /// packet has its new code point already. If the rule drops it, `dropped` is the next event.
         fn conditioned(packet: &P, rule: usize, colour: Colour);
         /// The packet was assigned to the line's class number `class`, from 0, and arrives at its queue.
         fn classified(packet: &P, class: usize);
-        /// From `at` the queue holds `backlog`. These times never run backwards. Of several events of one time the last
-        /// one counts.
+        /// From `at` on, the queue contains `backlog`. These times never decrease. If several events have the same
+        /// time, the last one counts.
         fn queued(backlog: Backlog);
         /// The queue set the packet's ECN field to "congestion experienced" at `at` instead of dropping it.
         fn marked(packet: &P);
@@ -159,7 +159,7 @@ observer! {
         fn delivered(packet: &P);
         /// The packet was dropped. This is its last event, so a router frees the frame's slot here.
         fn dropped(packet: &P, why: DropReason);
-        /// The line duplicated the packet. The copy is delivered or dropped on its own.
+        /// The line duplicated the packet. The copy is delivered or dropped independently of the original.
         fn duplicated(packet: &P);
         /// The link layer starts to retransmit the packet at `at`, because it was not acknowledged.
         fn repeated(packet: &P);
@@ -171,8 +171,8 @@ observer! {
 pub enum Dequeue<P> {
     /// The next packet, and the time since which it has waited.
     Packet(P, Instant),
-    /// Packets wait, but none may leave before this time, which is later than now. The next `enqueue` makes it
-    /// invalid: a packet of another class may leave at once.
+    /// Packets wait, but none may leave before this time, which is later than now. The next `enqueue` makes it invalid,
+    /// because a packet of another class may leave immediately.
     NotBefore(Instant),
     /// The queue is empty.
     Empty,
@@ -240,7 +240,7 @@ pub enum LinkEvent {
     },
     /// The link comes up.
     Up,
-    /// The rate changes. It counts the bits of IP packets and of their framing.
+    /// The rate changes. The rate counts the bits of IP packets and of their framing.
     Rate {
         /// Bits per second, above zero.
         bits_per_s: u64,
@@ -266,7 +266,7 @@ impl Lane {
     pub const ONLY: Self = Self(0);
 }
 
-/// Provides an observer for each lane of a link. An [`Observer`] observes all lanes alike.
+/// Provides an observer for each lane of a link. A plain [`Observer`] serves all lanes.
 pub trait LinkObserver<P> {
     /// The observer of this lane.
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<P>;
@@ -292,20 +292,20 @@ pub struct Delivery<P> {
 
 /// Carries packets: one direction of a cable, or a medium that several stations share.
 ///
-/// `now` never runs backwards. Events that are due by `now` happen first, each at its own time; then the call takes
-/// effect. So a late call changes nothing. A line serves from the time at which it became free, not from `now`, so a
-/// driver that wakes late does not slow it.
+/// `now` never decreases. Each call first handles the events that are due by `now`, each at its own time, and then
+/// takes effect. Therefore a late poll does not change the results. A line serves from the time at which it became
+/// free, not from `now`, so a driver that wakes late does not slow it.
 pub trait Link<P> {
     /// Offers a packet at the near end of a lane.
     fn offer(&mut self, now: Instant, lane: Lane, packet: P, obs: &mut impl LinkObserver<P>);
-    /// Changes a lane.
+    /// Applies an event to a lane.
     fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent, obs: &mut impl LinkObserver<P>);
-    /// The time of the next call of [`Link::poll_deliver`]. Any call that takes `&mut self` makes it stale.
+    /// The time at which to call [`Link::poll_deliver`] next. Any call that takes `&mut self` makes it stale.
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
     /// The next packet that has arrived by `now`. Its time is before `now` if the driver is late.
     #[must_use]
     fn poll_deliver(&mut self, now: Instant, obs: &mut impl LinkObserver<P>) -> Option<Delivery<P>>;
-    /// Packets of a lane that are queued or on the line: offered + duplicated = delivered + dropped + inside.
+    /// Number of packets of a lane that are queued or on the line: offered + duplicated = delivered + dropped + inside.
     fn inside(&self, lane: Lane) -> usize;
 }

@@ -14,7 +14,7 @@ const LADDERS: &[&[(&str, f64)]] = &[
 /// Decimals beyond which a number is written with a power of ten.
 const MOST_DECIMALS: i32 = 7;
 
-/// Digits of a number without an interval, and the largest number of digits with a very narrow one.
+/// Significant digits of a number without an interval, and the most digits of a number with a very narrow interval.
 const DIGITS: i32 = 4;
 const MOST_DIGITS: i32 = 7;
 
@@ -44,7 +44,7 @@ impl Unit {
         if largest == 0.0 {
             return Self::fixed(unit);
         }
-        // A rounding error below 1000 must not choose a unit.
+        // The tolerance keeps a rounding error from choosing the unit: 999.999… ns counts as 1 µs.
         let fits = |rung: &&(&str, f64)| largest * worth >= rung.1 * (1.0 - 1e-9);
         let (name, rung) = ladder.iter().rev().find(fits).unwrap_or(&ladder[0]);
         Self { name: (*name).to_owned(), times: worth / rung }
@@ -56,7 +56,7 @@ impl Unit {
         if self.name == "%" { Self { name: "pp".to_owned(), ..self } } else { self }
     }
 
-    /// Its name; empty for a pure number.
+    /// The unit's name. Empty for a pure number.
     pub fn name(&self) -> &str {
         if self.name == "1" { "" } else { &self.name }
     }
@@ -77,7 +77,7 @@ impl Unit {
     }
 }
 
-/// A value with its interval, in the unit of its results.
+/// A value with its interval, before the conversion to the unit in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The value.
@@ -110,7 +110,7 @@ impl Estimate {
         let power = if place < -MOST_DECIMALS { exponent(value.abs().max(half)) } else { 0 };
         let (scale, place) = (power_of_ten(-power), place - power);
         let write = |v: f64| with_power(&rounded(v * scale, place), power);
-        // A width below the last shown digit must not be written as 0.
+        // A half-width below the last shown digit must not be written as 0.
         let small = half * scale < 0.5 * power_of_ten(place);
         let symmetric = (value - (low + high) / 2.0).abs() <= 0.05 * half;
         let interval = match (symmetric, small) {
@@ -121,7 +121,7 @@ impl Estimate {
         WrittenEstimate { value: write(value), interval: Some(interval) }
     }
 
-    /// Value, interval, unit and n in one line, for the tip of a mark: `54.01 ± 0.12 KB/s, n = 10`.
+    /// Value, interval, unit and n in one line, for the tooltip of a mark in a figure: `54.01 ± 0.12 KB/s, n = 10`.
     pub fn says(&self, unit: &Unit) -> String {
         format!("{}, n = {}", unit.behind(&self.written(unit).to_string()), self.n)
     }
@@ -155,7 +155,7 @@ fn last_place(value: f64, half: f64) -> i32 {
     if value == 0.0 { place } else { place.max(exponent(value.abs()) + 1 - MOST_DIGITS) }
 }
 
-/// A number without an interval: four digits without trailing zeros; whole numbers in full.
+/// A number without an interval, with four digits and no trailing zeros. Whole numbers below 10⁷ are written in full.
 pub fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { "–".into() };
@@ -216,7 +216,7 @@ fn with_power(number: &str, power: i32) -> String {
         '1' => '¹',
         '2' => '²',
         '3' => '³',
-        // U+2070 and U+2074..2079 follow each other; the three above are older.
+        // The superscripts of 0 and of 4 to 9 are U+2070 and U+2074..2079. Those of 1 to 3 have other code points.
         digit => char::from_u32(0x2070 + digit as u32 - '0' as u32).unwrap_or(digit),
     };
     format!("{number}·10{}", power.to_string().chars().map(raised).collect::<String>())
@@ -292,7 +292,8 @@ pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A p-value: `p = 0.012`, `p < 0.001`. A value of exactly 0 means that no chance was involved, so there was nothing to test.
+/// A p-value: `p = 0.012`, `p < 0.001`. Exactly 0 means that the results do not depend on chance, so there was nothing
+/// to test.
 pub fn p_value(p: f64) -> String {
     if p == 0.0 {
         return "no chance".into();

@@ -1,6 +1,6 @@
 //! Byte strings in one buffer.
 
-/// Byte strings in one buffer, each with a value. If it is cleared and used again, it allocates nothing.
+/// Byte strings in one buffer, each with a value. After [`clear`](Self::clear) it keeps its memory for new strings.
 #[derive(Clone, Debug)]
 pub struct PackedBytes<T> {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ impl<T> PackedBytes<T> {
         self.push_with(value, |buffer| buffer.extend_from_slice(bytes));
     }
 
-    /// The values with their strings, in their order.
+    /// The values with their strings, in the order of insertion.
     pub fn iter(&self) -> impl Iterator<Item = (&T, &[u8])> {
         let starts = std::iter::once(0).chain(self.entries.iter().map(|(_, end)| *end));
         starts.zip(&self.entries).map(|(start, (value, end))| (value, &self.bytes[start..*end]))
@@ -49,7 +49,7 @@ impl<T> PackedBytes<T> {
         self.entries.is_empty()
     }
 
-    /// Length of all strings together.
+    /// Total length of the strings, bytes.
     pub const fn bytes_len(&self) -> usize {
         self.bytes.len()
     }

@@ -105,11 +105,11 @@ impl Header {
 }
 
 /// The greatest number of links that a packet passes: the initial hop limit (RFC 791 section 3.2, RFC 8200 section 3),
-/// 64 as Linux's default. If a router would decrement it to zero, the router drops the packet.
+/// 64 as in Linux by default. If a router would decrement the hop limit to zero, it drops the packet.
 pub const HOP_LIMIT: usize = 64;
 
-/// The lowest port of a flow's first end: RFC 6335's range of 16,384 dynamic ports begins here. A kernel chooses ports
-/// of its own.
+/// The lowest port of a flow's first end, which is the start of RFC 6335's range of 16,384 dynamic ports. For kernel
+/// sockets, the kernel chooses the port.
 pub const CLIENT_PORT: u16 = 49_152;
 
 /// A packet with a header. Its body may be a structure or an index into a ring of frames.

@@ -37,7 +37,7 @@ pub enum Step {
         /// The index of the class among the line's classes, from 0.
         class: usize,
     },
-    /// The packet was queued; the backlog includes it. A packet that the line sends at once has no such event.
+    /// The packet was queued; the backlog includes it. A packet that the line sends immediately has no such event.
     Queued(Backlog),
     /// The queue set the ECN field to "congestion experienced".
     Marked,

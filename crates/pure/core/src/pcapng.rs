@@ -11,7 +11,7 @@ const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
-/// The mark from which a reader learns the byte order (section 4.1).
+/// The value from which a reader determines the byte order (section 4.1).
 const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
 /// The link type of an interface (the registry of tcpdump.org).
@@ -19,7 +19,7 @@ const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 pub enum LinkType {
     /// Packets begin with an IP header of version 4 or 6 (`LINKTYPE_RAW`).
     RawIp = 101,
-    /// Messages in Wireshark's export form, behind options that name the protocol (`LINKTYPE_WIRESHARK_UPPER_PDU`).
+    /// Messages in Wireshark's export form, after options that name the protocol (`LINKTYPE_WIRESHARK_UPPER_PDU`).
     ExportedPdu = 252,
 }
 
@@ -167,7 +167,7 @@ mod tests {
         let wanted = "06000000 34000000 03000000 01000000 02000000 05000000 09000000
             4501020304 000000  0200 0400 02000000  0000 0000  34000000";
         assert_eq!(out, hex(wanted));
-        // Behind another block, truncated, and in the other direction.
+        // After another block, truncated, and in the other direction.
         out.clear();
         section(&mut out, "x", "y");
         let before = out.len();

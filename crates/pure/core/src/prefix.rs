@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A network: the addresses that begin with the same bits. The text form is an address (`192.0.2.1`, a network of one
-/// address) or a prefix with its length (`10.0.0.0/8`, `2001:db8::/32`). No bit is set behind the length.
+/// address) or a prefix with its length (`10.0.0.0/8`, `2001:db8::/32`). The bits after the prefix are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     network: IpAddr,
@@ -61,7 +61,7 @@ impl FromStr for Prefix {
     type Err = PrefixError;
 
     /// # Errors
-    /// The text is neither an address nor a prefix, or a bit is set behind the length.
+    /// The text is neither an address nor a prefix, or a bit after the prefix is set.
     fn from_str(text: &str) -> Result<Self, PrefixError> {
         let wrong = || PrefixError(text.to_owned());
         let (network, length) = match text.split_once('/') {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_no_prefix_is_told() {
-        // The last two have bits behind their lengths.
+        // The last two have bits set after the prefix.
         for wrong in
             ["", "10.0.0.0/33", "::/129", "10.0.0.0/", "host", "10.0.0.0/-1", "10.0.0.1/8", "2001:db8::1/32"]
         {

@@ -1,4 +1,4 @@
-//! The quantities of all substrates, so that one reduction serves every substrate.
+//! The quantities that substrates report. All substrates share them, so that one reduction serves every substrate.
 //!
 //! An application with quantities of its own declares them in its own file.
 
@@ -15,7 +15,7 @@ macro_rules! quantities {
                 $crate::Quantity { name: $name, unit: $unit, kind: $crate::QuantityKind::$kind, doc: concat!($($doc),+) };
         )+
 
-        /// All quantities, in the order of this page.
+        /// All quantities, in the order of their declarations.
         pub static ALL: &[&$crate::Quantity] = &[$(&$id),+];
     };
 }
@@ -101,7 +101,7 @@ quantities! {
     MEDIA_NUMBER = "media_number", "1", Mark;
     /// A datagram of voice or video arrived; the value is its delay in seconds.
     MEDIA_DELAY = "media_delay", "s", Mark;
-    // SIP users, at their end: each attempt counts at its end, except for SIP_BEGUN.
+    // SIP users, measured at the user agent. An attempt counts when it ends, except for SIP_BEGUN.
     /// Attempts of users that were started, each counted at its scheduled start.
     SIP_BEGUN = "sip_begun", "1", Count;
     /// Attempts of users that succeeded.
@@ -196,8 +196,8 @@ quantities! {
     SIP_RESPONSE_TIME_3 = "sip_response_time_3", "s", Value;
     /// From the first to the last step of a call of the flow's own scenario, of calls that succeeded.
     SIP_SCENARIO_TIME = "sip_scenario_time", "s", Value;
-    // Links, one direction, or one class of a direction. Of a class, `offered` counts packets that arrive at its queue,
-    // and `delivered` counts packets that the line starts to send.
+    // One direction of a link, or one class of a direction. For a class, `offered` counts packets that arrive at its
+    // queue, and `delivered` counts packets that the line starts to send.
     /// Packets offered to the line.
     LINK_OFFERED = "link_offered", "packets", Count;
     /// Packets that left the far end.

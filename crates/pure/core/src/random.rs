@@ -11,10 +11,10 @@ use crate::Duration;
 
 /// The seed of one run. Every random stream of the run is derived from it by name.
 ///
-/// The points of an experiment share the seeds of their replications, so they have the same arrivals and the same
+/// Replication n has the same seed at every point of an experiment, so all points have the same arrivals and the same
 /// losses: common random numbers.
 ///
-/// Clones share their state: [`were_drawn_from`](Self::were_drawn_from) counts the streams of all clones.
+/// Clones share their state: [`were_drawn_from`](Self::were_drawn_from) covers the streams of all clones.
 #[derive(Clone, Debug)]
 pub struct Seeds {
     seed: u64,
@@ -75,7 +75,7 @@ impl Stream {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in (0, 1]: safe under a logarithm.
+    /// Uniform in (0, 1], so that its logarithm is finite.
     fn above_zero(&mut self) -> f64 {
         1.0 - self.uniform()
     }
@@ -91,7 +91,7 @@ impl Stream {
         if p > 0.0 && p < 1.0 {
             return self.uniform() < p;
         }
-        // The result does not depend on the number.
+        // The number only advances the stream; the result does not depend on it.
         self.label();
         p >= 1.0
     }
@@ -111,8 +111,8 @@ impl Stream {
         scale * libm::pow(self.above_zero(), -1.0 / shape)
     }
 
-    /// Normal with the given mean and standard deviation (Box and Muller 1958). It uses one number of the pair, so that
-    /// every call draws the same count of numbers.
+    /// Normal with the given mean and standard deviation (Box and Muller 1958). It discards the second number of each
+    /// generated pair, so that every call draws the same number of random bits.
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(self.above_zero()));
         let angle = 2.0 * std::f64::consts::PI * self.uniform();

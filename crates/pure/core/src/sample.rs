@@ -86,8 +86,8 @@ pub trait Sink {
         let _ = note;
     }
 
-    /// Whether the sink uses samples of this quantity. A source of one sample per packet asks once per run and
-    /// skips the samples if not. Other sources may report without asking.
+    /// Whether the sink uses samples of this quantity. A source with one sample per packet calls this once per run and,
+    /// if the result is false, reports no samples. Other sources may report without this call.
     fn wants(&self, quantity: &'static Quantity) -> bool {
         let _ = quantity;
         true
@@ -99,8 +99,8 @@ pub trait Sink {
         let _ = (subject, quantity);
     }
 
-    /// Approximate memory of the kept samples and notes, bytes. Called once in some thousand events and at the end of a
-    /// run.
+    /// Approximate memory of the kept samples and notes, bytes. Called once per several thousand events and at the end
+    /// of a run.
     fn kept_bytes(&self) -> u64 {
         0
     }

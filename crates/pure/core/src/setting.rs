@@ -1,7 +1,8 @@
 //! Settings that are described once, by [`settings!`](crate::settings) and [`choices!`](crate::choices).
 //!
-//! The table of a structure gives its fields, their form in files (serde), their JSON schema, and rows of [`Setting`]. From
-//! the rows come flags of a command line, keys of a file of settings, and what a document says was set.
+//! One table declares the fields of a structure, their form in files (serde), their JSON schema, and rows of
+//! [`Setting`]. The rows give the flags of a command line, the keys of a file of settings, and the settings that a
+//! document lists as set.
 
 mod tables;
 
@@ -14,41 +15,41 @@ use std::str::FromStr;
 
 use crate::{Dscp, Duration, Fraction, Prefix, Rate, Size};
 
-/// A setting that can be given as words: its description.
+/// The description of a setting that can be given as words.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Its key in files: `session_expires`.
     pub key: &'static str,
-    /// Its flag without dashes, if that is not the key with `-` for `_`.
+    /// Its flag without dashes. Empty if the flag is the key with `-` in place of `_`.
     pub flag: &'static str,
-    /// Its flag of one letter.
+    /// Its flag of one letter, if it has one.
     pub short: Option<char>,
-    /// Whether it is given by its place on a command line, without a flag.
+    /// Whether it is a positional argument of a command line, without a flag.
     pub is_positional: bool,
-    /// The description: sentences.
+    /// The description, in full sentences.
     pub about: &'static str,
     /// Its heading in a help text, and its table in a file of settings.
     pub heading: &'static str,
-    /// The name of its value in a help text: `TIME`. Empty for the name of its type's value.
+    /// The name of its value in a help text: `TIME`. If empty, the name comes from its type.
     pub value_name: &'static str,
-    /// Whether a word may have several values, separated by commas.
+    /// Whether a word may contain several values, separated by commas.
     pub is_list: bool,
-    /// The value that its flag means without a value. Empty if the flag needs a value.
+    /// The value of the setting if its flag is given without a value. Empty if the flag needs a value.
     pub flag_value: &'static str,
-    /// The group of settings of which only one can be given. Empty for none.
+    /// The name of its group. Only one setting of a group can be given. Empty if it has no group.
     pub group: &'static str,
-    /// Keys that cannot be given with it.
+    /// Keys of settings that cannot be given together with it.
     pub excludes: &'static [&'static str],
-    /// Keys, or groups, one of which it needs.
+    /// Keys or groups of settings that must be given with it; one setting of a group suffices.
     pub requires: &'static [&'static str],
-    /// Whether a file of settings has it.
+    /// Whether it is saved to and read from a file of settings.
     pub is_saved: bool,
     /// The form of its values.
     pub form: SettingForm,
 }
 
 impl Setting {
-    /// The row from which a table takes what it does not give.
+    /// The default values of the fields of a row.
     pub const USUAL: Self = Self {
         key: "",
         flag: "",
@@ -75,11 +76,11 @@ impl Setting {
 /// The form of the values of a setting.
 #[derive(Clone, Debug)]
 pub struct SettingForm {
-    /// How many words it takes.
+    /// The number of words that it takes.
     pub count: WordCount,
     /// The usual name of a value: `TIME`.
     pub value_name: &'static str,
-    /// The ways to write a value, if its name does not say them: "`30s`, or drawn: `exponential:30s`".
+    /// The syntax of a value, if the value's name does not explain it: "`30s`, or drawn: `exponential:30s`".
     pub syntax: &'static str,
     /// All values with their descriptions, if they have names.
     pub choices: Vec<(&'static str, &'static str)>,
@@ -102,7 +103,7 @@ pub enum WordCount {
 pub struct SettingWordError {
     /// The word.
     pub word: String,
-    /// What is wrong with it, or what is expected.
+    /// What is wrong with the word, or what is expected.
     pub why: String,
 }
 
@@ -110,7 +111,7 @@ pub struct SettingWordError {
 pub trait SettingValue: Sized {
     /// The usual name of such a value in a help text.
     const VALUE_NAME: &'static str;
-    /// The ways to write it, if the name does not say them.
+    /// The syntax of a value, if its name does not explain it.
     const SYNTAX: &'static str = "";
 
     /// All values with their descriptions, if they have names.
@@ -124,7 +125,7 @@ pub trait SettingValue: Sized {
     /// What is wrong, or what is expected.
     fn read(word: &str) -> Result<Self, String>;
 
-    /// The word.
+    /// The value as a word, which [`read`](Self::read) accepts.
     fn word(&self) -> String;
 }
 
@@ -143,7 +144,7 @@ pub trait SettingField: Sized {
     fn words(&self) -> Vec<String>;
 }
 
-/// The form in which a field is given as words, if its type has another one, or none: `least_s: f64 as Seconds`.
+/// A form in which a field of type `T` is given as words instead of the form of `T` itself: `least_s: f64 as Seconds`.
 pub trait SettingForms<T> {
     /// The form of its values.
     fn form() -> SettingForm;
@@ -253,7 +254,7 @@ pub struct AboveZero<F = OwnForm>(PhantomData<F>);
 
 /// A quantity that may be zero.
 pub trait ZeroableQuantity {
-    /// Whether it is above zero. A setting without a value is not refused: it counts as one that is.
+    /// Whether it is above zero. `None` counts as above zero, so that a setting without a value is not refused.
     fn is_above_zero(&self) -> bool;
 }
 
@@ -311,7 +312,7 @@ pub trait SettingsTable {
     /// The descriptions, in order.
     fn rows() -> Vec<Setting>;
 
-    /// Gives the setting `key` the value of these words. A key without a row changes nothing.
+    /// Sets the setting `key` to the value of these words. If the table has no row for the key, nothing changes.
     ///
     /// # Errors
     /// The first word that is not a value of the setting.
@@ -324,9 +325,9 @@ pub trait SettingsTable {
     fn differences(&self, other: &Self) -> Vec<&'static str>;
 }
 
-/// Which settings of a table apply somewhere, and their defaults there.
+/// Selects a part of a table's settings, with defaults of its own.
 pub trait TablePart<T> {
-    /// Whether a setting applies.
+    /// Whether the part contains a setting.
     fn has(key: &str) -> bool;
 
     /// The defaults.
@@ -431,7 +432,8 @@ fn read<T: SettingValue>(word: &str) -> Result<T, SettingWordError> {
     SettingValue::read(word).map_err(|why| SettingWordError { word: word.to_owned(), why })
 }
 
-/// Types whose values are words as their text is: each with the usual name of a value.
+/// Implements `SettingValue` for types whose word is their text (`FromStr` and `Display`). Each type has the usual name
+/// of its value.
 #[macro_export]
 macro_rules! setting_texts {
     ($($type:ty = $name:literal;)+) => {$(
@@ -520,7 +522,7 @@ impl SettingValue for PathBuf {
     }
 }
 
-/// Shares of things with names: `call=70%,busy=30%`.
+/// A share for each name: `call=70%,busy=30%`.
 impl<K: Ord + FromStr<Err: Display> + Display> SettingField for BTreeMap<K, Fraction> {
     fn form() -> SettingForm {
         SettingForm { count: WordCount::One, value_name: "NAME=SHARE,..", syntax: "", choices: Vec::new() }

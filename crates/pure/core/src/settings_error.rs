@@ -17,7 +17,7 @@ impl SettingsError {
         Self { field: field.to_owned(), why: why.into() }
     }
 
-    /// The same error, seen from the table in which `table` is a field.
+    /// The same error with `table.` in front of the field's name, for the table that contains `table`.
     #[must_use]
     pub fn within(self, table: &str) -> Self {
         Self { field: format!("{table}.{}", self.field), why: self.why }

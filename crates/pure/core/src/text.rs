@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// `text` in lines of at most `width` characters, all but the first indented. Spaces at its start stay.
+/// Wraps `text` to lines of at most `width` characters. Lines after the first are indented by `indent` spaces. Leading
+/// spaces stay.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let start: String = text.chars().take_while(|c| *c == ' ').collect();
@@ -85,7 +86,7 @@ impl AlignedTable {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Appends the table to `text`, behind an empty line if it has headings; nothing if the table has no rows.
+    /// Appends the table to `text`, after an empty line if it has headings. A table without rows appends nothing.
     pub fn write(&self, text: &mut String) {
         if self.has_headings {
             if self.rows.len() < 2 {

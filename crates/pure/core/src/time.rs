@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A time of a run: nanoseconds since its start. The pure crates know no other clock.
+/// A time of a run: nanoseconds since its start. The pure crates use no other clock.
 ///
 /// 64 bits of nanoseconds last 584 years, so arithmetic on times cannot overflow in practice. It saturates, so that
-/// [`Instant::NEVER`] stays the same.
+/// [`Instant::NEVER`] plus a duration is still `NEVER`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

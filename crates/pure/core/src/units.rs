@@ -166,7 +166,7 @@ impl UnitFamily {
         }
     }
 
-    /// Writes `base` units in the largest unit (of 1000-steps) that needs at most three decimals.
+    /// Writes `base` base units in the largest decimal unit (a power of 1000) that needs at most three decimals.
     fn display(&self, base: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimal_units = self.units.iter().filter(|(name, worth)| {
             name.is_ascii()
@@ -267,7 +267,7 @@ impl Size {
         Self(bytes)
     }
 
-    /// The bytes as a length in memory, at most its largest.
+    /// The bytes as a length in memory, at most `usize::MAX`.
     pub fn to_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -321,7 +321,7 @@ impl FromStr for Fraction {
 
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Through the shortest decimal of the share itself: 0.07 * 100 would print as 7.000000000000001.
+        // Rounds the percentage to 12 decimals: 0.07 * 100 would print as 7.000000000000001.
         let percent = (self.0 * 1e14).round() / 1e12;
         write!(f, "{percent} %")
     }

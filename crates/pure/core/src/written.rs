@@ -1,11 +1,11 @@
-//! Values that files write as a text, or as a number beside it.
+//! Reads and writes values that files contain as a text, or alternatively as a number.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use serde::de::{self, Deserializer, Unexpected};
 
-/// A value of a file that has no parts.
+/// A value in a file that is neither a list nor a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     /// A text.
@@ -64,11 +64,11 @@ impl<T, E: Display, F: FnOnce(Scalar<'_>) -> Option<Result<T, E>>> de::Visitor<'
     }
 }
 
-/// Reads a value that a file writes as a scalar. `read` returns nothing for a scalar that is none of its forms. The error
-/// arises while the scalar is visited, so that a reader that knows its position can add it.
+/// Reads a value that a file writes as a scalar. `read` returns `None` for a scalar of a type that it does not accept.
+/// The error is created while the scalar is visited, so that a deserializer with positions can add the position.
 ///
 /// # Errors
-/// If the file has another form, or `read` refuses the scalar.
+/// If the value is not a scalar of an accepted type, or `read` refuses the scalar.
 pub fn scalar<'de, T, E: Display, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,
@@ -91,7 +91,7 @@ pub fn text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
     })
 }
 
-/// Reads a value that a file writes as a text, or as an integer instead of a text of its digits.
+/// Reads a value that a file writes as a text, or as an integer, which is parsed as the text of its digits.
 ///
 /// # Errors
 /// As [`scalar`].
@@ -106,7 +106,7 @@ pub fn text_or_whole<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
     })
 }
 
-/// Implements how files write a type by its text: the text is written, and read as [`read_from_scalar!`] says.
+/// Implements `Serialize` by the type's text (`Display`), and `Deserialize` by [`read_from_scalar!`].
 #[macro_export]
 macro_rules! written_as_text {
     ($type:ty, $($rest:tt)+) => {
@@ -120,8 +120,8 @@ macro_rules! written_as_text {
     };
 }
 
-/// Implements how a type is read from a file: by `$read`, such as [`text`](crate::written::text), which gets the words for
-/// what it expects. The name and the schema are those of the JSON schema.
+/// Implements `Deserialize` by `$read`, such as [`text`](crate::written::text). `$expected` describes the expected
+/// value in errors. `$name` and `$schema` are those of the JSON schema.
 #[macro_export]
 macro_rules! read_from_scalar {
     ($type:ty, $read:expr, $expected:expr, $name:literal, $schema:tt) => {

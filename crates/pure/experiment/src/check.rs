@@ -1,14 +1,14 @@
-//! Faults in a part of an experiment file, by field, so that the loader finds the line.
+//! Faults in a part of an experiment file. Each names its field, from which the loader finds the line.
 
 use crate::file::diagnostic::closest;
 
-/// A value that its field cannot have.
+/// A field has an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {why}")]
 pub struct SpecError {
-    /// The key within the part, dotted: `where.down_for`.
+    /// The key within the part, with dots between nested keys: `where.down_for`.
     pub field: String,
-    /// What is wrong, as a lower-case sentence.
+    /// The fault, as a sentence in lower case.
     pub why: String,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn refuse(errors: &mut Vec<SpecError>, field: impl Into<String>, why:
     errors.push(SpecError::new(field, why));
 }
 
-/// `what`, then the known name that is closest to `given`, or all known names.
+/// A message: `what`, then the known name that is closest to `given`. If no name is close, all known names.
 pub(crate) fn one_of(what: &str, given: &str, known: &[&str]) -> String {
     match closest(given, known) {
         Some(meant) => format!("{what}; did you mean `{meant}`?"),

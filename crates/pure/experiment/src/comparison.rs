@@ -1,25 +1,26 @@
-//! Comparison of two sets of runs of one experiment: whether they agree, and which constants differ.
+//! Compares two sets of runs of one experiment: whether their means agree, and which constants differ.
 
 use std::collections::BTreeSet;
 
 use crate::{Agreement, AgreementAnswer, AgreementVerdict, Amount, Level, Margins, PointRuns};
 
 impl Agreement {
-    /// Decides whether the two means agree within one of `within`, and keeps the verdict.
+    /// Decides whether the two means agree within one of the margins `within`, and stores the verdict.
     pub fn ask(&mut self, within: Margins) {
         let verdict = self.accord(&within);
         self.asked = Some(AgreementAnswer { within, verdict });
     }
 
-    /// Whether the two means are equal within one of the margins. A share is a margin of their ratio, any other
-    /// amount a margin of their difference. They agree if the whole interval of that quantity lies inside a
-    /// margin. They differ if it lies outside every margin (equivalence by inclusion of the interval: D. J.
-    /// Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing the
-    /// equivalence of average bioavailability", 1987).
+    /// Whether the two means are equal within one of the margins. A share is a margin for their ratio, any other amount
+    /// a margin for their difference. The means agree if the whole interval of the ratio or difference lies inside one
+    /// margin. They differ if it lies outside every margin (equivalence by inclusion of the interval: D. J. Schuirmann,
+    /// "A comparison of the two one-sided tests procedure and the power approach for assessing the equivalence of
+    /// average bioavailability", 1987).
     ///
-    /// One of several margins suffices without a correction for their number: margins around one mean are
-    /// nested, so at the border of the widest no other is met by chance alone. The violation of all needs no
-    /// correction either (intersection and union).
+    /// It suffices if the means agree within one margin. This needs no correction for the number of margins. The
+    /// margins around one mean are nested, so the narrower margins add no chance of a false agreement at the border of
+    /// the widest. The verdict that the means differ needs no correction either, because it requires all margins to be
+    /// exceeded (intersection–union).
     fn accord(&self, within: &Margins) -> AgreementVerdict {
         let mut verdicts = within.iter().map(|margin| self.accord_within(margin));
         let first = verdicts.next().unwrap_or(AgreementVerdict::Inconclusive);
@@ -34,7 +35,7 @@ impl Agreement {
         match margin.of(&self.unit) {
             Ok(None) => self.accord_within_share(margin.base()),
             Ok(Some(margin)) => self.lies(-margin, margin),
-            // A checked file has no other units.
+            // A checked file has only units that convert.
             Err(_) => AgreementVerdict::Inconclusive,
         }
     }
@@ -42,20 +43,20 @@ impl Agreement {
     /// Whether the second mean is within 1 ± `share` of the first.
     fn accord_within_share(&self, share: f64) -> AgreementVerdict {
         match (self.ratio, self.low, self.high) {
-            // Any share of zero is zero.
+            // The first mean is zero, and any share of zero is zero.
             (None, ..) => self.lies(0.0, 0.0),
             (Some(_), Some(low), Some(high)) => match inclusion(low, high, 1.0 - share, 1.0 + share) {
-                // The ratio of two positive quantities cannot be negative: with so few runs the interval
-                // decides nothing.
+                // The ratio of two positive quantities cannot be negative. An interval that includes 0 comes from too
+                // few runs and decides nothing.
                 AgreementVerdict::Differs if low < 0.0 && 0.0 <= high => AgreementVerdict::Inconclusive,
                 verdict => verdict,
             },
-            // One pair, or a first mean that does not differ significantly from 0.
+            // There is only one pair of runs, or the first mean does not differ significantly from 0.
             _ => AgreementVerdict::Inconclusive,
         }
     }
 
-    /// Whether the difference lies from `lowest` to `highest`.
+    /// Whether the difference lies between `lowest` and `highest`.
     fn lies(&self, lowest: f64, highest: f64) -> AgreementVerdict {
         let interval = self.difference.and_then(|difference| difference.low.zip(difference.high));
         interval.map_or(AgreementVerdict::Inconclusive, |(low, high)| inclusion(low, high, lowest, highest))
@@ -72,8 +73,8 @@ fn inclusion(low: f64, high: f64, lowest: f64, highest: f64) -> AgreementVerdict
     }
 }
 
-/// Factors with one level at all points of the first runs and another at all points of the second. A missing
-/// factor counts as a level of its own.
+/// The factors that have one level at all points of the first runs and another level at all points of the second runs.
+/// For this, a missing factor counts as a level.
 pub fn differing_constants(first: &[PointRuns], second: &[PointRuns]) -> BTreeSet<String> {
     let names: BTreeSet<&String> =
         first.iter().chain(second).flat_map(|runs| runs.point.levels().keys()).collect();
@@ -84,8 +85,8 @@ pub fn differing_constants(first: &[PointRuns], second: &[PointRuns]) -> BTreeSe
     names.into_iter().filter(differs).cloned().collect()
 }
 
-/// The level that a factor has at all points; `Some(None)` if no point has the factor. `None` if it has several
-/// levels, or if there are no points.
+/// The only level that a factor has at these points. `Some(None)` if no point has the factor. `None` if the factor has
+/// several levels, or if there are no points.
 pub fn constant_level<'a>(points: &'a [PointRuns], factor: &str) -> Option<Option<&'a Level>> {
     let first = points.first().map(|runs| runs.point.level(factor))?;
     points.iter().all(|runs| runs.point.level(factor) == first).then_some(first)
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    /// The verdict on an agreement within margins as a file writes them.
+    /// The verdict on an agreement; `within` has the margins in the form of a file.
     fn verdict(mut agreement: Agreement, within: &str) -> &'static str {
         let spec: AgreementSpec = toml::from_str(&format!("within = {within}")).unwrap();
         agreement.ask(spec.within);
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(verdict_of(Some((3.1, 4.0)), "%", "3"), "differs");
         assert_eq!(verdict_of(Some((-0.019, 0.019)), "ms", "'20 us'"), "agrees");
         assert_eq!(verdict_of(Some((-0.03, -0.021)), "ms", "'20 us'"), "differs");
-        // One pair has no interval.
+        // One pair of runs gives no interval.
         assert_eq!(verdict_of(None, "ms", "'20 us'"), "inconclusive");
     }
 
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(verdict_of(Some((0.01, 0.02))), "differs");
         assert_eq!(verdict_of(Some((-0.01, 0.02))), "inconclusive");
         assert_eq!(verdict_of(None), "inconclusive");
-        // A first mean that does not differ from zero has a ratio without an interval.
+        // If the first mean does not differ significantly from zero, the ratio has no interval.
         let unbounded = agreement("1", Some(7.0), None, Some((0.01, 0.02)));
         assert_eq!(verdict(unbounded, "'5 %'"), "inconclusive");
     }
@@ -200,7 +201,7 @@ mod tests {
     fn constants_that_are_not_the_same_are_found() {
         let first = points(&[&[("mss", "1460"), ("loss", "1 %")], &[("mss", "1460"), ("loss", "2 %")]]);
         let second = points(&[&[("mss", "500"), ("loss", "3 %")]]);
-        // `loss` is no constant of the first.
+        // `loss` is not a constant of the first runs.
         assert_eq!(differing_constants(&first, &second), BTreeSet::from(["mss".to_owned()]));
         assert_eq!(differing_constants(&first, &first), BTreeSet::new());
         let without = points(&[&[("loss", "3 %")]]);

@@ -45,7 +45,7 @@ use crate::{Paper, Plan, WarmUp};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The question that the experiment answers; may be empty.
+    /// The question that the experiment answers. It may be empty.
     pub question: String,
     /// The part at the start of each run that is removed before the run is reduced.
     pub warm_up: WarmUp,
@@ -59,7 +59,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Reads and checks `text`, the contents of `file`. The name serves for messages only; no file is opened.
+    /// Reads and checks `text`, the contents of `file`. The name is used only in messages; no file is opened.
     ///
     /// # Errors
     /// Every fault of the file, each with its line and column.
@@ -81,8 +81,8 @@ impl Experiment {
         Self::check(file::definition(file, text.as_ref(), files)?, paper)
     }
 
-    /// Reads and checks the parts of `text` that decide its runs. Claims, tables and figures are left out,
-    /// because they may refer to a paper that is not available.
+    /// Reads and checks only the parts of `text` that affect its runs. Claims, tables and figures are skipped, because
+    /// they may refer to a paper that is not available.
     ///
     /// # Errors
     /// As [`Experiment::parse`].
@@ -94,8 +94,8 @@ impl Experiment {
         Self::check(definition, None)
     }
 
-    /// The experiment with other levels for some factors, as `--set` gives them. A level that means the same as
-    /// a level of the file is replaced by that level.
+    /// Replaces the levels of some factors, as `--set` does. A level that is equivalent to a level of the file takes
+    /// the form of the file's level.
     ///
     /// # Errors
     /// Unknown factors, and levels with which no point can be resolved.
@@ -127,12 +127,12 @@ impl Experiment {
         &self.definition.whole
     }
 
-    /// Settings that may give the results another meaning than the author of the file expects.
+    /// Warnings about settings whose results may not mean what the author of the file expects.
     pub fn warnings(&self) -> &Diagnostics {
         &self.warnings
     }
 
-    /// All runs, with the current seed and replications.
+    /// The plan of all runs, with the current seed and replications.
     pub fn plan(&self) -> Plan {
         let (definition, points) = (Arc::clone(&self.definition), Arc::clone(&self.points));
         Plan::new(definition, points, self.design.replications.clone(), self.seed)

@@ -7,12 +7,12 @@ use netrig_transport::tcp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A node as a host of a real machine: how it differs from a host with its own processors and default kernel
+/// The host settings of a node on a real machine. By default, a host has processors of its own and default kernel
 /// settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Host {
-    /// The share of each of its processors that a load requests beside everything else on the node. Zero means
-    /// no load, but the node's processors are still part of the measurement.
+    /// The share of each of its processors that an artificial load requests, in competition with everything else on the
+    /// node. Zero means no load, but the processors are still part of the measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Fraction>,
     /// The share of processor time that everything on the node may use, the load included.
@@ -39,7 +39,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The first setting, by its name in the file, that only a real host has.
+    /// The name in the file of the first setting that only a real host supports; `None` without such a setting.
     pub fn only_real(&self) -> Option<&'static str> {
         let settings = [
             ("load", self.load.is_some_and(|load| load.get() > 0.0)),
@@ -51,13 +51,13 @@ impl Host {
         settings.into_iter().find_map(|(name, given)| given.then_some(name))
     }
 
-    /// Whether it has less than all of its machine. The effect of its processors is then part of the
+    /// Whether the node has only a part of the machine's resources. Then the effect of its processors is part of the
     /// measurement.
     pub const fn is_constrained(&self) -> bool {
         self.load.is_some() || self.quota.is_some() || self.memory.is_some()
     }
 
-    /// The receive buffer of a TCP connection with these constants on this host: the largest window that it
+    /// The receive buffer of a TCP connection with these constants on this host, which is the largest window that it
     /// offers.
     pub fn receive_buffer(&self, config: &tcp::Config) -> Size {
         self.window.map_or(config.receive_buffer, |window| window.min(config.receive_buffer))

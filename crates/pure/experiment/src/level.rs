@@ -13,8 +13,8 @@ use crate::response::amount::{self, TypedAmount};
 
 /// A level of a factor.
 ///
-/// In a store it is a text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`. A text of the file that looks like a number without a
-/// unit, or like a truth value, is in double quotes there, so that the type is not lost.
+/// In a store it is a text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`. If a text of the file looks like a number without a
+/// unit or like a truth value, the store has it in double quotes, so that its type is not lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     text: String,
@@ -35,7 +35,7 @@ impl Ord for Level {
 }
 
 impl fmt::Display for Level {
-    /// Without the quotes of a text that looks like a number.
+    /// Writes the level without the double quotes of a text that looks like a number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -62,13 +62,13 @@ pub struct Factor {
     pub levels: Vec<Level>,
 }
 
-/// One combination of levels: every factor of the experiment with its level at this point. Copies share their levels: an experiment
-/// may have a million runs.
+/// One combination of levels: every factor of the experiment with its level at this point. Clones share the memory of
+/// the levels, because an experiment may have a million runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Point(Arc<BTreeMap<String, Level>>);
 
 impl Point {
-    /// The level of `factor`, if the experiment has it.
+    /// The level of `factor`, if the experiment has the factor.
     pub fn level(&self, factor: &str) -> Option<&Level> {
         self.0.get(factor)
     }
@@ -83,7 +83,7 @@ impl Point {
         Arc::make_mut(&mut self.0).insert(factor.into(), level);
     }
 
-    /// The point with those factors for which `keep` is true.
+    /// The point reduced to the factors for which `keep` is true.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
         if self.0.keys().all(|factor| keep(factor)) {
@@ -133,16 +133,16 @@ impl fmt::Display for Point {
 pub enum LevelValue {
     /// `true` or `false`.
     Switch(bool),
-    /// A whole number without a unit that fits 64 bits.
+    /// A whole number without a unit, if it fits 64 bits.
     Integer(i64),
-    /// Any other number, with its unit if it has one.
+    /// Any other number, with a unit if it has one.
     Amount(Amount),
     /// Any other text.
     Text,
 }
 
 impl Level {
-    /// The level that a store has as `stored`.
+    /// The level with this text in a store.
     pub fn new(stored: &str) -> Self {
         match in_quotes(stored) {
             Some(text) => Self { is_quoted: true, ..Self::unquoted(text) },
@@ -182,43 +182,42 @@ impl Level {
         &self.text
     }
 
-    /// Its type and value.
+    /// The type and value of the level.
     pub fn value(&self) -> LevelValue {
         if self.is_quoted { LevelValue::Text } else { self.looks_like }
     }
 
-    /// The type that its text looks like, whether the text is quoted or not.
+    /// The type and value that the text alone suggests, whether it is in quotes or not.
     pub fn looks_like(&self) -> LevelValue {
         self.looks_like
     }
 
-    /// Whether both mean the same: equal texts, or equal amounts such as `500 ms` and `0.5 s`. A number means
-    /// the same as a text that looks like it, so that a claim may name a level in quotes. Two texts must be
-    /// equal.
+    /// Whether both levels are equivalent: equal texts, or equal amounts such as `500 ms` and `0.5 s`. A number is
+    /// equivalent to a text that looks like it, so that a claim may name a level in quotes. Two texts must be equal.
     pub fn means(&self, other: &Self) -> bool {
         let amounts = || self.looks_like.amount().zip(other.looks_like.amount());
         self.text == other.text
             || !(self.is_quoted && other.is_quoted) && amounts().is_some_and(|(a, b)| a.same(&b))
     }
 
-    /// The level as a number in the base unit of its kind (s, bit, bit/s, 1), if it is one.
+    /// The level as a number in base units (s, bit, bit/s, 1), if it is a number.
     pub fn number(&self) -> Option<f64> {
         self.amount().map(|amount| amount.base())
     }
 
-    /// The level as an amount, if it is one.
+    /// The level as an amount, if it is a number.
     pub fn amount(&self) -> Option<Amount> {
         self.value().amount()
     }
 }
 
-/// The unit of a column of a table in which the levels of one factor are numbers: `down_for [s]`.
+/// The unit of a column with levels of one factor as numbers: `down_for [s]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelUnit(Option<&'static str>);
 
 impl LevelUnit {
-    /// The unit of the smallest of `levels`. `None` if there are no levels, or if they are not all amounts
-    /// whose units convert into each other: the column then holds texts.
+    /// The unit of the smallest of `levels`. `None` if there are no levels, or if some are not amounts with convertible
+    /// units. The column then contains texts.
     pub fn common<'a>(levels: impl Iterator<Item = &'a Level> + Clone) -> Option<Self> {
         let base = |level: &Level| level.number().unwrap_or(f64::INFINITY);
         let smallest = levels.clone().min_by(|a, b| f64::total_cmp(&base(a), &base(b)))?;
@@ -231,7 +230,7 @@ impl LevelUnit {
         self.0
     }
 
-    /// The level as a number in this unit; `None` if the level is no number or its unit does not convert.
+    /// The level as a number in this unit; `None` if the level is not a number or its unit does not convert.
     pub fn number(self, level: &Level) -> Option<f64> {
         let amount = level.amount()?;
         match (self.0, amount.unit()) {
@@ -257,8 +256,8 @@ impl LevelValue {
         }
     }
 
-    /// Whether both have one type: two texts, two truth values, two numbers without a unit, or two amounts
-    /// whose units convert into each other.
+    /// Whether both have the same type: two texts, two truth values, two numbers without a unit, or two amounts with
+    /// convertible units.
     pub(crate) fn has_type_of(self, other: Self) -> bool {
         match (self, other) {
             (Self::Switch(_), Self::Switch(_)) | (Self::Text, Self::Text) => true,
@@ -270,7 +269,7 @@ impl LevelValue {
         }
     }
 
-    /// Its type in words, for an error.
+    /// The type in words, for an error message.
     pub(crate) fn type_in_words(self) -> String {
         match (self, self.amount().and_then(|amount| amount.unit())) {
             (Self::Switch(_), _) => "true or false".to_owned(),
@@ -281,7 +280,7 @@ impl LevelValue {
     }
 }
 
-/// A level in documents: `true`, `5`, `{"value": 10, "unit": "s"}` or `"tcp"`.
+/// A level in JSON documents: `true`, `5`, `{"value": 10, "unit": "s"}` or `"tcp"`.
 pub struct TypedLevel<'a>(pub &'a Level);
 
 impl Serialize for TypedLevel<'_> {
@@ -295,12 +294,12 @@ impl Serialize for TypedLevel<'_> {
     }
 }
 
-/// Serialises a point with typed levels.
+/// Serialises a point with each level as a [`TypedLevel`].
 pub(crate) fn typed_point<S: Serializer>(point: &Point, serializer: S) -> Result<S::Ok, S::Error> {
     typed_map(point.levels(), serializer)
 }
 
-/// Serialises levels by the names of their factors, typed.
+/// Serialises levels, by the names of their factors, as [`TypedLevel`]s.
 pub(crate) fn typed_map<S: Serializer>(
     levels: &BTreeMap<String, Level>,
     serializer: S,
@@ -308,12 +307,12 @@ pub(crate) fn typed_map<S: Serializer>(
     serializer.collect_map(levels.iter().map(|(factor, level)| (factor, TypedLevel(level))))
 }
 
-/// Serialises a list of levels, typed.
+/// Serialises a list of levels as [`TypedLevel`]s.
 pub(crate) fn typed_list<S: Serializer>(levels: &[Level], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(levels.iter().map(TypedLevel))
 }
 
-/// Serialises the two levels of a comparison, typed.
+/// Serialises the two levels of a comparison as [`TypedLevel`]s.
 pub(crate) fn typed_pair<S: Serializer>(
     levels: &Option<[Level; 2]>,
     serializer: S,

@@ -1,7 +1,7 @@
-//! From an experiment file to a plan of runs, and from the samples of runs to responses, claims and tables.
+//! Turns an experiment file into a plan of runs, and the samples of runs into responses, claims and tables.
 //!
-//! The crate reads text that its caller has read from disk. It judges no file by the machine that it runs on,
-//! and it runs nothing: substrates do, behind [`Substrate`].
+//! The crate does no I/O: its caller reads the text of files. Whether a file is valid does not depend on the machine.
+//! The crate does not execute runs; substrates do this, through [`Substrate`].
 //!
 //! Start from [`Experiment`] (a checked file), [`Plan`] (its points and replications), [`Scenario`] (one
 //! resolved point, the input of a substrate), [`Reduction`] (samples to responses) and [`Results`] (the content

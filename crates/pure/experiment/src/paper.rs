@@ -1,4 +1,4 @@
-//! `paper.toml`: values from the text of a paper, to be shown beside our results and compared with them.
+//! `paper.toml`: values from the text of a paper, which reports show beside our results and compare with them.
 //!
 //! ```toml
 //! title = "Web Traffic Analysis according to the Link-down Duration of TCP and SCTP"
@@ -25,30 +25,30 @@ use crate::{Amount, Point};
 /// The numbers of a paper.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paper {
-    /// Its title.
+    /// Title of the paper.
     pub title: String,
-    /// Authors, place and year, as it is cited.
+    /// The citation: authors, publication and year.
     pub citation: String,
-    /// Its values, in the order of the file.
+    /// The values, in the order of the file.
     pub values: Vec<PaperValue>,
 }
 
 /// One value from the paper's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperValue {
-    /// Its own name, `table3.tcp`; empty if only its group and levels identify it.
+    /// The name of this value, `table3.tcp`. Empty if only the group and the levels identify the value.
     pub id: String,
     /// The figure or table that contains it: `fig2`.
     pub group: String,
-    /// The levels for which it holds. A factor that is not named may have any level.
+    /// The levels to which the value applies. A factor that is not named may have any level.
     pub at: Selection,
-    /// The response or table column that it belongs to; empty for any.
+    /// The response or table column of the value; empty for any.
     pub response: String,
     /// The value with its unit.
     pub value: Amount,
     /// Whether the text says "about".
     pub approximate: bool,
-    /// Whether it is a bound that the paper sets instead of a measured value.
+    /// Whether the value is a bound that the paper sets, not a measured value.
     pub threshold: bool,
     /// The quoted words of the text.
     pub quote: String,
@@ -104,8 +104,8 @@ impl Paper {
     /// Reads a `paper.toml`.
     ///
     /// # Errors
-    /// Every fault with its position: invalid TOML, unknown or missing keys, unknown units, values without a
-    /// name, names given twice.
+    /// Every fault with its position: invalid TOML, unknown or missing keys, unknown units, values without a name or
+    /// group, duplicate names.
     pub fn parse(text: &str) -> Result<Self, Vec<PaperError>> {
         let file: PaperFile = toml::from_str(text).map_err(|error| {
             vec![PaperError { span: error.span().unwrap_or(0..0), why: error.message().to_owned() }]
@@ -154,8 +154,8 @@ impl Paper {
         self.values.iter().filter(move |value| value.group == name)
     }
 
-    /// The value called `name`. Otherwise the value of group `name` for `response` whose levels match `point`;
-    /// among several, the one that names most levels.
+    /// The value called `name`. If there is none, the value of group `name` for `response` whose levels match `point`.
+    /// If several match, the one that names most levels.
     pub fn find(&self, name: &str, response: &str, point: &Point) -> Option<&PaperValue> {
         let by_id = self.values.iter().find(|value| value.id == name);
         let fits = |value: &PaperValue| {
@@ -163,7 +163,7 @@ impl Paper {
                 && (value.response.is_empty() || value.response == response)
                 && value.at.matches(point)
         };
-        // Among values with equally many levels the first wins.
+        // Of values with the same number of levels, the first one is taken.
         let closer = |best: &PaperValue, next: &PaperValue| next.at.0.len() > best.at.0.len();
         let of_group = || self.values.iter().filter(|value| fits(value));
         by_id.or_else(|| of_group().reduce(|best, next| if closer(best, next) { next } else { best }))

@@ -12,7 +12,7 @@ use crate::file::document::Value;
 use crate::points::Points;
 use crate::{Point, Replications, Scenario, resolve};
 
-/// Upper limit on the parts of resolved points that a plan caches.
+/// Upper limit on the total number of parts of the resolved points that a plan caches.
 const KEPT: usize = 200_000;
 
 /// All runs of an experiment: its points and their replications.
@@ -22,7 +22,7 @@ pub struct Plan {
     points: Arc<Points>,
     replications: Replications,
     seed: u64,
-    /// The cached points.
+    /// The cached scenarios, by index of the point.
     scenarios: Vec<OnceLock<Arc<Scenario>>>,
     kept: AtomicUsize,
 }
@@ -38,7 +38,7 @@ impl Plan {
         Self { definition, points, replications, seed, scenarios, kept: AtomicUsize::new(0) }
     }
 
-    /// Number of points. A point is known by its index, from 0, in the order of the file.
+    /// Number of points. The index of a point counts from 0, in the order of the file.
     pub fn len(&self) -> usize {
         self.points.len()
     }
@@ -48,19 +48,19 @@ impl Plan {
         self.len() == 0
     }
 
-    /// Whether nodes have programs of the experiment, at some point at least. No point has to be resolved for the answer.
+    /// Whether nodes run external programs at some point. This resolves no point.
     pub fn has_programs(&self) -> bool {
         let nodes = self.definition.root.table().and_then(|root| root.get("node")).and_then(Value::table);
         let mut nodes = nodes.into_iter().flat_map(|nodes| &nodes.entries);
         nodes.any(|node| node.value.table().is_some_and(|node| node.get("application").is_some()))
     }
 
-    /// How many runs each point gets.
+    /// The number of runs of each point.
     pub fn replications(&self) -> &Replications {
         &self.replications
     }
 
-    /// Number of runs if each point gets its greatest number of replications.
+    /// Number of runs if each point has the maximum of replications.
     pub fn most_runs(&self) -> u64 {
         self.len() as u64 * u64::from(self.replications.max)
     }
@@ -75,12 +75,12 @@ impl Plan {
         factors.iter().zip(levels).map(|(f, level)| (f.name.clone(), f.levels[level].0.clone())).collect()
     }
 
-    /// The label of the `[[points]]` block that the `i`-th point comes from.
+    /// The label of the `[[points]]` block that contains the `i`-th point.
     pub fn label(&self, i: usize) -> Option<&str> {
         self.points.label(i)
     }
 
-    /// The `i`-th point, resolved.
+    /// The scenario of the `i`-th point.
     ///
     /// # Errors
     /// The faults of the file at this point. Reading a file checks every point of a small plan, but only some
@@ -124,21 +124,21 @@ impl Plan {
 pub struct Run {
     /// The levels.
     pub point: Point,
-    /// The point, resolved. Shared by its replications.
+    /// The scenario of the point. All replications of the point share it.
     pub scenario: Arc<Scenario>,
-    /// Number of the replication, from 1. The n-th replications of all points share their seed: common random
+    /// Number of the replication, from 1. The n-th replications of all points have the same seed: common random
     /// numbers.
     pub replication: u32,
-    /// The seed of its random streams.
+    /// The seed of the run's random streams.
     pub seed: u64,
 }
 
 impl Run {
-    /// Everything that decides the behaviour of this run and its reduction, as JSON without white space. Keys
-    /// have the order in which [`Scenario`] declares them: the same bytes on any machine. `reduction` describes
+    /// Everything that decides the behaviour of this run and its reduction, as JSON without white space. Keys are in
+    /// the order in which [`Scenario`] declares them, so the bytes are the same on any machine. `reduction` describes
     /// how its samples are reduced.
     ///
-    /// It leaves out the names of factors: two files that resolve to the same scenario describe the same run.
+    /// It does not contain the names of factors, so two files that resolve to the same scenario describe the same run.
     pub fn description(&self, reduction: &str) -> String {
         PointIdentity::new(&self.scenario, reduction).description(self.seed)
     }
@@ -155,17 +155,18 @@ impl Run {
     }
 }
 
-/// What the identities of a point's runs have in common: only the seed differs. It makes many of them at little cost.
+/// Computes the identities of the runs of a point. They differ only in the seed, so the hash of the part before the
+/// seed is computed once.
 #[derive(Clone, Debug)]
 pub struct PointIdentity {
-    /// The description of a run before and behind its seed.
+    /// The description of a run before the seed and after it.
     around: [String; 2],
-    /// The state of the hash before the seed, by the number of the seed's digits.
+    /// The state of the hash before the seed, by the number of digits of the seed.
     begun: [Option<Sha256>; 21],
 }
 
 impl PointIdentity {
-    /// For a scenario and a reduction.
+    /// The identities of the runs of a scenario with this description of the reduction.
     pub fn new(scenario: &Scenario, reduction: &str) -> Self {
         let json = |text: serde_json::Result<String>| {
             text.expect("writing into memory cannot fail, and the keys of a scenario are all texts")
@@ -202,7 +203,7 @@ impl PointIdentity {
     }
 }
 
-/// Each part of an identity is preceded by its length, so that different lists of parts have different bytes.
+/// The length of a part of an identity. It precedes each part, so that different lists of parts have different bytes.
 fn length(bytes: usize) -> [u8; 8] {
     (bytes as u64).to_le_bytes()
 }

@@ -12,7 +12,7 @@ pub(crate) const MAX_POINTS: u64 = 1_000_000;
 pub(crate) struct Points {
     /// Indices of the factors with several levels.
     varied: Vec<usize>,
-    /// For each point, the index of each varied factor's level.
+    /// For each point, the indices of the levels of the varied factors.
     rows: Vec<u32>,
     /// For each block of `[[points]]`, its first point and its label.
     labels: Vec<(usize, Option<String>)>,
@@ -20,11 +20,11 @@ pub(crate) struct Points {
 }
 
 impl Points {
-    /// Without blocks, the full cross product of the factors' levels. Otherwise the cross products of the
-    /// blocks, one after another, with no point twice.
+    /// Without blocks, all combinations of the factors' levels. With blocks, all combinations of each block, one block
+    /// after another, without duplicate points.
     ///
     /// # Errors
-    /// A sentence with the numbers if there would be more than [`MAX_POINTS`].
+    /// More than [`MAX_POINTS`] points; the sentence has the numbers.
     pub(crate) fn new(factors: &[FactorValues], blocks: &[Block]) -> Result<Self, String> {
         let everything = [Block { label: None, levels: BTreeMap::new() }];
         let blocks = if blocks.is_empty() { &everything } else { blocks };
@@ -65,14 +65,14 @@ impl Points {
         levels
     }
 
-    /// The label of the block that the `i`-th point comes from.
+    /// The label of the block that contains the `i`-th point.
     pub(crate) fn label(&self, i: usize) -> Option<&str> {
         let after = self.labels.partition_point(|(first, _)| *first <= i);
         self.labels[..after].last().and_then(|(_, label)| label.as_deref())
     }
 
-    /// A small set of points in which each level of each factor occurs at least once. If there are no more than
-    /// `most` points, all of them.
+    /// A small set of points in which each level of each factor occurs at least once. If there are at most `most`
+    /// points, all points.
     pub(crate) fn sample(&self, most: usize) -> Vec<usize> {
         if self.len <= most {
             return (0..self.len).collect();
@@ -81,14 +81,14 @@ impl Points {
         let mut seen: BTreeSet<(usize, u32)> = BTreeSet::new();
         let fresh = |i: &usize| {
             let row = &self.rows[i * width..(i + 1) * width];
-            // Every level must be marked, so the search does not stop at the first new one.
+            // `count` visits the whole row, so that every new level is marked as seen.
             row.iter().enumerate().filter(|(column, level)| seen.insert((*column, **level))).count() > 0
         };
         (0..self.len).filter(fresh).collect()
     }
 }
 
-/// Steps to the next row, last column first; false after the last row.
+/// Advances to the next row. The last column changes fastest. False after the last row.
 fn advance(row: &mut [usize], columns: &[Vec<u32>]) -> bool {
     for (n, column) in row.iter_mut().zip(columns).rev() {
         *n += 1;
@@ -102,7 +102,7 @@ fn advance(row: &mut [usize], columns: &[Vec<u32>]) -> bool {
 
 /// The indices of a factor's levels in a block.
 fn column(factor: &FactorValues, place: usize, block: &Block) -> Vec<u32> {
-    // The number of levels is bounded far below 2³².
+    // The number of levels is limited far below 2³².
     match block.levels.get(&place) {
         Some(levels) => levels.iter().map(|level| *level as u32).collect(),
         None => (0..factor.levels.len() as u32).collect(),

@@ -14,7 +14,7 @@ use crate::claim::selection::OneOrMany;
 /// The most programs of a node, and the most files, counters and preparations of a program.
 pub(crate) const MOST: usize = 64;
 
-/// The shortest interval between two readings of counters: each reading starts a program.
+/// The shortest interval between two readings of counters. It is limited because each reading starts a program.
 const SHORTEST: Duration = Duration::from_millis(10);
 
 /// An application that a node runs beside the ends of flows.
@@ -89,7 +89,7 @@ pub struct ProgramCounters {
 }
 
 impl Program {
-    /// The key that is wrong, and the reason.
+    /// Checks the settings. The error is the invalid key and the reason.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         let names_none = |command: &Vec<String>| command.first().is_none_or(String::is_empty);
         let nothing = || "it must name a program".to_owned();
@@ -130,7 +130,7 @@ impl Program {
     }
 }
 
-/// One application of a node, or several.
+/// The applications of a node. A file writes one or a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeApplications(pub(crate) Vec<NodeApplication>);
 
@@ -156,18 +156,18 @@ impl JsonSchema for NodeApplications {
 /// The condition under which a program is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// It accepts TCP connections on this port.
+    /// The program accepts TCP connections on this port.
     Tcp(u16),
-    /// It has a UDP socket on this port.
+    /// The program has a UDP socket on this port.
     Udp(u16),
-    /// It answers SIP on this port.
+    /// The program answers SIP requests on this port.
     Sip {
         /// The port.
         port: u16,
-        /// Over TCP instead of UDP.
+        /// Whether SIP uses TCP instead of UDP.
         over_tcp: bool,
     },
-    /// It has written a line with this text.
+    /// The program has written a line that contains this text.
     Says(String),
 }
 

@@ -1,4 +1,4 @@
-//! How many replications a point gets, and which part of each is removed as its warm-up.
+//! The number of replications of a point, and the warm-up that is removed from each.
 
 use std::str::FromStr;
 
@@ -19,14 +19,14 @@ pub enum WarmUp {
     Mser5,
 }
 
-/// How many replications a point gets.
+/// The number of replications of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replications {
     /// Least number of replications.
     pub min: u32,
     /// Greatest number of replications; equal to `min` without a stopping rule.
     pub max: u32,
-    /// The stopping rule between the two.
+    /// The stopping rule between `min` and `max`.
     pub until: Option<Precision>,
 }
 

@@ -10,13 +10,13 @@ use crate::{Level, Margins, Point, TableResult};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It has valid runs, and responses from them.
+    /// The point has valid runs, and responses from them.
     Ok,
     /// A run failed.
     Failed,
     /// The tester itself was the bottleneck.
     Invalid,
-    /// The substrate cannot run it.
+    /// The substrate cannot run the point.
     Unsupported,
 }
 
@@ -29,7 +29,7 @@ pub struct Results {
     pub confidence: f64,
     /// Version and commit of netrig.
     pub build: String,
-    /// The definition of quantile in use; absent if no response is a quantile.
+    /// The name of the definition of sample quantiles in use; absent if no response is a quantile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<&'static str>,
     /// Points in the order of the plan.
@@ -60,8 +60,8 @@ impl Results {
         distinct(self.points.iter().map(|point| point.substrate.as_str()))
     }
 
-    /// The fewest runs behind a comparison of a claim that is supported in spite of chance. With it, the
-    /// probability below which an outcome may be absent from that many runs. `None` without such a claim.
+    /// The smallest number of runs in a comparison of a supported claim about random values, and the greatest
+    /// probability of an outcome that may be absent from that many runs. `None` without such a claim.
     pub fn most_unseen(&self) -> Option<(u32, f64)> {
         let by_chance = |claim: &&ClaimResult| {
             claim.verdict == ClaimVerdict::Supported && claim.p_holm.is_some_and(|p| p > 0.0)
@@ -81,22 +81,22 @@ pub struct PointResult {
     /// Every factor with its level.
     #[serde(serialize_with = "crate::level::typed_point")]
     pub factors: Point,
-    /// How it ended.
+    /// The state after its runs.
     pub status: Status,
     /// Why the state is not `Ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Remarks on the figures of its valid runs.
+    /// Remarks on the results of its valid runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<PointRemark>,
     /// Responses by name.
     pub responses: BTreeMap<String, ResponseResult>,
 }
 
-/// A remark that stands beside the figures of a point.
+/// A remark that a report shows with the results of a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PointRemark {
-    /// A sentence.
+    /// The remark, as a sentence.
     pub text: String,
     /// Number of valid runs to which it applies.
     pub runs: u32,
@@ -105,21 +105,21 @@ pub struct PointRemark {
 /// One response at one point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResponseResult {
-    /// Its unit.
+    /// The unit of the response.
     pub unit: String,
     /// Mean over the valid runs; the geometric mean if the interval is over logarithms. Absent without a value.
     pub mean: Option<f64>,
-    /// Lower end of the interval. Absent below two runs, and if random runs all gave the same value.
+    /// Lower end of the interval. Absent for less than two runs, and if all random runs gave the same value.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Number of valid runs that measured it.
+    /// Number of valid runs that measured the response.
     pub n: u32,
     /// Every run, in the order of its replication.
     pub runs: Vec<RunValue>,
 }
 
-/// One run's value of a response.
+/// The value of a response in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunValue {
     /// The run's seed.
@@ -133,7 +133,7 @@ pub struct RunValue {
     pub why: Option<String>,
 }
 
-/// Agreement of two substrates about a response, over the replications that both have.
+/// Agreement of two substrates about a response, over the replications that both measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// The point; empty for all points together.
@@ -143,7 +143,7 @@ pub struct Agreement {
     pub response: String,
     /// The unit of the means and of their difference.
     pub unit: String,
-    /// The means on the first and on the second substrate. Over all points: the means of the points' means.
+    /// The means on the first and on the second substrate. Over all points, these are means of the points' means.
     /// Absent without pairs.
     pub means: Option<[f64; 2]>,
     /// Mean on the second substrate divided by the mean on the first. Absent without pairs, and if the first
@@ -155,14 +155,14 @@ pub struct Agreement {
     pub high: Option<f64>,
     /// Mean on the second substrate minus the mean on the first; absent without pairs.
     pub difference: Option<Difference>,
-    /// Number of valid runs of each substrate that measured the response; over all points, their sum.
+    /// Number of valid runs of each substrate that measured the response. Over all points, this is the sum.
     pub n: [u32; 2],
-    /// Number of replications behind the estimates: those that both substrates have, and over all points those that
-    /// all points have, too.
+    /// Number of replications in the estimates: those that both substrates measured. Over all points, only replications
+    /// that all points have count.
     pub pairs: u32,
     /// The two substrates.
     pub of: [String; 2],
-    /// The margins that the file demands here, and the verdict; absent without a demand.
+    /// The margins that the file requires for this agreement, and the verdict. Absent if the file requires none.
     #[serde(flatten)]
     pub asked: Option<AgreementAnswer>,
 }
@@ -170,21 +170,21 @@ pub struct Agreement {
 /// The difference of two means of paired values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Its estimate.
+    /// The estimate of the difference.
     pub estimate: f64,
-    /// Lower end of its interval; absent below two pairs.
+    /// Lower end of its interval; absent for less than two pairs.
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
 }
 
-/// The demanded agreement of two means, and the verdict.
+/// The required agreement of two means, and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgreementAnswer {
-    /// The margins, one of which suffices.
+    /// The margins. It suffices if the means agree within one of them.
     #[serde(serialize_with = "crate::response::typed_margins")]
     pub within: Margins,
-    /// The verdict by the intervals.
+    /// The verdict, decided by the intervals.
     pub verdict: AgreementVerdict,
 }
 
@@ -192,16 +192,16 @@ pub struct AgreementAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgreementVerdict {
-    /// The means are equal within the margin.
+    /// The means are equal within a margin.
     Agrees,
-    /// The means differ by more than the margin.
+    /// The means differ by more than every margin.
     Differs,
     /// The interval is too wide to decide.
     Inconclusive,
 }
 
 impl AgreementVerdict {
-    /// The word in tables and files.
+    /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Agrees => "agrees",
@@ -211,13 +211,13 @@ impl AgreementVerdict {
     }
 }
 
-/// Verdict on a claim by the evidence.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
-    /// The evidence supports it.
+    /// The results support the claim.
     Supported,
-    /// The evidence refutes it.
+    /// The results refute the claim.
     Refuted,
     /// The intervals are too wide to decide.
     Inconclusive,
@@ -226,7 +226,7 @@ pub enum ClaimVerdict {
 }
 
 impl ClaimVerdict {
-    /// The word in tables and files.
+    /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -237,7 +237,7 @@ impl ClaimVerdict {
     }
 }
 
-/// A claim's verdict and the comparisons that decided it.
+/// The verdict on a claim, and the comparisons that decided it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimResult {
     /// Its key in the file.
@@ -248,35 +248,36 @@ pub struct ClaimResult {
     pub substrate: String,
     /// The verdict.
     pub verdict: ClaimVerdict,
-    /// p-value adjusted over the study's claims (Holm). Absent where no test applies; 0 if the deciding values
-    /// were not random.
+    /// p-value, adjusted for the number of claims (Holm). Absent if no test applies; 0 if the deciding values were not
+    /// random.
     pub p_holm: Option<f64>,
-    /// The verdict's reason in a sentence.
+    /// The reason for the verdict, as a sentence.
     pub why: String,
     /// Number of replications that would decide an inconclusive claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs: Option<u32>,
     /// Unit of the estimates.
     pub unit: String,
-    /// The comparison that determines the verdict: if one comparison alone excludes the claim, the one most
-    /// against it, otherwise the weakest. Absent if nothing was compared.
+    /// The comparison that determines the verdict. If comparisons refute the claim separately, the one with the
+    /// strongest evidence against it; otherwise the one with the weakest evidence for it. Absent if nothing was
+    /// compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<ClaimPoint>,
     /// All comparisons.
     pub points: Vec<ClaimPoint>,
-    /// Whether two means are compared by their ratio: the margin is a share of one of them.
+    /// Whether two means are compared by their ratio, because the margin is a share of one of them.
     #[serde(skip)]
     pub relative: bool,
 }
 
-/// One comparison that a claim rests on.
+/// One comparison of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimPoint {
     /// The levels that the compared values share.
     #[serde(serialize_with = "crate::level::typed_map")]
     pub factors: BTreeMap<String, Level>,
-    /// The two compared levels: the estimate is for the first against the second. Absent if no two levels were
-    /// compared.
+    /// The two compared levels. The estimate is the first minus the second, or the first divided by the second. Absent
+    /// if no two levels were compared.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::level::typed_pair")]
     pub compared: Option<[Level; 2]>,
     /// The estimate: a difference, a ratio or a value, depending on the claim.
@@ -285,11 +286,11 @@ pub struct ClaimPoint {
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
-    /// The claimed range of the estimate, margin included; an open end is absent. Absent for a knee that may be
-    /// anywhere.
+    /// The claimed range of the estimate, margin included. An open end is absent. The range is absent for a claim only
+    /// that there is a knee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed: Option<[Option<f64>; 2]>,
-    /// Number of replications behind the estimate.
+    /// Number of replications in the estimate.
     pub n: u32,
     /// The verdict on this comparison alone.
     pub verdict: ClaimVerdict,

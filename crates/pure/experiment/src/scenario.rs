@@ -1,5 +1,5 @@
-//! One point of an experiment, resolved: every `${factor}` replaced, every `count` expanded, every name looked
-//! up. It holds everything that a substrate needs.
+//! One resolved point of an experiment: every `${factor}` is replaced, every `count` expanded, and every name looked
+//! up. It contains everything that a substrate needs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::host::Host;
 use crate::program::Program;
 
-/// Input of a run. Nodes, links and flows are known by their indices in these lists, which are also the numbers
+/// Input of a run. Nodes, links and flows are referred to by their indices in these lists, which are also the numbers
 /// in [`netrig_core::Subject`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     /// Greatest length of the run.
     pub duration: Duration,
-    /// Flows that end the run early: it ends as soon as all of them are done, that is, their applications are
-    /// finished and their connections closed. If empty, the run lasts for `duration`.
+    /// Flows that end the run early. The run ends as soon as all these flows are done, that is, their applications are
+    /// finished and their connections are closed. If empty, the run lasts for `duration`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ends_with: Vec<usize>,
     /// Sampling interval of counters.
@@ -33,7 +33,8 @@ pub struct Scenario {
     pub links: Vec<LinkSpec>,
     /// Traffic between nodes.
     pub flows: Vec<Flow>,
-    /// Events in the order of time; ties in the order of the file.
+    /// Events in the order of time. Of events at the same time, ends of changes are before beginnings; otherwise the
+    /// order of the file is kept.
     pub events: Vec<TimedEvent>,
 }
 
@@ -50,16 +51,17 @@ pub struct Node {
     /// External programs on the node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// The processors of a real machine, by number, to which everything on the node is bound; any if empty.
+    /// The processors of a real machine, by number, to which everything on the node is bound. If empty, any processor
+    /// may be used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Its settings as a host.
+    /// The settings of the node as a host.
     #[serde(skip_serializing_if = "Host::is_usual")]
     pub host: Host,
 }
 
 impl Node {
-    /// The measurable counters of its programs, in the order in which samples number them.
+    /// The measurable counters of its programs. The position in this order is the number of a counter in samples.
     pub fn counters(&self) -> impl Iterator<Item = &str> {
         let counters = self.programs.iter().filter_map(|program| program.counters.as_ref());
         counters.flat_map(|counters| &counters.names).map(String::as_str)
@@ -82,7 +84,7 @@ pub struct Reception {
     pub queue: u32,
 }
 
-/// Linux's net.core.netdev_max_backlog.
+/// The default of `queue`: Linux's net.core.netdev_max_backlog.
 fn backlog() -> u32 {
     1000
 }
@@ -103,13 +105,13 @@ pub struct LinkSpec {
     pub group: String,
     /// The two nodes, in the order of the file.
     pub ends: [usize; 2],
-    /// The address of each end's interface.
+    /// The addresses of the interfaces at both ends.
     pub addresses: [IpAddr; 2],
     /// From the first node to the second.
     pub forward: LinkSettings,
     /// From the second node to the first.
     pub backward: LinkSettings,
-    /// The channel of a WiFi link: links with the same channel share its air.
+    /// The channel of a WiFi link. Links with the same channel share its air time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
 }
@@ -123,7 +125,7 @@ impl LinkSpec {
         }
     }
 
-    /// Whether it is a cable without a model of its own.
+    /// Whether the link is a cable, for which there is no model.
     pub const fn is_direct(&self) -> bool {
         self.forward.is_direct()
     }
@@ -137,20 +139,20 @@ impl LinkSpec {
 /// One direction of a WiFi link.
 #[derive(Clone, Debug)]
 pub struct WifiLane<'a> {
-    /// Place in [`Scenario::links`].
+    /// Index in [`Scenario::links`].
     pub link: usize,
     /// Direction along the link.
     pub direction: Direction,
     /// Index of the sending node in [`Scenario::nodes`].
     pub station: usize,
-    /// The link's name and the direction, as its random streams have them: `wifi/forward`.
+    /// The name of the link and the direction, as in the names of its random streams: `wifi/forward`.
     pub name: String,
     /// The settings of the sender.
     pub settings: &'a WifiSettings,
 }
 
 impl WifiLane<'_> {
-    /// The lane in the form that a medium takes.
+    /// The lane in the form that the model of a medium takes.
     pub fn as_lane(&self) -> LaneSettings<'_> {
         LaneSettings { station: self.station, name: &self.name, settings: self.settings }
     }
@@ -171,8 +173,8 @@ pub fn channels(links: &[LinkSpec]) -> BTreeMap<&str, Vec<WifiLane<'_>>> {
     channels
 }
 
-/// The port on which the second end of flow `number` listens, unless its application sets another one. It lies
-/// in the range of user ports (RFC 6335).
+/// The port on which the second end of flow `number` listens, unless its application sets another one. The port is in
+/// the range of user ports (RFC 6335).
 pub const fn server_port(number: u32) -> u16 {
     5001 + (number % 20_000) as u16
 }
@@ -180,7 +182,8 @@ pub const fn server_port(number: u32) -> u16 {
 /// Traffic from one node to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flow {
-    /// `web`, or `web#3` for the third of several. Names its random streams: `flow/web#3/…`.
+    /// `web`, or `web#3` for the third of several. It is part of the names of the flow's random streams:
+    /// `flow/web#3/…`.
     pub name: String,
     /// The name in the file.
     pub group: String,
@@ -188,17 +191,17 @@ pub struct Flow {
     pub from: usize,
     /// The node at the other end.
     pub to: usize,
-    /// The name of its `[transport.*]` table, for tables and notes.
+    /// The name of its `[transport.*]` table in the file, for tables and notes of a report.
     pub transport: String,
     /// The transport protocol.
     pub carrier: Carrier,
     /// Options of the kernel's sockets at both ends.
     #[serde(skip_serializing_if = "Sockets::is_usual")]
     pub sockets: Sockets,
-    /// The DiffServ code point of all packets; of the first end's only, if `answer_dscp` is set.
+    /// The DiffServ code point of all packets. If `answer_dscp` is set, only of the packets that the first end sends.
     #[serde(skip_serializing_if = "is_best_effort")]
     pub dscp: Dscp,
-    /// The code point of the packets that the second end sends.
+    /// The code point of the packets that the second end sends, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_dscp: Option<Dscp>,
     /// The layer at which the rate of datagrams is counted.
@@ -208,13 +211,13 @@ pub struct Flow {
     pub paths: Vec<Route>,
     /// The application: which data are sent, and when.
     pub application: netrig_traffic::Settings,
-    /// The reading rate of the receiving end; it reads at once if absent.
+    /// The reading rate of the receiving end. If absent, the receiving end reads immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<netrig_traffic::Reads>,
     /// Start of the flow.
     #[serde(serialize_with = "write_moment")]
     pub start: Instant,
-    /// End of new activity: the application starts nothing new from here on.
+    /// End of new activity: from this time on, the application starts nothing new.
     #[serde(serialize_with = "write_moment")]
     pub stop: Instant,
 }
@@ -225,7 +228,7 @@ impl Flow {
         [self.dscp, self.answer_dscp.unwrap_or(self.dscp)]
     }
 
-    /// The port on which its second end listens if `number` is the flow's number.
+    /// The port on which the second end listens. `number` is the index of the flow.
     pub const fn server_port(&self, number: u32) -> u16 {
         match self.application.sip() {
             Some(sip) => sip.port,
@@ -233,7 +236,7 @@ impl Flow {
         }
     }
 
-    /// The settings of its video, if the application is a video.
+    /// The settings of the video, if the application is a video.
     pub fn video(&self) -> Option<&netrig_traffic::Video> {
         match &self.application {
             netrig_traffic::Settings::Video(video) => Some(video),
@@ -241,7 +244,7 @@ impl Flow {
         }
     }
 
-    /// Bytes of headers that the rate counts for each datagram beside the payload.
+    /// Bytes of headers that the rate counts for each datagram in addition to the payload.
     pub fn rate_headers(&self) -> u32 {
         match (&self.carrier, self.layer) {
             (Carrier::Udp { headers: true }, RateLayer::Ip) => netrig_traffic::UDP_IPV4_HEADERS,
@@ -250,13 +253,13 @@ impl Flow {
     }
 }
 
-/// Options of a kernel's sockets. The kernel chooses a buffer that is not given.
+/// Options of a kernel's sockets. If a buffer is not given, the kernel chooses its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sockets {
     /// SO_SNDBUF. The kernel allocates twice as much (socket(7)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Size>,
-    /// SO_RCVBUF of datagram sockets. For TCP, the window sets it.
+    /// SO_RCVBUF of datagram sockets. For TCP, the largest window determines the buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
     /// The place at which a datagram counts as received.
@@ -334,7 +337,7 @@ pub struct Mptcp {
 }
 
 impl Carrier {
-    /// Number of requested streams in one direction.
+    /// Number of requested streams in one direction; 1 for transports without streams.
     pub fn streams(&self) -> u16 {
         match self {
             Self::Sctp(config) => config.streams,
@@ -346,7 +349,7 @@ impl Carrier {
 /// A path through the topology. Packets in the other direction take the same links in reverse.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Route {
-    /// The name of its link, or of its links joined by `>`.
+    /// The name of the only link, or the names of the links joined by `>`.
     pub name: String,
     /// Links in the order of travel.
     pub hops: Vec<Hop>,
@@ -355,7 +358,7 @@ pub struct Route {
 /// One link of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hop {
-    /// Place in [`Scenario::links`].
+    /// Index in [`Scenario::links`].
     pub link: usize,
     /// Direction along the link.
     #[serde(serialize_with = "write_direction")]
@@ -373,7 +376,7 @@ pub struct TimedEvent {
 }
 
 impl TimedEvent {
-    /// The change of link `number` in this direction, if the event is one.
+    /// The change of link `number` in this direction, if the event is such a change.
     pub fn change_of(&self, number: usize, towards: Direction) -> Option<LinkEvent> {
         match self.action {
             Action::Link { link, direction, event } if link == number && direction == towards => Some(event),
@@ -388,7 +391,7 @@ impl TimedEvent {
 pub enum Action {
     /// A change of one direction of a link.
     Link {
-        /// Place in [`Scenario::links`].
+        /// Index in [`Scenario::links`].
         link: usize,
         /// Direction along the link.
         #[serde(serialize_with = "write_direction")]
@@ -397,22 +400,22 @@ pub enum Action {
         #[serde(serialize_with = "write_link_event")]
         event: LinkEvent,
     },
-    /// A node's own interface goes down or up, and its endpoints are notified at once. The outage of the link
-    /// is a separate event.
+    /// An interface of a node goes down or up, and the endpoints on the node are notified immediately. The outage of
+    /// the link is a separate event.
     Interface {
-        /// Place in [`Scenario::nodes`].
+        /// Index in [`Scenario::nodes`].
         node: usize,
         /// The link of the interface, as an index in [`Scenario::links`].
         link: usize,
-        /// Up or down.
+        /// Whether the interface comes up.
         up: bool,
     },
-    /// The user at a node sets the primary path of its multi-homed flows: the path whose first link, seen from
-    /// the node, is `link`.
+    /// The user at a node sets the primary path of its multi-homed flows. It is the path whose link at the node is
+    /// `link`.
     SetPrimary {
-        /// Place in [`Scenario::nodes`].
+        /// Index in [`Scenario::nodes`].
         node: usize,
-        /// Place in [`Scenario::links`].
+        /// Index in [`Scenario::links`].
         link: usize,
     },
 }
@@ -430,13 +433,13 @@ fn write_moment<S: serde::Serializer>(at: &Instant, s: S) -> Result<S::Ok, S::Er
 }
 
 fn write_link_event<S: serde::Serializer>(event: &LinkEvent, s: S) -> Result<S::Ok, S::Error> {
-    // The debug form is complete and stable, and this text serves only the run's identity.
+    // The debug form is complete and stable. The text is used only for the identity of the run.
     s.collect_str(&format_args!("{event:?}"))
 }
 
 impl Scenario {
-    /// Number of its parts, a measure of the cost of keeping or visiting it: nodes, links, flows and events,
-    /// and the entries of their lists.
+    /// Number of parts of the scenario: nodes, links, flows, events, and the entries of their lists. It is a measure of
+    /// the cost to store or visit the scenario.
     pub(crate) fn parts(&self) -> usize {
         let lists = |link: &LinkSettings| link.drop().len() + link.rules();
         let drops = self.links.iter().map(|link| lists(&link.forward) + lists(&link.backward));
@@ -454,17 +457,16 @@ impl Scenario {
         self.nodes.iter().find_map(|node| Some((node, node.programs.first()?)))
     }
 
-    /// The address of `node`'s interface on `link`; `None` if the node is no end of the link.
+    /// The address of `node`'s interface on `link`; `None` if the node is not an end of the link.
     pub fn address(&self, node: usize, link: usize) -> Option<IpAddr> {
         let spec = self.links.get(link)?;
         let end = spec.ends.iter().position(|n| *n == node)?;
         Some(spec.addresses[end])
     }
 
-    /// A subject by the names of the file, as in the store: `flow/web`, `flow/web/path/primary`,
-    /// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`,
-    /// `node/client`, `node/client/counter/requests`, `run`. A subject that the scenario does not have keeps
-    /// its number.
+    /// The name of a subject in the store, with the names of the file: `flow/web`, `flow/web/path/primary`,
+    /// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`, `node/client`,
+    /// `node/client/counter/requests`, `run`. If the scenario does not have the subject, the name contains its number.
     pub fn name_of(&self, subject: Subject) -> String {
         let or_number = |name: Option<&str>, number: u32| name.map_or(number.to_string(), str::to_owned);
         let flow = |number: u32| self.flows.get(number as usize);

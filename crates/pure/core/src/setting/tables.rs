@@ -1,17 +1,18 @@
 //! The macros that declare tables of settings and values with names.
 
-/// Declares a structure of settings. Each field has its description, its type, in brackets its form in files (arguments of
-/// `serde`), and, if it can be given as words, in braces what [`Setting`] has of it.
+/// Declares a structure of settings. Each field has a description and a type. Brackets contain arguments of `serde` for
+/// its form in files. A field that can be given as words has braces with the fields of its [`Setting`] that differ from
+/// the usual ones.
 ///
-/// A field whose words have not the form of its type names the form: `least_s: f64 as Seconds`.
+/// If the words of a field do not have the form of its type, `as` names their form: `least_s: f64 as Seconds`.
 ///
 /// The description becomes the documentation of the field, the description in the JSON schema, and the help text of its flag.
 ///
-/// `pub struct Settings gives Options` declares a second structure of those fields that end with `=> name`, for code that
-/// reads values as they were given.
+/// `pub struct Settings gives Options` declares a second structure with the fields that end with `=> name`, for code
+/// that reads values as they were given.
 ///
-/// `pub struct Settings with defaults` has the default of a setting after its row: `{ heading: PACKETS } = 100;`. Without it
-/// the default is that of the type.
+/// In `pub struct Settings with defaults`, the default of a setting follows its row: `{ heading: PACKETS } = 100;`. A
+/// setting without it has the default of its type.
 #[macro_export]
 macro_rules! settings {
     (@alias) => {
@@ -163,8 +164,9 @@ macro_rules! settings {
     };
 }
 
-/// Declares an enum of values with names, each with its description: in files, in the JSON schema, and as words. An enum that
-/// derives `Default` marks its default by `[default]`. A second name after `|` is read only.
+/// Declares an enum whose values have a name and a description, for files, the JSON schema and words. An enum that
+/// derives `Default` marks its default by `[default]`. A second name after `|` is accepted when read, but never
+/// written.
 #[macro_export]
 macro_rules! choices {
     (

@@ -7,7 +7,7 @@ use crate::judge::Design;
 use crate::{Amount, Derivation, Factor, Level};
 
 impl ClaimSpec {
-    /// Its faults, by field.
+    /// Checks the claim. Returns its faults, each with its field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
         let factors = self.check_subject(design, &mut errors);
@@ -23,7 +23,8 @@ impl ClaimSpec {
         errors
     }
 
-    /// Checks the response. Returns the factors of its values: all factors, or those of the table's rows.
+    /// Checks the response. Returns the factors that distinguish its values: for a column of a table, the factors of
+    /// the rows; otherwise all factors.
     fn check_subject(&self, design: &Design, errors: &mut Vec<SpecError>) -> Vec<Factor> {
         let Some((table, column)) = self.column() else {
             if design.response(&self.response).is_none() {
@@ -94,7 +95,7 @@ impl ClaimSpec {
         }
     }
 
-    /// Checks that the claim has everything it needs, and no key without a meaning.
+    /// Checks that the claim has every key that its kind requires, and no key that its kind ignores.
     fn check_shape(&self, errors: &mut Vec<SpecError>) {
         use Expect::*;
         let word = self.expect.name();

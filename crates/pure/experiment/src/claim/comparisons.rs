@@ -1,4 +1,5 @@
-//! The comparisons that a claim rests on, made from its cells.
+//! Makes the comparisons that decide a claim, from its cells. A place is a combination of levels of the factors that
+//! are not compared.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::spec::{ClaimSpec, Expect, Target};
 use crate::judge::Design;
 use crate::{Factor, Level, Point, Status};
 
-/// A rise is sharp within a range if more than this share of it takes place there.
+/// A rise is sharp within a range if more than this share of the rise lies in the range.
 const SHARP: f64 = 0.5;
 
 /// One comparison.
@@ -26,20 +27,20 @@ pub(super) struct Made {
     /// The interval that decides, if it is not `interval`: it has a higher confidence, because all claims share
     /// the error rate.
     pub strict: Option<Interval>,
-    /// The claimed range of the estimate; `None` for a knee that may be anywhere.
+    /// The claimed range of the estimate; `None` if the claim is only that there is a knee.
     pub region: Option<Region>,
     /// The result of the test.
     pub finding: RegionTest,
-    /// Replications that would decide it.
+    /// Number of replications that would decide the comparison; `None` if it is unknown.
     pub needs: Option<usize>,
-    /// Replications that were left out because only one side measured them.
+    /// Number of replications that were left out because only one of the two levels has a value in them.
     pub unpaired: usize,
     /// Levels at the ends of the axis that were left out because too few of their runs are valid.
     pub left_out: Vec<Level>,
 }
 
 impl Made {
-    /// Whether it has no test in spite of several replications, because random values were all alike.
+    /// Whether there are several replications but no test, because all values of random runs were equal.
     pub(super) fn says_nothing(&self) -> bool {
         self.interval.n > 1 && self.finding.p.is_none()
     }
@@ -76,7 +77,7 @@ impl Context<'_> {
         comparisons
     }
 
-    /// The unit of the estimates.
+    /// The unit of the claim's estimates; `1` for a ratio and for a share of a rise.
     pub(super) fn unit(&self) -> String {
         if self.is_relative() || self.spec.expect == Expect::Rise {
             return "1".to_owned();
@@ -103,7 +104,7 @@ impl Context<'_> {
         rest.all(|(level, wanted)| level.is_some_and(|level| wanted.iter().any(|w| w.means(level))))
     }
 
-    /// The cells, grouped by the levels of all factors but the compared one.
+    /// The cells, grouped by their place: the levels of all factors except the compared one.
     fn places<'a>(&self, cells: &[&'a Cell]) -> BTreeMap<Point, Vec<&'a Cell>> {
         let varied = self.spec.compared().map(|(factor, _)| factor).or(self.spec.over.as_deref());
         let mut places: BTreeMap<Point, Vec<&Cell>> = BTreeMap::new();
@@ -111,7 +112,7 @@ impl Context<'_> {
             let place = cell.factors.only(|factor| Some(factor) != varied);
             places.entry(place).or_default().push(cell);
         }
-        // A place where the plan has only one of the two levels is left out.
+        // Leaves out a place that has only one of the two levels in the plan.
         if let Some((factor, levels)) = self.spec.compared() {
             let is = |cell: &Cell, level: &Level| cell.factors.level(factor).is_some_and(|l| l.means(level));
             places.retain(|_, cells| levels.iter().all(|level| cells.iter().any(|cell| is(cell, level))));
@@ -178,7 +179,7 @@ impl Context<'_> {
         self.made(place, None, Contrast::Value(sample), region)
     }
 
-    /// Compares all levels of a factor.
+    /// Compares the levels of the factor `over` at one place.
     fn over(&self, place: &Point, over: &str, cells: &[&Cell]) -> Result<Vec<Made>, MissingSample> {
         let factor = self.design.factor(over).ok_or_else(unclear)?;
         let mut levels = Vec::new();
@@ -213,7 +214,7 @@ impl Context<'_> {
         }
     }
 
-    /// The share of the rise from the first level to the last that lies between two of them.
+    /// The share of the rise between two levels in the whole rise, from the first level to the last.
     fn rise(
         &self,
         place: &Point,
@@ -233,8 +234,8 @@ impl Context<'_> {
         };
         let (part, whole) = (between(low, high), between(0, last));
         let mut made = self.made(place, None, Contrast::Ratio(&part, &whole), Region::Above(SHARP))?;
-        // A share of a rise near zero means nothing: the direction of the whole rise must be as certain as the
-        // share.
+        // If the whole rise is near zero, the share is meaningless. So the direction of the whole rise must be as
+        // certain as the share.
         let whole = Effect::new(Contrast::Value(&whole), self.design.confidence).map_err(impossible)?;
         made.finding = made.finding.and_surely(Region::Above(0.0).test(&whole));
         Ok(made)
@@ -253,7 +254,7 @@ impl Context<'_> {
         let confidence = self.design.confidence;
         let mut found = compare::knee(&x, &y, confidence).map_err(impossible)?;
         if !deterministic && found.location.n > 1 && are_alike(&y) {
-            // Random curves that are all alike show neither a knee nor its position.
+            // Equal curves of random runs decide nothing about a knee.
             (found.location.low, found.location.high, found.p_value) = (None, None, None);
         }
         if !deterministic {
@@ -350,7 +351,7 @@ fn abscissa(factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Vec<f64>, M
     levels.iter().map(|(level, _)| at(level)).collect::<Option<_>>().ok_or_else(unclear)
 }
 
-/// The replications that all levels have, and the values of each level in them.
+/// The replications that all levels have, and for each level its values in these replications.
 fn aligned(levels: &[(&Level, &Sample)]) -> (Vec<u32>, Vec<Vec<f64>>) {
     let mut shared = levels.first().map_or_else(Vec::new, |(_, sample)| sample.replications());
     for (_, sample) in levels {
@@ -364,10 +365,10 @@ fn aligned(levels: &[(&Level, &Sample)]) -> (Vec<u32>, Vec<Vec<f64>>) {
 /// A level and its sample, or the reason for a missing sample.
 type Measured<'a> = (&'a Level, Result<&'a Sample, MissingSample>);
 
-/// The widest range of levels that at least half of the replications measured completely, and the levels
-/// outside it. Otherwise a rate at which the tester was the limit in most runs would spoil the knee of all
-/// others. If no such range has `fewest` levels, it contains all levels. The choice does not depend on the
-/// values of the response.
+/// The widest range of levels for which at least half of the replications are complete, and the levels outside that
+/// range. Without this choice, a level with few valid runs, such as a rate that overloads the tester, would leave few
+/// replications for the knee. If no such range has `fewest` levels, the range is all levels. The choice does not depend
+/// on the values of the response.
 fn well_measured<'a>(levels: Vec<Measured<'a>>, fewest: usize) -> (Vec<Measured<'a>>, Vec<Level>) {
     let replications = |(_, sample): &Measured<'a>| {
         sample.as_ref().map_or_else(|_| Vec::new(), |sample| sample.replications())
@@ -381,7 +382,7 @@ fn well_measured<'a>(levels: Vec<Measured<'a>>, fewest: usize) -> (Vec<Measured<
     let lengths = (fewest.max(1)..=levels.len()).rev();
     let mut ranges = lengths.filter_map(|length| {
         let firsts = (0..=levels.len() - length).map(|first| (shared(first, length), first));
-        // Among ranges of one length: the first with the most replications.
+        // Of the ranges of one length, the first with the most replications.
         firsts
             .filter(|(shared, _)| *shared > 0 && shared * 2 >= most)
             .rev()
@@ -400,7 +401,7 @@ fn well_measured<'a>(levels: Vec<Measured<'a>>, fewest: usize) -> (Vec<Measured<
     (kept, left_out)
 }
 
-/// The nature of values that depend on all levels.
+/// The known properties of values that depend on all levels.
 fn nature_of(levels: &[(&Level, &Sample)]) -> Nature {
     Nature { deterministic: levels.iter().all(|(_, sample)| sample.nature().deterministic), range: None }
 }
@@ -415,7 +416,7 @@ fn are_alike(levels: &[Vec<f64>]) -> bool {
     !steps.any(|(largest, step)| has_spread(step.sd(), largest))
 }
 
-/// The levels in rising order if all are numbers, otherwise in the order of the file.
+/// The levels in increasing order if all are numbers, otherwise in the order of the file.
 fn rising<'a>(factor: &'a Factor, chosen: &[&'a Level]) -> Vec<&'a Level> {
     let mut levels = chosen.to_vec();
     if factor.levels.iter().all(|level| level.number().is_some()) {
@@ -453,7 +454,7 @@ fn unsupported(why: impl Into<String>) -> MissingSample {
     MissingSample { status: Status::Unsupported, why: why.into() }
 }
 
-/// The error for a claim that a checked file cannot contain.
+/// The error for an incomplete claim, which a checked file cannot contain.
 fn unclear() -> MissingSample {
     unsupported("the claim does not say what it compares with")
 }

@@ -1,4 +1,4 @@
-//! From comparisons to verdicts.
+//! Computes the verdicts of claims from their comparisons.
 
 use netrig_stats::multiple;
 
@@ -9,21 +9,21 @@ use super::spec::ClaimSpec;
 use crate::judge::Design;
 use crate::{ClaimPoint, ClaimResult, ClaimVerdict, Status};
 
-/// A claim after its comparisons. Its verdict waits for the p-values of the other claims.
+/// A claim with its comparisons, before the verdict. The verdict needs the p-values of all claims.
 pub(super) struct Draft<'a> {
     id: &'a str,
     pub(super) spec: &'a ClaimSpec,
     pub(super) comparisons: Comparisons,
     pub(super) relative: bool,
     pub(super) unit: String,
-    /// p-value of the test that the claim holds at every place (intersection–union: the largest); `None` where
-    /// no test applies.
+    /// p-value of the test that the claim holds at every place: the largest of all comparisons (intersection–union).
+    /// `None` if there is no comparison, or if one has no test.
     pub(super) p: Option<f64>,
-    /// p-value of the test that it fails at some place, corrected for the number of comparisons.
+    /// p-value of the test that the claim fails at some place, corrected for the number of comparisons.
     p_against: Option<f64>,
 }
 
-/// The verdicts on all claims of a study on one substrate. `cells` returns the places of a claim.
+/// The verdicts on all claims of an experiment on one substrate. `cells` returns the cells of a claim.
 pub(crate) fn decide(
     design: &Design,
     substrate: &str,
@@ -58,7 +58,7 @@ impl<'a> Draft<'a> {
         let all: Option<Vec<f64>> = made.iter().map(|made| made.finding.p).collect();
         let p = all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0.0, f64::max));
         let against = made.iter().filter_map(|made| made.finding.p_against);
-        // Bonferroni: one of several intervals misses the true value more often than a single one.
+        // Bonferroni's correction, because with several intervals it is more probable that one misses its true value.
         let p_against = against.reduce(f64::min).map(|least| (least * made.len() as f64).min(1.0));
         Self { id, spec, relative: context.is_relative(), unit: context.unit(), p, p_against, comparisons }
     }
@@ -67,7 +67,7 @@ impl<'a> Draft<'a> {
         self.comparisons.places.iter().flatten()
     }
 
-    /// A point that should have been measured but was not.
+    /// A point that the substrate supports but that has no values.
     fn broken(&self) -> Option<&MissingSample> {
         self.comparisons.missing.iter().find(|missing| missing.status != Status::Unsupported)
     }
@@ -102,7 +102,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The number of replications that would decide the least certain comparison.
+    /// The number of replications that would decide all open comparisons.
     fn needs(&self, level: f64) -> Option<u32> {
         if self.made().any(|made| made.interval.n < 2) {
             return Some(2);
@@ -124,7 +124,8 @@ pub(super) struct Ruling {
     pub level: f64,
 }
 
-/// The comparison that decides at one place: one that refutes the claim, otherwise the weakest.
+/// The comparison that decides at one place: the one with the largest p-value for the claim. If several have it, the
+/// one with the smallest p-value against the claim.
 fn deciding(made: &[Made]) -> &Made {
     let doubt = |made: &Made| (made.finding.p.unwrap_or(2.0), -made.finding.p_against.unwrap_or(1.0));
     let worse =

@@ -1,4 +1,5 @@
-//! One comparison: the size of an effect, its uncertainty, and the test whether it lies in the claimed region.
+//! One comparison: the size of an effect, its confidence interval, and the test whether the effect lies in the claimed
+//! region.
 
 use netrig_stats::compare::{self, Alternative};
 use netrig_stats::interval::{EqualValues, EstimationMethod};
@@ -20,7 +21,7 @@ pub(crate) enum Contrast<'a> {
     Ratio(&'a Sample, &'a Sample),
 }
 
-/// An estimate that can be tested against any value.
+/// An estimate with a test against any value.
 #[derive(Clone, Debug)]
 pub(crate) struct Effect {
     /// The estimate with its two-sided interval.
@@ -28,12 +29,12 @@ pub(crate) struct Effect {
     test: EffectTest,
 }
 
-/// A p-value that is above 0: a test never gives certainty.
+/// A p-value, raised above 0, because the value 0 is reserved for deterministic results.
 pub(super) fn tested(p: f64) -> f64 {
     p.max(f64::MIN_POSITIVE)
 }
 
-/// Whether a p-value is small enough.
+/// Whether a test is significant: there is a p-value, and it is at most `level`.
 pub(super) fn passes(p: Option<f64>, level: f64) -> bool {
     // The tolerance is for rounding: 1 − 0.95 is not exactly 0.05.
     p.is_some_and(|p| p <= level + 1e-12)
@@ -45,7 +46,7 @@ enum EffectTest {
     Mean(Vec<f64>),
     /// Student's t over `left − null · right`.
     Ratio(Vec<f64>, Vec<f64>),
-    /// Student's t over the contrasts whose extreme it is.
+    /// Student's t over the contrasts of which the estimate is the extreme.
     Extremes(Extremes),
     /// Deterministic replications that gave the same value: there is nothing to test.
     Certain,
@@ -90,7 +91,8 @@ impl Effect {
         }
     }
 
-    /// The effect of one number per replication; `magnitude` is the largest value that entered them.
+    /// The effect with one number per replication. `magnitude` is the largest absolute value from which the numbers
+    /// were computed.
     fn mean(values: Vec<f64>, magnitude: f64, nature: Nature, confidence: f64) -> Result<Self, StatsError> {
         let interval = netrig_stats::interval::student(&values, confidence)?;
         let summary: Summary = values.iter().copied().collect();
@@ -100,7 +102,7 @@ impl Effect {
         if nature.deterministic {
             return Ok(Self { interval: exactly(interval), test: EffectTest::Certain });
         }
-        // The first value, because the mean of equal values may differ from them in its last digit.
+        // Takes the first value, because by rounding, the mean may differ from the equal values in its last digit.
         let alike = EqualValues::new(values[0], values.len(), nature.range)?;
         Ok(Self { interval: alike.interval(confidence)?, test: EffectTest::EqualValues(alike) })
     }
@@ -122,17 +124,16 @@ impl Effect {
         Ok(Self { interval: extremes.interval(confidence)?, test: EffectTest::Extremes(extremes) })
     }
 
-    /// Number of replications behind it.
+    /// Number of replications.
     pub(crate) fn n(&self) -> usize {
         self.interval.n
     }
 
-    /// The one-sided p-value of "greater" or "less": the probability of such data if the true value were `null`
-    /// or beyond it on the other side. `None` at one replication, and if random replications that are all alike
-    /// decide nothing.
+    /// The one-sided p-value of the alternative `side`, against the hypothesis that the true value is `null` or lies on
+    /// the other side of it. `None` for one replication, and for equal values of random replications that decide
+    /// nothing.
     ///
-    /// Deterministic values leave no doubt: the p-value is 0 or 1, and `at_null` if the value is exactly
-    /// `null`.
+    /// For deterministic values, the p-value is 0 or 1, or `at_null` if the value is exactly `null`.
     fn p(&self, null: f64, side: Alternative, at_null: f64) -> Option<f64> {
         if self.n() < 2 {
             return None;
@@ -168,7 +169,7 @@ impl Effect {
         }
     }
 
-    /// Number of contrasts among which the estimate is the extreme.
+    /// Number of contrasts of which the estimate is the extreme; 1 for a plain estimate.
     fn looked_at(&self) -> usize {
         if let EffectTest::Extremes(extremes) = &self.test { extremes.looked_at() } else { 1 }
     }
@@ -177,8 +178,8 @@ impl Effect {
         self.interval.estimate - null
     }
 
-    /// The standard deviation of one replication's contribution to the estimate, when tested against `null`.
-    /// `None` below two replications.
+    /// The standard deviation of one replication's contribution to the estimate, when tested against `null`. `None` if
+    /// it is unknown, as for one replication.
     fn spread(&self, null: f64) -> Option<f64> {
         match &self.test {
             EffectTest::Mean(values) => values.iter().copied().collect::<Summary>().sd(),
@@ -195,7 +196,7 @@ impl Effect {
 }
 
 impl Sample {
-    /// The estimate with its interval. The interval has no ends if random replications are all alike.
+    /// The estimate with its interval. The interval has no ends if all random replications have the same value.
     ///
     /// # Errors
     /// No replication, or a ratio to a mean of zero.
@@ -231,7 +232,7 @@ pub(crate) enum Region {
 pub(crate) struct RegionTest {
     /// p-value of the test that the effect lies in the region; `None` at one replication.
     pub p: Option<f64>,
-    /// p-value of the test that it does not.
+    /// p-value of the test that the effect lies outside the region.
     pub p_against: Option<f64>,
 }
 
@@ -270,8 +271,8 @@ impl Region {
         }
     }
 
-    /// The number of replications that would decide with a probability of 80 %, each test at `level`, if the
-    /// estimate were the true value. `None` if the estimate lies exactly on the border.
+    /// The number of replications with which a test at `level` would decide with a probability of 80 %, if the estimate
+    /// were the true value. `None` if the estimate lies exactly on the border.
     pub(crate) fn needs(self, effect: &Effect, level: f64) -> Option<usize> {
         const POWER: f64 = 0.8;
         let estimate = effect.interval.estimate;
@@ -303,8 +304,8 @@ impl Region {
 }
 
 impl RegionTest {
-    /// The result if it counts only as far as `other` is decided either way (Berger 1982: of tests that must
-    /// all reject, the largest p-value counts).
+    /// This result under the condition that the test `other` has a significant result in either direction. If several
+    /// tests must all reject, the largest p-value counts (Berger 1982).
     pub(crate) fn and_surely(self, other: Self) -> Self {
         let decided = other.p.zip(other.p_against).map(|(p, against)| p.min(against));
         let both = |p: Option<f64>| p.zip(decided).map(|(p, decided)| p.max(decided));
@@ -368,7 +369,7 @@ mod tests {
             assert_eq!(verdict(Region::Below(low - hair)), ClaimVerdict::Refuted);
             assert_eq!(verdict(Region::Inside(high + hair, 9.0)), ClaimVerdict::Refuted);
         }
-        // Two one-sided tests at 5 % are the 90 % interval.
+        // Two one-sided tests at 5 % are equivalent to the 90 % interval.
         let narrow = netrig_stats::interval::student(&[1.0, 1.2, 0.9, 1.1, 1.0, 0.8], 0.9).unwrap();
         let (low, high) = (narrow.low.unwrap(), narrow.high.unwrap());
         assert_eq!(verdict(Region::Inside(low - 1e-9, high + 1e-9)), ClaimVerdict::Supported);
@@ -399,7 +400,8 @@ mod tests {
         assert_eq!(verdict(&[1.1, 1.1], Region::Inside(-1.0, 1.0)), ClaimVerdict::Refuted);
     }
 
-    /// Equal random values decide nothing, whatever their number. For a share, its range allows a decision.
+    /// Equal random values decide nothing, whatever their number. For a share, the known range from 0 to 1 allows a
+    /// decision.
     #[test]
     fn values_that_are_alike_by_chance_are_no_proof() {
         let regions = [Region::Above(0.0), Region::Below(0.2), Region::Inside(-1.0, 1.0)];
@@ -416,7 +418,7 @@ mod tests {
             let effect = Effect::new(Contrast::Value(&sample), 0.95).unwrap();
             (region.test(&effect).verdict(0.05), region.needs(&effect, 0.05))
         };
-        // Two runs without a loss, at a loss of 5 %: 0.96^n must be 0.025.
+        // Two runs without a loss, tested at a level of 5 %: 0.96^n must be 0.025.
         assert_eq!(share(2, Region::Below(0.04)), (ClaimVerdict::Inconclusive, Some(91)));
         assert_eq!(share(91, Region::Below(0.04)).0, ClaimVerdict::Supported);
         assert_eq!(share(10, Region::Below(0.4)).0, ClaimVerdict::Supported);
@@ -440,8 +442,7 @@ mod tests {
         assert!(nothing.is_err());
     }
 
-    /// 110/100, 121/110: the ratio is 1.1 in each replication. If the values are deterministic there is no
-    /// doubt.
+    /// 110/100, 121/110: the ratio is 1.1 in each replication. If the values are deterministic, the result is certain.
     #[test]
     fn a_ratio_that_is_always_the_same() {
         let verdicts = |deterministic| {
@@ -470,7 +471,7 @@ mod tests {
         assert_eq!(Region::Inside(5.0, 15.0).test(&effect).verdict(0.05), ClaimVerdict::Supported);
     }
 
-    /// With the number of replications that it returns, 80 % of experiments decide: the known n for d = 0.5 sd
+    /// `needs` returns the number of replications with which 80 % of experiments decide. The tabulated n for d = 0.5 sd
     /// at 2.5 % one-sided is 34.
     #[test]
     fn needs_are_those_of_the_tables() {

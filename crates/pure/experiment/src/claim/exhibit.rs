@@ -15,9 +15,9 @@ pub enum Exhibit<'a> {
 }
 
 impl Design {
-    /// The exhibit of a claim: the figure that the claim names; otherwise the table of its column; otherwise
-    /// the first figure, or else table, of its response that distinguishes the compared levels at its places;
-    /// otherwise the first figure or table of its response. `None` if there is no such figure or table.
+    /// The figure or table that shows a claim. In this order: the figure that the claim names; the table of its column;
+    /// the first figure, or else table, of its response that shows the compared levels separately at points of the
+    /// claim; the first figure or table of its response. `None` if there is none.
     pub fn exhibit<'a>(&'a self, claim: &'a ClaimSpec) -> Option<Exhibit<'a>> {
         if let Some(figure) = &claim.figure {
             return Some(Exhibit::Figure(figure));
@@ -57,20 +57,20 @@ impl Design {
 }
 
 impl ClaimSpec {
-    /// The unit of its subject; `1` for an unknown name.
+    /// The unit of the claim's response or column; `1` for an unknown name.
     pub(super) fn unit<'a>(&self, design: &'a Design) -> &'a str {
         let Some((table, column)) = self.column() else { return design.unit_of(&self.response) };
         let column = design.table(table).and_then(|table| table.column(column));
         column.map_or("1", |column| column.unit(design))
     }
 
-    /// The factor whose levels it compares.
+    /// The factor whose levels the claim compares.
     fn varied(&self) -> Option<&str> {
         self.compared().map(|(factor, _)| factor).or(self.over.as_deref())
     }
 }
 
-/// Whether a point may belong to both: no factor is restricted to disjoint sets of levels.
+/// Whether a point may belong to both selections: no factor is restricted to disjoint sets of levels.
 fn meet(one: &Selection, other: &Selection) -> bool {
     one.0.iter().all(|(factor, levels)| {
         let others = other.0.get(factor);

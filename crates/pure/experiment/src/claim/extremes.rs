@@ -1,16 +1,16 @@
-//! Largest and smallest means, spreads, and differences of them: intervals and tests that hold in spite of
-//! noise.
+//! Largest and smallest means, spreads, and their differences: intervals and tests that are valid for noisy means.
 //!
-//! The largest of several noisy means is biased upwards, and so is their spread, also in every resample of a
-//! bootstrap. A system without any effect but with more noise would appear to have the larger spread. Single
-//! contrasts of means have no such bias. A largest mean is above a value if and only if one of the means is. A
-//! spread is above it if one of the pairs is. It is above the spread of another system if one pair of the first
-//! is further apart than all pairs of the second.
+//! The largest of several noisy means is biased upwards, and so is their spread. A bootstrap has the same bias in every
+//! resample. A system with more noise but no effect would appear to have the larger spread. Single contrasts of means
+//! have no such bias. The largest mean is above a value if and only if one of the means is. A spread is above a value
+//! if the difference of one pair is. It is above the spread of another system if the difference of one pair is larger
+//! than those of all pairs of the other system.
 //!
-//! So let θ be the largest over rows of the smallest over columns of a contrast. θ is above a value if all
-//! contrasts of one row are: union–intersection with Bonferroni's correction for the rows, intersection–union
-//! without a correction for the columns. It is below the value likewise, with rows and columns exchanged. Each
-//! contrast is Student's t over replications, so shared variation of replications cancels.
+//! Therefore each quantity is written as a matrix of contrasts: θ is the maximum over the rows of the minimum over the
+//! columns. θ is above a value if all contrasts of one row are. The test is union–intersection over the rows, with
+//! Bonferroni's correction, and intersection–union over the columns, without a correction. The test that θ is below a
+//! value exchanges rows and columns. Each contrast is Student's t over replications, so variation that the replications
+//! share cancels.
 
 use netrig_stats::compare::Alternative;
 use netrig_stats::distribution::StudentT;
@@ -20,7 +20,7 @@ use netrig_stats::{Interval, StatsError};
 
 use super::sample::{Candidates, ReplicationSeries, Sample, has_spread};
 
-/// A quantity that is the largest over rows of the smallest over columns of contrasts of means.
+/// A quantity that is the maximum over rows of the minimum over columns of contrasts of means.
 #[derive(Clone, Debug)]
 pub(super) struct Extremes {
     rows: Vec<Vec<Contrast>>,
@@ -36,7 +36,7 @@ struct Contrast {
 }
 
 impl Contrast {
-    /// One series minus another. Random differences that are all alike carry no information about the mean: the
+    /// One series minus another. If all random differences are equal, they carry no information about the mean, and the
     /// error is infinite.
     fn of(a: &ReplicationSeries, b: &ReplicationSeries, n: usize, deterministic: bool) -> Self {
         let value = |series: &ReplicationSeries, at: usize| match series {
@@ -61,15 +61,14 @@ impl Contrast {
 }
 
 impl Extremes {
-    /// `first` minus `second` (or minus nothing), over these replications.
+    /// `first` minus `second`, or `first` alone, over these replications.
     pub(super) fn new(first: &Sample, second: Option<&Sample>, replications: &[u32]) -> Self {
         let a = first.candidates(replications);
         let b = second
             .map_or(Candidates::Only(ReplicationSeries::Nothing), |second| second.candidates(replications));
         let deterministic =
             first.nature().deterministic && second.is_none_or(|second| second.nature().deterministic);
-        // A largest is sought among the rows and a smallest among the columns. The negative of a largest is a
-        // smallest.
+        // The candidates of a maximum are rows, those of a minimum are columns. A subtracted maximum becomes a minimum.
         let (a_rows, a_columns) = a.split();
         let (b_columns, b_rows) = b.split();
         let contrast = |a: &ReplicationSeries, b: &ReplicationSeries| {
@@ -116,8 +115,8 @@ impl Extremes {
         Ok(Interval { estimate, low, high, n: self.n, confidence, method: EstimationMethod::Student })
     }
 
-    /// The one-sided p-value against `null`. Contrasts without spread that are exactly `null` count as beyond
-    /// it if `at_null` is 0.
+    /// The one-sided p-value against `null`. A contrast without spread that is exactly `null` counts as beyond `null`
+    /// if `at_null` is 0.
     pub(super) fn p(&self, null: f64, side: Alternative, at_null: f64) -> Option<f64> {
         let student = StudentT::new(self.n as f64 - 1.0).ok()?;
         let sign = if side == Alternative::Greater { 1.0 } else { -1.0 };
@@ -133,15 +132,15 @@ impl Extremes {
         };
         let (t, many) = match side {
             Alternative::Greater => (self.largest_of_smallest(t), self.rows.len()),
-            // The best column whose worst row is still far enough below.
+            // In each column, the largest contrast decides; of these, the smallest.
             _ => (-self.smallest_of_largest(|contrast| -t(contrast)), self.columns()),
         };
         let p = if t == f64::NEG_INFINITY { 1.0 } else { student.upper(t) };
         Some((many as f64 * p).min(1.0))
     }
 
-    /// The standard deviation of one replication in the contrast that is the estimate; among several, the
-    /// largest. `None` if one of them is unknown.
+    /// The standard deviation of one replication in the contrast that equals the estimate. If several contrasts equal
+    /// it, the largest of their deviations. `None` if one of these is unknown.
     pub(super) fn sd(&self) -> Option<f64> {
         let estimate = self.largest_of_smallest(|contrast| contrast.mean);
         let attained = self.rows.iter().flatten().filter(|contrast| contrast.mean == estimate);
@@ -154,7 +153,7 @@ impl Extremes {
         self.deterministic
     }
 
-    /// Greatest number of contrasts among which it is the extreme.
+    /// Number of rows or of columns, whichever is larger: the number of contrasts of which the estimate is the extreme.
     pub(super) fn looked_at(&self) -> usize {
         self.rows.len().max(self.columns())
     }
@@ -183,7 +182,7 @@ mod tests {
     use crate::Derivation;
     use crate::claim::sample::{Nature, PointValues};
 
-    /// Levels with these means, ten replications of normal noise.
+    /// A sample over levels with these means and normal noise, with ten replications.
     fn sample(derivation: Derivation, means: &[f64], sd: f64, luck: &mut Stream) -> Sample {
         let mut level = |mean: &f64| PointValues {
             by_replication: (1..=10).map(|r| (r, mean + luck.normal(0.0, sd))).collect(),
@@ -192,7 +191,7 @@ mod tests {
         Sample::derived(derivation, &means.iter().map(&mut level).collect::<Vec<_>>(), &[])
     }
 
-    /// Equal random values: the spread is 0 in each replication, and the number of replications that would
+    /// The random values are equal: the spread is 0 in each replication, and the number of replications that would
     /// decide is unknown.
     #[test]
     fn a_spread_of_nothing_by_chance_has_no_deviation() {
@@ -260,7 +259,8 @@ mod tests {
         }
     }
 
-    /// Neither system depends on the factor, but the first has ten times the noise: its spread is not larger.
+    /// Neither system depends on the factor, but the first has ten times the noise. Its spread must not be found
+    /// larger.
     #[test]
     fn noise_is_no_spread() {
         let rate = misses(0.0, |luck| {
@@ -273,7 +273,7 @@ mod tests {
         assert!(rate <= 0.083, "{rate}");
     }
 
-    /// Tests and intervals agree: the two-sided test at 5 % rejects what lies outside of the 95 % interval.
+    /// Tests and intervals agree: the two-sided test at 5 % rejects the values outside the 95 % interval.
     #[test]
     fn tests_and_intervals_agree() {
         let mut luck = Seeds::new(3).stream("agree");

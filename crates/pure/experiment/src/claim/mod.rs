@@ -1,9 +1,9 @@
 //! Claims: the statements of an experiment about its responses, and their verdicts.
 //!
-//! A claim rests on one or more comparisons at each of its places (a place is a combination of the levels of
-//! the other factors). It is supported if all of them hold: by the intersection–union principle, its p-value is
-//! the largest of theirs, corrected after Holm for the number of claims. It is refuted if a test shows that one
-//! of them fails, and inconclusive otherwise.
+//! A claim consists of one or more comparisons at each of its places. A place is a combination of levels of the factors
+//! that the claim does not compare. The claim is supported if all comparisons hold: by the intersection–union
+//! principle, its p-value is the largest p-value of its comparisons, corrected after Holm for the number of claims. The
+//! claim is refuted if a test shows that a comparison fails, and inconclusive otherwise.
 
 mod check;
 mod comparisons;

@@ -1,5 +1,5 @@
-//! How often a false claim is supported, and how often a true one: thousands of simulated experiments for each
-//! kind of claim, number of replications and distribution of a run's values.
+//! Measures how often a false claim is supported, and how often a true claim, in thousands of simulated experiments for
+//! each kind of claim, number of replications and distribution of a run's values.
 
 use std::fmt::Write;
 
@@ -14,24 +14,24 @@ const EXPERIMENTS: u32 = 2000;
 
 const REPLICATIONS: [u32; 4] = [2, 3, 5, 10];
 
-/// The distribution of one run's share for a given mean.
+/// The distribution of the value of one run, a share, for a given mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Law {
-    /// Normal, with a deviation of 0.05.
+    /// Normal, with a standard deviation of 0.05.
     Continuous,
-    /// The lost share of 20 datagrams.
+    /// The share of lost datagrams, of 20.
     Discrete,
-    /// All or nothing, and nearly always the same: a failure in one run of twenty.
+    /// 0 or 1, with the same value in most runs: a failure in one run of twenty.
     Rare,
-    /// Normal, with a deviation of [`NOISE`], and larger by [`FAR`] in one run of twenty. A sample without that
-    /// run looks like one of normal values.
+    /// Normal, with a standard deviation of [`NOISE`], and larger by [`FAR`] in one run of twenty. A sample without
+    /// such a run looks normally distributed.
     Mixture {
         /// Whether the response is a share, from 0 to 1.
         of_shares: bool,
     },
 }
 
-/// The deviation of the usual values of a mixture.
+/// The standard deviation of the usual values of a mixture.
 const NOISE: f64 = 0.01;
 
 /// Frequency and distance of the rare value of a mixture.
@@ -70,12 +70,12 @@ impl Law {
         }
     }
 
-    /// Deviation of the sum of independent runs with these weights and means.
+    /// Standard deviation of a weighted sum of independent runs; each pair is a weight and a mean.
     fn deviation(self, weighted: &[(f64, f64)]) -> f64 {
         libm::sqrt(weighted.iter().map(|(weight, mean)| weight * weight * self.variance(*mean)).sum())
     }
 
-    /// Two means whose difference is two of its deviations.
+    /// Two means. Their difference is two standard deviations of the difference of two runs.
     fn apart(self) -> [f64; 2] {
         let means = match self {
             Self::Continuous => [0.5, 0.642],
@@ -87,13 +87,13 @@ impl Law {
         means
     }
 
-    /// A mean and a number above it at a distance of two deviations.
+    /// A mean, and a number that is two standard deviations above it.
     fn beyond(self) -> [f64; 2] {
         let mean = self.apart()[0];
         [mean, mean + 2.0 * self.deviation(&[(1.0, mean)])]
     }
 
-    /// Whether the weighted sum of these means is between 2 and 2.3 of its deviations.
+    /// Asserts that the weighted sum of these means is between 2 and 2.3 of its standard deviations.
     fn assert_effect(self, weighted: &[(f64, f64)]) {
         let sum: f64 = weighted.iter().map(|(weight, mean)| weight * mean).sum();
         let effect = sum / self.deviation(weighted);
@@ -101,8 +101,8 @@ impl Law {
     }
 }
 
-/// The number of twenty datagrams that are lost at this probability, as a quantile: the inverse of the binomial
-/// distribution.
+/// The quantile `share` of the number of lost datagrams, of twenty, if each is lost with probability `p`: the inverse
+/// of the binomial distribution.
 fn lost_of_20(p: f64, share: f64) -> u32 {
     let mut probability = libm::pow(1.0 - p, 20.0);
     let mut below = probability;
@@ -119,7 +119,7 @@ fn lost_of_20(p: f64, share: f64) -> u32 {
 struct Case {
     means: Vec<f64>,
     claim: String,
-    /// The level of a mixture that has only usual values.
+    /// Index of the level at which a mixture has only usual values.
     steady: Option<usize>,
 }
 
@@ -132,7 +132,7 @@ impl Case {
         Self { steady: Some(level), ..self }
     }
 
-    /// The share of experiments that support it.
+    /// The share of simulated experiments that support the claim.
     fn supported(&self, law: Law, n: u32) -> f64 {
         let names: Vec<String> = (0..self.means.len()).map(|level| level.to_string()).collect();
         let levels: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -164,16 +164,17 @@ impl Case {
     }
 }
 
-/// A kind of claim, in two variants: one that is just false, and one with an effect of two deviations.
+/// A kind of claim, in two variants: a false one whose true value lies on the border, and a true one with an effect of
+/// two standard deviations.
 struct ClaimKind {
     name: &'static str,
     is_false: Case,
     is_true: Case,
-    /// Whether replications that are all alike decide it. They do not if the estimate is a ratio.
+    /// Whether equal values of all replications can decide the claim. They cannot if the estimate is a ratio.
     has_power: bool,
 }
 
-/// Compares the second level with the first.
+/// A claim that compares the second level with the first.
 fn compare(expect: &str) -> String {
     format!("compare = {{ load = [1, 0] }}\nexpect = '{expect}'")
 }
@@ -192,7 +193,8 @@ impl ClaimKind {
     }
 }
 
-/// The rare value is the larger one, and of two levels only the second has it.
+/// The kinds of claims about a mixture. The rare value is larger than the usual ones. If a claim compares two levels,
+/// only the second has the rare value.
 fn kinds_of_mixture(law: Law) -> Vec<ClaimKind> {
     let low = law.apart()[0];
     let [mean, number] = law.beyond();
@@ -250,7 +252,7 @@ fn kinds(law: Law) -> Vec<ClaimKind> {
     let curvature: Vec<_> =
         [5.0, -1.0, -4.0, -4.0, -1.0, 5.0].into_iter().zip(knee.iter().copied()).collect();
     law.assert_effect(&curvature);
-    // A knee steep enough to be found between the levels on both sides of its neighbours, or anywhere.
+    // A knee that is steep enough to be found, either in the range `within` or without a range.
     let (steep, within): (&[f64], _) = match law {
         Law::Continuous => (&[0.2, 0.2, 0.2, 0.2, 0.45, 0.7], [1.5, 4.5]),
         Law::Discrete => (&[0.1, 0.1, 0.1, 0.1, 0.5, 0.9], [1.5, 4.5]),
@@ -338,10 +340,10 @@ fn kinds(law: Law) -> Vec<ClaimKind> {
     ]
 }
 
-/// Runs all experiments of a distribution. Its rows are those of the table in `docs/claims-and-tables.md`.
+/// Runs all experiments of a distribution. The printed rows are those of the table in `docs/claims-and-tables.md`.
 ///
-/// For a mixture there is no guarantee: without a bound on unseen values, no test with power for other values
-/// can distinguish it from them (Bahadur and Savage 1956).
+/// The error rate of a mixture is not limited: without a bound on unobserved values, a test that has power for the
+/// other distributions cannot distinguish the mixture from them (Bahadur and Savage 1956).
 fn check(law: Law) {
     let is_promised = !matches!(law, Law::Mixture { .. });
     let (mut rows, mut wrong) = (String::new(), Vec::new());
@@ -379,8 +381,8 @@ fn false_claims_about_rare_failures_are_rarely_supported() {
     check(Law::Rare);
 }
 
-/// The rates are large, and a known range does not change them: it does not bound the frequency of the rare
-/// value.
+/// The error rates are large. A known range of the values does not reduce them, because it does not limit the frequency
+/// of the rare value.
 #[test]
 fn false_claims_are_often_supported_where_a_rare_value_is_absent() {
     for of_shares in [false, true] {
@@ -388,7 +390,8 @@ fn false_claims_are_often_supported_where_a_rare_value_is_absent() {
     }
 }
 
-/// With five false claims, none is supported in 94 of 100 studies: Holm's correction covers all together.
+/// With five false claims, at least 94 of 100 studies support none of them: Holm's correction limits the error rate of
+/// all claims together.
 #[test]
 fn of_five_false_claims_none_is_supported_in_nearly_all_studies() {
     for law in [Law::Continuous, Law::Discrete, Law::Rare] {

@@ -1,4 +1,4 @@
-//! The reason for a verdict: a sentence with the deciding figures.
+//! The reason for a verdict: a sentence with the numbers that decide.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::ClaimVerdict;
 use crate::judge::words;
 
 impl Draft<'_> {
-    /// The sentence.
+    /// The reason as a sentence.
     pub(super) fn why(&self, ruling: &Ruling) -> String {
         let first = self.comparisons.missing.first();
         let reason = match ruling.verdict {
@@ -38,7 +38,7 @@ impl Draft<'_> {
         reason + &left_out.unwrap_or_default()
     }
 
-    /// Why it is neither supported nor refuted.
+    /// The reason for an inconclusive verdict.
     fn open(&self, ruling: &Ruling) -> String {
         let figures = self.figures(self.weakest());
         let more = ruling.needs.map_or(String::new(), |n| format!("; about {n} replications would tell"));
@@ -75,15 +75,15 @@ impl Draft<'_> {
         format!("{figures}{strict}: this neither bears it out nor excludes it{more}")
     }
 
-    /// The comparison that determines the verdict: one that refutes the claim, otherwise the one that support
-    /// depends on.
+    /// The comparison that determines the verdict: one that refutes the claim, otherwise the one with the largest
+    /// p-value.
     pub(super) fn decided_by(&self, level: f64) -> Option<&Made> {
         let against = self.strongest_against();
         let against = against.filter(|made| made.finding.verdict(level) == ClaimVerdict::Refuted);
         against.or_else(|| self.weakest())
     }
 
-    /// The comparison that support depends on.
+    /// The comparison with the largest p-value, which decides whether the claim is supported.
     fn weakest(&self) -> Option<&Made> {
         let doubt = |made: &Made| made.finding.p.unwrap_or(2.0);
         self.made().reduce(|worst, next| if doubt(next) > doubt(worst) { next } else { worst })
@@ -94,7 +94,7 @@ impl Draft<'_> {
         self.made().reduce(|best, next| if doubt(next) < doubt(best) { next } else { best })
     }
 
-    /// The place and the figures of a comparison: `at down_for = 10 s: 9012 [8800, 9224] B/s (n = 10)`.
+    /// The place and the numbers of a comparison: `at down_for = 10 s: 9012 [8800, 9224] B/s (n = 10)`.
     fn figures(&self, made: Option<&Made>) -> String {
         let Some(made) = made else { return String::new() };
         let varied: BTreeSet<&String> = self

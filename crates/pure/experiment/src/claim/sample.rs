@@ -1,4 +1,4 @@
-//! The measured values of one place, replication by replication.
+//! The values that a claim compares, replication by replication.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use netrig_stats::summary::{Summary, mean};
 
 use crate::{Derivation, Point, Status};
 
-/// A place among the factors, with its measured values or the reason why there are none.
+/// A combination of levels, with its measured values or the reason for their absence.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
-    /// Its levels.
+    /// The levels.
     pub factors: Point,
-    /// What was measured.
+    /// The measured values.
     pub sample: Result<Sample, MissingSample>,
 }
 
-/// Why a place has no values.
+/// The reason why a cell has no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MissingSample {
     pub status: Status,
@@ -30,18 +30,18 @@ pub(crate) struct PointValues {
     pub nature: Nature,
 }
 
-/// Properties of values that are known in advance.
+/// Properties of the values that are known before any run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Nature {
-    /// Whether the values are deterministic: another seed would give the same. Only then are equal replications
-    /// a proof.
+    /// Whether the values are deterministic: another seed would give the same values. Only then do equal replications
+    /// prove anything.
     pub deterministic: bool,
     /// The smallest and the largest possible value of a run, if both are known.
     pub range: Option<[f64; 2]>,
 }
 
 impl Nature {
-    /// The nature of one value minus another.
+    /// The properties of a difference: this value minus `other`.
     pub(super) fn less(self, other: Self) -> Self {
         let ends = self.range.zip(other.range);
         Self {
@@ -50,12 +50,12 @@ impl Nature {
         }
     }
 
-    /// The nature of a value without a known range that depends on both.
+    /// The properties of a value without a known range that depends on this value and `other`.
     pub(super) fn with(self, other: Self) -> Self {
         Self { deterministic: self.deterministic && other.deterministic, range: None }
     }
 
-    /// The nature of a value over several points.
+    /// The properties of a mean over several points.
     fn over(points: &[PointValues]) -> Self {
         let range = points.first().and_then(|point| point.nature.range);
         Self {
@@ -65,27 +65,27 @@ impl Nature {
     }
 }
 
-/// The values of one place: for each replication the values of its points (one point for a plain response), and
-/// how they become one number.
+/// The values of one cell: for each replication, the values of the cell's points (one point for a plain response), and
+/// the derivation of one number from them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     rows: BTreeMap<u32, Vec<f64>>,
     derivation: Derivation,
-    /// Number of values that belong to the first operand. The others are the reference of a difference or
+    /// Number of values of a row that belong to the first operand. The others are the reference of a difference or
     /// ratio.
     split: usize,
     nature: Nature,
 }
 
 impl Sample {
-    /// A plain response.
+    /// A sample of a plain response at one point.
     pub(crate) fn plain(values: &PointValues) -> Self {
         let rows = values.by_replication.iter().map(|(replication, value)| (*replication, vec![*value]));
         Self { rows: rows.collect(), derivation: Derivation::Mean, split: 1, nature: values.nature }
     }
 
-    /// A derived response over several points, with a reference for differences and ratios. Only replications
-    /// that all points have count.
+    /// A sample derived from several points, with a reference for differences and ratios. Only replications that all
+    /// points have count.
     pub(crate) fn derived(derivation: Derivation, points: &[PointValues], reference: &[PointValues]) -> Self {
         let all: Vec<&BTreeMap<u32, f64>> =
             points.iter().chain(reference).map(|values| &values.by_replication).collect();
@@ -109,7 +109,7 @@ impl Sample {
         self.rows.len()
     }
 
-    /// The replications that both have.
+    /// The replications that both samples have.
     pub(crate) fn shared(&self, other: &Self) -> Vec<u32> {
         self.rows.keys().filter(|replication| other.rows.contains_key(replication)).copied().collect()
     }
@@ -118,7 +118,7 @@ impl Sample {
         self.rows.keys().copied().collect()
     }
 
-    /// Whether it is the largest or smallest of several means, or a spread, all of which noise increases.
+    /// Whether the derivation is a maximum, a minimum or a spread of several means, which noise biases.
     pub(crate) fn is_extreme(&self) -> bool {
         matches!(self.derivation, Derivation::Spread | Derivation::Min | Derivation::Max)
     }
@@ -143,8 +143,8 @@ impl Sample {
         }
     }
 
-    /// The series over replications among which the sample is the only one, the largest or the smallest by
-    /// mean.
+    /// The series over replications from which the sample is computed: the only one, or the one with the largest or
+    /// smallest mean.
     pub(super) fn candidates(&self, replications: &[u32]) -> Candidates {
         let width = self.rows.values().next().map_or(0, Vec::len).min(self.split);
         let series =
@@ -188,15 +188,15 @@ impl Sample {
     }
 }
 
-/// A standard deviation below this share of the values is rounding error.
+/// A standard deviation below this share of the values is a rounding error.
 const ROUNDING: f64 = 1e-12;
 
-/// Whether values up to this magnitude have a spread beyond rounding errors.
+/// Whether the standard deviation is more than a rounding error; `largest` is the largest absolute value.
 pub(super) fn has_spread(sd: Option<f64>, largest: f64) -> bool {
     sd.is_some_and(|sd| sd > ROUNDING * largest)
 }
 
-/// Whether these values differ.
+/// Whether these values differ by more than a rounding error.
 pub(crate) fn vary(values: &[f64]) -> bool {
     has_spread(values.iter().copied().collect::<Summary>().sd(), largest(values))
 }
@@ -205,7 +205,7 @@ pub(super) fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |largest, value| value.abs().max(largest))
 }
 
-/// One number per replication.
+/// A series with one number per replication.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReplicationSeries {
     /// Zero in every replication.
@@ -214,20 +214,19 @@ pub(super) enum ReplicationSeries {
     Values(Vec<f64>),
 }
 
-/// The series whose means make up a sample.
+/// The series from whose means the value of a sample is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Candidates {
-    /// One series: its mean.
+    /// The mean of one series.
     Only(ReplicationSeries),
-    /// The largest of their means.
+    /// The largest mean of these series.
     Largest(Vec<ReplicationSeries>),
-    /// The smallest of their means.
+    /// The smallest mean of these series.
     Smallest(Vec<ReplicationSeries>),
 }
 
 impl Candidates {
-    /// The series among which a largest is sought, and those among which a smallest is sought. A single series
-    /// is in both.
+    /// The candidates of a maximum, and the candidates of a minimum. A single series is in both lists.
     pub(super) fn split(&self) -> (Vec<&ReplicationSeries>, Vec<&ReplicationSeries>) {
         match self {
             Self::Only(series) => (vec![series], vec![series]),
@@ -253,7 +252,8 @@ mod tests {
         assert_eq!(sample.replications(), [1, 3]);
     }
 
-    /// (1 + 3)/2 = 2 and (2 + 4)/2 = 3 against 8: differences -6 and -5, operands 2 and 3 over 8.
+    /// The means over the points are (1 + 3)/2 = 2 and (2 + 4)/2 = 3, and the reference is 8. So the differences are -6
+    /// and -5, and the operands of the ratio are 2 and 3 over 8.
     #[test]
     fn differences_and_ratios_to_a_reference() {
         let points = [values(&[1.0, 2.0]), values(&[3.0, 4.0])];
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(ratio.values(&[1, 2]), [0.25, 0.375]);
     }
 
-    /// Two points: their spread is the largest of no difference and both differences.
+    /// The spread of two points is the maximum of zero and both differences.
     #[test]
     fn the_candidates_of_a_spread() {
         let sample = Sample::derived(Derivation::Spread, &[values(&[1.0, 3.0]), values(&[6.0, 4.0])], &[]);

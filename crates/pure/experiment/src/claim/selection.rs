@@ -1,5 +1,4 @@
-//! Choosing points by the levels of their factors: `where = { down_for = ["10 s", "20 s"], transport = "tcp"
-//! }`.
+//! Selects points by the levels of their factors: `where = { down_for = ["10 s", "20 s"], transport = "tcp" }`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,7 +23,7 @@ pub struct Selection(pub BTreeMap<String, Vec<Level>>);
 pub struct Written(pub Level);
 
 impl Selection {
-    /// Whether it selects every point.
+    /// Whether the selection contains every point.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -36,13 +35,13 @@ impl Selection {
         })
     }
 
-    /// The levels of `factor` that it selects, in the order of the file.
+    /// The selected levels of `factor`, in the order of the file.
     pub(crate) fn levels<'a>(&'a self, factor: &'a Factor) -> impl Iterator<Item = &'a Level> {
         let wanted = self.0.get(&factor.name);
         factor.levels.iter().filter(move |level| wanted.is_none_or(|w| w.iter().any(|w| w.means(level))))
     }
 
-    /// Its faults: factors and levels that the experiment does not have.
+    /// The faults of the selection: factors and levels that the experiment does not have.
     pub fn check(&self, field: &str, factors: &[Factor]) -> Vec<SpecError> {
         let mut errors = Vec::new();
         for (name, wanted) in &self.0 {
@@ -58,14 +57,14 @@ impl Selection {
     }
 }
 
-/// The error for a level that the factor does not have.
+/// The error if the factor does not have this level.
 pub(crate) fn check_level(field: &str, level: &Level, factor: &Factor) -> Option<SpecError> {
     if factor.levels.iter().any(|l| l.means(level)) {
         return None;
     }
     let known: Vec<&str> = factor.levels.iter().map(Level::text).collect();
     let what = format!("`{}` has no level `{level}`", factor.name);
-    // A different number is no misspelling.
+    // A different number is not a misspelling, so no similar number is suggested.
     let meant = if level.looks_like() == LevelValue::Text { level.text() } else { "" };
     Some(SpecError::new(field, one_of(&what, meant, &known)))
 }
@@ -162,12 +161,12 @@ impl JsonSchema for Selection {
 pub struct Names(pub Vec<String>);
 
 impl Names {
-    /// Whether there are none.
+    /// Whether the list has no names.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `name` is among them.
+    /// Whether the list contains `name`.
     pub fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|n| n == name)
     }

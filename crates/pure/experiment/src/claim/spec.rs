@@ -71,7 +71,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// The word in the file.
+    /// The name in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Greater => "greater",
@@ -86,7 +86,7 @@ impl Expect {
         }
     }
 
-    /// Whether it concerns the form of a curve over levels that are numbers.
+    /// Whether the claim is about the shape of a curve, whose levels must be numbers.
     pub(super) const fn is_of_a_curve(self) -> bool {
         matches!(self, Self::Knee | Self::Rise)
     }
@@ -168,8 +168,8 @@ impl ClaimSpec {
         self.response.strip_prefix("table.")?.split_once('.')
     }
 
-    /// The least number of levels for a claim over a factor. A curve with a knee has four parameters, and a
-    /// part of a rise must be less than the whole.
+    /// The least number of levels for a claim over a factor. A knee needs five, because its curve has four parameters.
+    /// A rise needs three, because a part of the rise must be less than the whole.
     pub(super) const fn fewest_levels(&self) -> usize {
         match self.expect {
             Expect::Knee => 5,

@@ -1,4 +1,4 @@
-//! Each kind of claim with each verdict, on fictitious data.
+//! Each kind of claim with each verdict, on synthetic data.
 
 use crate::judge::fixture::{Study, StudyPoint};
 use crate::{ClaimResult, ClaimVerdict, Status, Validity};
@@ -6,7 +6,8 @@ use crate::{ClaimResult, ClaimVerdict, Status, Validity};
 const TRANSPORTS: (&str, &[&str]) = ("transport", &["tcp", "sctp"]);
 const OUTAGES: (&str, &[&str]) = ("down_for", &["0 s", "5 s", "10 s", "20 s"]);
 
-/// 1000 B/s, plus `by` over SCTP; shared noise of 50 B/s, own noise of `noise` B/s.
+/// 1000 B/s, plus `by` over SCTP. Both transports share normal noise of 50 B/s; each has noise of `noise` B/s of its
+/// own.
 fn sctp_gains(by: f64, noise: f64) -> impl Fn(&StudyPoint<'_>) -> f64 {
     move |place| {
         let gain = if place.level("transport") == "sctp" { by } else { 0.0 };
@@ -60,7 +61,7 @@ fn a_margin_asks_for_more() {
     let relative = two_transports(&margin("1 %"), 20, sctp_gains(20.0, 1.0));
     assert_eq!(relative.unit, "1");
     assert!((relative.points[0].estimate - 1.02).abs() < 0.005, "{}", relative.points[0].estimate);
-    // A margin of 0 % is no relative margin: the estimate stays a difference.
+    // A margin of 0 % is not a relative margin: the estimate stays a difference.
     assert_eq!(two_transports(&margin("0 %"), 20, sctp_gains(20.0, 1.0)).unit, "B/s");
 }
 
@@ -127,7 +128,7 @@ fn trends_need_every_step() {
     assert_eq!(trend("decreasing", false, 2000.0).verdict, ClaimVerdict::Inconclusive);
 }
 
-/// Levels in the file's order are 10, 5, 20, 0 s; the trend follows their amounts.
+/// In the file, the order of the levels is 10, 5, 20, 0 s. The trend is judged in the order of their amounts.
 #[test]
 fn a_trend_goes_by_amounts() {
     let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
@@ -135,7 +136,8 @@ fn a_trend_goes_by_amounts() {
     assert_eq!(study.run(10, falls(false, 10.0)).verdict().verdict, ClaimVerdict::Supported);
 }
 
-/// A plan of two sweeps, not a full cross: where the other factor was not swept, no comparison is possible.
+/// The plan has two sweeps instead of all combinations. No comparison is possible at points where the other factor was
+/// not varied.
 #[test]
 fn places_that_the_plan_does_not_compare_are_none() {
     let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
@@ -197,7 +199,7 @@ fn within_a_margin_of_a_number_or_of_the_paper() {
     assert_eq!(study(above, 1000.0).verdict, ClaimVerdict::Refuted);
 }
 
-/// The paper gives a value only at 5 s and 10 s: the other points are not compared, and the reason states it.
+/// The paper gives a value only at 5 s and 10 s. The other points are not compared, and the reason says so.
 #[test]
 fn the_papers_values_point_by_point() {
     let claim = "response = 'r'\nexpect = 'within'\nmargin = '2 %'\ntarget = { paper = 'fig2' }";
@@ -210,7 +212,7 @@ fn the_papers_values_point_by_point() {
     assert!(result.why.contains("2 places were not compared (the paper gives no value"), "{}", result.why);
 }
 
-/// Flat up to 3, then 50 B/s down per unit; levels 1 to 7.
+/// The curve is flat up to 3 and then falls by 50 B/s per unit. The levels are 1 to 7.
 #[test]
 fn knees() {
     let study = |between: &str, slope: f64| {
@@ -231,7 +233,8 @@ fn knees() {
     assert_eq!(study("", 0.0).verdict, ClaimVerdict::Inconclusive);
 }
 
-/// Levels with few or no valid runs do not spoil the knee at the ends of the axis, but they do in the middle.
+/// Levels with few or no valid runs do not prevent finding the knee if they lie at the ends of the axis. In the middle
+/// they do.
 #[test]
 fn a_knee_is_looked_for_where_runs_are_valid() {
     let found = |last: Option<Status>, is_valid: fn(f64, usize) -> bool| {
@@ -256,7 +259,7 @@ fn a_knee_is_looked_for_where_runs_are_valid() {
     let without = found(Some(Status::Invalid), |load, number| load != 7.0 || number < 4);
     assert_eq!((without.verdict, without.points[0].n), (ClaimVerdict::Supported, 10), "{}", without.why);
     assert!(without.why.contains("(n = 10), without 7, 8: too few runs there are valid"), "{}", without.why);
-    // Half of the replications suffice for a level to stay.
+    // A level is kept if half of its replications are valid.
     let with = found(None, |load, number| load < 7.0 || number < 5);
     assert_eq!((with.verdict, with.points[0].n), (ClaimVerdict::Supported, 5), "{}", with.why);
     assert!(!with.why.contains("without"), "{}", with.why);
@@ -266,8 +269,9 @@ fn a_knee_is_looked_for_where_runs_are_valid() {
     assert_eq!(failed.verdict, ClaimVerdict::NotTested, "{}", failed.why);
 }
 
-/// With several claims, each place is judged at a higher confidence, because the claims share the error rate.
-/// The printed interval may lie in the claimed range although the deciding one does not: the reason gives both.
+/// With several claims, each place is judged at a higher confidence, because the claims share the error rate. The
+/// printed interval may lie in the claimed range although the interval that decides does not. Then the reason gives
+/// both.
 #[test]
 fn a_knee_tells_the_interval_that_decides() {
     let knee = "response = 'r'\nover = 'load'\nexpect = 'knee'\nbetween = [2.7, 4.1]";
@@ -308,7 +312,7 @@ fn rises() {
     };
     let found = study("[4, 5]", 1000.0, 5.0);
     assert_eq!(found.verdict, ClaimVerdict::Supported, "{}", found.why);
-    // 1,020 of 1,140.
+    // The step rises by 1,020 of 1,140 B/s.
     assert!((found.points[0].estimate - 1020.0 / 1140.0).abs() < 0.01);
     assert!(found.why.starts_with("share of the rise: "), "{}", found.why);
     assert_eq!(study("[3, 6]", 1000.0, 5.0).verdict, ClaimVerdict::Supported);
@@ -351,7 +355,7 @@ fn runs_without_any_chance_are_proof() {
     assert_eq!(study(same, |_| 0.0).verdict, ClaimVerdict::NotTested);
 }
 
-/// The same numbers from random runs.
+/// The same numbers, but from random runs.
 #[test]
 fn runs_that_are_alike_by_chance_are_no_proof() {
     for n in [2, 10] {
@@ -410,7 +414,7 @@ fn a_failed_point_is_no_support() {
     assert_eq!(failed.verdict, ClaimVerdict::Inconclusive, "{}", failed.why);
 }
 
-/// Runs without a value and invalid runs drop out pair by pair.
+/// A run without a value and an invalid run are left out together with their partners.
 #[test]
 fn only_pairs_count() {
     let mut study = Study::new(&[TRANSPORTS]).claim("c", GREATER).run_on("sim", 10, |place| {
@@ -428,7 +432,7 @@ fn only_pairs_count() {
 /// Seven claims share the error rate: evidence that suffices for one claim does not suffice for seven.
 #[test]
 fn holm_over_the_claims() {
-    // Differences with mean 1 and sd 1.5: t = 2.11 with 9 degrees of freedom or more, p about 0.03 to 0.05.
+    // The differences have mean 1 and sd 1.5: t = 2.11 with 9 degrees of freedom or more, p about 0.03 to 0.05.
     let value = |place: &StudyPoint<'_>| match (place.level("transport"), place.replication % 2) {
         ("tcp", _) => 100.0,
         (_, 0) => 102.4,
@@ -462,8 +466,8 @@ fn the_same_data_give_the_same_verdict() {
     assert_eq!(study().judge(), study().judge());
 }
 
-/// How often a claim is supported although the true value lies exactly on its border: at most 5 %, within the
-/// accuracy of 2000 trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+/// If the true value lies exactly on the border, at most 5 % of the claims are supported, within the accuracy of 2000
+/// trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
 #[test]
 fn supported_is_wrong_in_at_most_five_percent() {
     let share = |claim: &str, truth: f64, verdict: ClaimVerdict| {
@@ -488,7 +492,7 @@ fn supported_is_wrong_in_at_most_five_percent() {
     let equivalent = GREATER.replace("greater", "equivalent") + "\nmargin = '25 B/s'";
     let border = share(&equivalent, 25.0, ClaimVerdict::Supported);
     assert!(border <= 0.065 && border > 0.02, "{border}");
-    // The true value lies just inside, so refuted is wrong no more often.
+    // The true value lies just inside the range, so a refutation is wrong. Wrong refutations must be as rare.
     let refuted = share(&equivalent, 24.999, ClaimVerdict::Refuted);
     assert!(refuted <= 0.04, "{refuted}");
 }
@@ -550,11 +554,11 @@ fn a_claim_is_seen_where_its_levels_are_told_apart() {
         seen("compare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'"),
         "Figure(\"by-transport\")"
     );
-    // No figure shows TCP's outages separately at every shape but the third; the second shows only shape 1.5.
+    // Only the third figure shows TCP's outages at shape 1.2; the second shows only shape 1.5.
     let tcp = "over = 'down_for'\nexpect = 'decreasing'\nwhere = { transport = 'tcp', shape = 1.2 }";
     assert_eq!(seen(tcp), "Figure(\"by-shape\")");
     assert_eq!(seen(&format!("{tcp}\nfigure = 'by-outage'")), "Figure(\"by-outage\")");
-    // No figure compares a transport at shape 1.2 with the other, but the table does.
+    // No figure shows both transports at shape 1.2, but the table does.
     let table = "compare = { transport = ['sctp', 'tcp'] }\nwhere = { shape = 1.2 }\nexpect = 'greater'";
     assert_eq!(seen(table), "Table(\"outages\")");
     let column = "response = 'table.outages.mean'\nover = 'down_for'\nexpect = 'decreasing'";

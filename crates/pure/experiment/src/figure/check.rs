@@ -11,14 +11,14 @@ use crate::claim::selection::unknown_factor;
 use crate::judge::Design;
 use crate::response::amount;
 
-/// The most levels of a factor of panels: more panels cannot be compared.
+/// The most levels of a factor that is shown as panels. A reader cannot compare more panels.
 const MOST_PANELS: usize = 12;
 
-/// The most columns of a grid: with more, panels are narrower than their labels.
+/// The most columns of a grid. With more columns, panels would be narrower than their labels.
 const MOST_COLUMNS: usize = 6;
 
 impl FigureSpec {
-    /// Its faults, by field.
+    /// Checks the figure. Returns its faults, each with its field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
         if self.y.is_empty() {
@@ -127,7 +127,8 @@ impl FigureSpec {
         }
     }
 
-    /// Reports factors that would vary within one place of the figure because it does not mention them.
+    /// Reports factors with several levels that the figure neither shows nor selects, so that several points would
+    /// share a position.
     fn check_loose_factors(&self, design: &Design, errors: &mut Vec<SpecError>) {
         for factor in design.factors.iter().filter(|factor| !self.distinguishes(&factor.name)) {
             let levels = self.at.levels(factor).count();

@@ -1,4 +1,4 @@
-//! The data of a figure over the time of single runs.
+//! The data of a figure that shows single runs over time.
 
 use netrig_core::{Duration, Instant, Quantity, QuantityKind, Subject};
 
@@ -16,7 +16,7 @@ pub struct TracedRun<'a> {
     pub substrate: &'a str,
     /// The levels.
     pub point: &'a Point,
-    /// The point, resolved.
+    /// The scenario at this point.
     pub scenario: &'a Scenario,
     /// Its samples.
     pub trace: &'a Trace,
@@ -24,9 +24,9 @@ pub struct TracedRun<'a> {
     pub lasted: Duration,
 }
 
-/// One line: its subject and its samples.
+/// One line of a figure over time: a subject and its samples.
 struct Course<'a> {
-    /// The member, if there are several, and the path.
+    /// The name of the flow, link or node, if there are several, and the name of the path.
     member: Option<String>,
     path: Option<String>,
     quantity: &'static Quantity,
@@ -37,8 +37,8 @@ struct Course<'a> {
 }
 
 impl FigureSpec {
-    /// The data of a figure over time. Levels are drawn as sampled, counts as rates per second, marks at their
-    /// times with their values.
+    /// The data of a figure over time. Gauges and observations are drawn as sampled, counts as rates per second, and
+    /// marks at their times with their values.
     pub fn trace(&self, id: &str, design: &Design, runs: &[TracedRun<'_>]) -> FigureData {
         let picture = |key: &PanelKey| {
             let here: Vec<&TracedRun<'_>> =
@@ -56,7 +56,7 @@ impl FigureSpec {
         self.data(id, design, ["s", &self.traced_unit()], panels)
     }
 
-    /// The series of a run that the figure draws; empty if it does not show this run.
+    /// The subjects and quantities of a run that the figure draws. Empty if the figure does not show this run.
     pub fn draws(&self, run: &Run) -> Vec<(Subject, &'static Quantity)> {
         if !self.is_trace() || !self.at.matches(&run.point) {
             return Vec::new();
@@ -103,14 +103,14 @@ fn known(name: &str) -> Option<&'static Quantity> {
     netrig_core::quantity::ALL.iter().copied().find(|quantity| quantity.name == name)
 }
 
-/// A subject; for a flow, also its paths.
+/// The subject; for a flow, followed by its paths.
 fn with_paths(subject: Subject, layout: &Layout) -> Vec<Subject> {
     let Subject::Flow(flow) = subject else { return vec![subject] };
     let paths = layout.flows.get(flow as usize).map_or(0, |flow| flow.paths);
     std::iter::once(subject).chain((0..paths).map(|path| Subject::Path(flow, path))).collect()
 }
 
-/// The samples of a quantity for all members of a subject, and for the paths of flows.
+/// The samples of a quantity for all members of the subject, and for the paths of flows.
 fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a>> {
     let members = of.members(&Layout::of(run.scenario));
     let belongs = |subject: Subject| match subject {
@@ -132,7 +132,7 @@ fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a
     traced.map(course).collect()
 }
 
-/// The names of a member and of its path.
+/// The names of the flow, link or node of a subject, and of its path.
 fn named(scenario: &Scenario, subject: Subject) -> (Option<String>, Option<String>) {
     let flow = |index: u32| scenario.flows.get(index as usize);
     let member = match subject {
@@ -153,14 +153,14 @@ fn named(scenario: &Scenario, subject: Subject) -> (Option<String>, Option<Strin
 }
 
 impl Course<'_> {
-    /// Whether these counts are sampled at the time of the event, and not at the end of each interval.
+    /// Whether the samples are counts with the times of their events, not sums at the end of each sampling interval.
     fn is_of_moments(&self) -> bool {
         let is_tick = |at: Instant| at.as_nanos().is_multiple_of(self.every.as_nanos().max(1));
         let but_last = self.samples.split_last().map_or(&[][..], |(_, before)| before);
         self.quantity.kind == QuantityKind::Count && !but_last.iter().all(|(at, _)| is_tick(*at))
     }
 
-    /// The rate in each sampling interval of the run, per second; 0 without events.
+    /// The rate in each sampling interval of the run, per second. An interval without events has the rate 0.
     fn by_interval(&self) -> Vec<FigurePoint> {
         let every = self.every.as_nanos().max(1);
         let count = usize::try_from(self.lasted.as_nanos().div_ceil(every)).unwrap_or(0);

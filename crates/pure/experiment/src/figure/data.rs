@@ -1,4 +1,4 @@
-//! The data of a drawn figure.
+//! The data of a figure, as a renderer needs them.
 
 use crate::{Level, Point};
 
@@ -13,32 +13,32 @@ pub struct FigureData {
     pub x: AxisData,
     /// The vertical axis.
     pub y: AxisData,
-    /// One panel for each combination of the panel factors' levels that has points; at least one. A grid has
-    /// one panel for each pair of its headings, row by row.
+    /// One panel for each combination of levels of the panel factors that has points. There is at least one panel. A
+    /// grid has one panel for each pair of a row and a column, row by row.
     pub panels: Vec<Panel>,
     /// Its rows and columns, if it is a grid.
     pub grid: Option<Grid>,
 }
 
-/// The headings of a grid of panels, which has one panel for each pair of them.
+/// The headings of a grid of panels. Each pair of a row and a column has one panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// The levels of each row.
+    /// The levels that each row shows.
     pub rows: Vec<Point>,
-    /// The levels of each column. If the grid has only rows, one column without levels.
+    /// The levels that each column shows. A grid with only rows has one column without levels.
     pub columns: Vec<Point>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AxisData {
-    /// The names of what it shows: one name, or the responses of several lines.
+    /// The names of the shown factors or responses: one name, or one for each response of the lines.
     pub names: Vec<String>,
     /// Its unit; `1` for a pure number.
     pub unit: String,
     /// Whether it is logarithmic.
     pub log: bool,
-    /// The levels at 0, 1, 2, … if they are no numbers; otherwise empty.
+    /// The levels at the positions 0, 1, 2, … if they are not numbers; otherwise empty.
     pub categories: Vec<Level>,
 }
 
@@ -53,7 +53,7 @@ pub struct Panel {
     pub paper: Vec<PaperSeries>,
     /// The bounds that the paper sets.
     pub thresholds: Vec<PaperThreshold>,
-    /// Positions on the horizontal axis of findings of the paper, such as a knee.
+    /// Findings of the paper that are positions on the horizontal axis, such as a knee.
     pub abscissas: Vec<PaperAbscissa>,
     /// The curves of theories.
     pub theory: Vec<TheoryLine>,
@@ -77,7 +77,7 @@ pub struct Legend {
 }
 
 impl Legend {
-    /// Whether both belong to the same line, on whatever substrate.
+    /// Whether both legends belong to the same line, except for the substrate.
     pub fn is_same_line(&self, other: &Self) -> bool {
         (&self.response, &self.levels, &self.member, &self.path)
             == (&other.response, &other.levels, &other.member, &other.path)
@@ -87,7 +87,7 @@ impl Legend {
 /// One line of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its distinguishing properties.
+    /// The properties that distinguish it from the other lines.
     pub legend: Legend,
     /// The substrate that measured it.
     pub substrate: String,
@@ -106,7 +106,7 @@ pub struct FigurePoint {
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Number of replications behind it.
+    /// Number of replications.
     pub n: u32,
 }
 
@@ -122,7 +122,7 @@ pub struct PaperSeries {
 /// One value of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperPoint {
-    /// Position on the x axis; absent if the value holds for the whole axis.
+    /// Position on the x axis; absent if the value applies to the whole axis.
     pub x: Option<f64>,
     /// In the unit of the y axis.
     pub y: f64,
@@ -154,7 +154,7 @@ pub struct PaperAbscissa {
     pub source: String,
 }
 
-/// A theory's curve.
+/// The curve of a theory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TheoryLine {
     /// The label of the curve.

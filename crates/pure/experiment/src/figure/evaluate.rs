@@ -19,11 +19,11 @@ use crate::{Amount, Factor, Level, PaperValue, Point, PointResult, Results, Stat
 /// The number of positions of the x axis at which a curve is computed.
 const CURVE_POINTS: usize = 121;
 
-/// The levels of some factors, as in a legend or a panel's heading.
+/// Levels by factor, for a legend or the heading of a panel.
 pub(super) type PanelKey = BTreeMap<String, Level>;
 
 impl TheorySpec {
-    /// Whether it depends on measured values, and so has a value only at measured points.
+    /// Whether the theory depends on measured values, so that its curve exists only at measured points.
     fn names_a_response(&self, design: &Design) -> bool {
         let mut names = self.parameters.values().chain(&self.plus).flat_map(Expression::names);
         names.any(|name| design.factor(name).is_none() && design.response(name).is_some())
@@ -42,8 +42,8 @@ impl FigureSpec {
             let here: Vec<&PointResult> =
                 shown.iter().filter(|point| has(&point.factors, key)).copied().collect();
             let paper = self.paper_of(key, &axis, unit, design);
-            // A grid has a panel for each pair of its headings. Otherwise, levels without a point need no
-            // panel.
+            // A grid has a panel for each pair of a row and a column. In any other figure, levels without a point have
+            // no panel.
             let is_needed = !self.rows.is_empty() || shown.is_empty() || !here.is_empty();
             (is_needed || !paper.is_empty()).then(|| Panel {
                 levels: key.clone().into(),
@@ -63,7 +63,7 @@ impl FigureSpec {
         data
     }
 
-    /// A figure with these units of its axes, and these panels.
+    /// The data of the figure with these units of the axes and these panels.
     pub(super) fn data(
         &self,
         id: &str,
@@ -156,12 +156,12 @@ impl FigureSpec {
         }
     }
 
-    /// The paper's values of this figure.
+    /// The values of the paper that the figure shows.
     fn paper_values<'a>(&'a self, design: &'a Design) -> impl Iterator<Item = &'a PaperValue> {
         self.paper.iter().zip(&design.paper).flat_map(|(group, paper)| paper.group(group))
     }
 
-    /// The paper's values of this panel, line by line.
+    /// The values of the paper that this panel shows, line by line.
     fn paper_of(&self, panel: &PanelKey, axis: &XAxis, unit: &str, design: &Design) -> Vec<PaperSeries> {
         let mut lines = Vec::new();
         for response in &self.y.0 {
@@ -200,7 +200,7 @@ impl FigureSpec {
         })
     }
 
-    /// The paper's values of the factor on the x axis, each once for all series.
+    /// The values of the paper that are positions on the x axis, each once for all series.
     fn abscissas_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperAbscissa> {
         let abscissa = |value: &PaperValue| {
             let x = value.value.in_unit(unit).ok().filter(|_| value.response == self.x)?;
@@ -251,7 +251,7 @@ impl FigureSpec {
         fixed
     }
 
-    /// The curves of all theories of this panel; equal curves of one theory once.
+    /// The curves of all theories in this panel. Equal curves of one theory are drawn once.
     fn theory_of(
         &self,
         panel: &PanelKey,
@@ -264,8 +264,8 @@ impl FigureSpec {
         self.theory.0.iter().flat_map(of_one).collect()
     }
 
-    /// One curve for each series of the figure that the theory covers and, if the theory depends on measured values, for
-    /// each substrate. Equal curves count once.
+    /// One curve for each series of the figure that the theory covers and, if the theory depends on measured values,
+    /// for each substrate. Equal curves are drawn once.
     fn lines_of_theory<'a>(
         &self,
         spec: &TheorySpec,
@@ -318,17 +318,17 @@ impl FigureSpec {
     }
 }
 
-/// Pairs of x and value, by increasing x.
+/// Pairs of x and y, by increasing x.
 type Curve = Vec<(f64, f64)>;
 
-/// A theory's curve along one line of a figure.
+/// The curve of a theory for one line of a figure.
 struct DrawnTheory<'a> {
     figure: &'a FigureSpec,
     spec: &'a TheorySpec,
     curve: &'static theory::TheoryCurve,
-    /// Factor from the curve's unit to the figure's.
+    /// Factor that converts the unit of the curve to the unit of the figure.
     scale: f64,
-    /// The levels of the line.
+    /// The levels that all points of the line share.
     fixed: PanelKey,
     axis: &'a XAxis,
     design: &'a Design,
@@ -372,7 +372,7 @@ impl DrawnTheory<'_> {
             arguments.insert(name, expression.value(&level)?);
         }
         let plus = self.spec.plus.as_ref().map_or(Some(0.0), |plus| plus.value(&level))?;
-        // The addend is in the base unit of its kind, the curve's value in its own unit.
+        // The addend is in base units. Converts it to the unit of the curve.
         let plus = plus / Amount::new(1.0, self.curve.unit).map_or(1.0, |one| one.base());
         self.curve.eval(&arguments).ok().map(|y| (y + plus) * self.scale).filter(|y| y.is_finite())
     }
@@ -397,10 +397,10 @@ pub(super) fn has(point: &Point, key: &PanelKey) -> bool {
 /// The positions of levels on the x axis.
 struct XAxis {
     levels: Vec<Level>,
-    /// The numbers of the levels in the axis's unit; `None` if not all are numbers.
+    /// The levels as numbers in the unit of the axis; `None` if not all are numbers.
     numbers: Option<Vec<f64>>,
     unit: &'static str,
-    /// Size of the axis's unit in the base unit of its kind.
+    /// Size of the axis's unit in base units.
     worth: f64,
 }
 

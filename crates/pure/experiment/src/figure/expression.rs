@@ -1,7 +1,7 @@
-//! Expressions: a number, an amount, a factor's level or a response's mean, and products, quotients, sums and
-//! differences of them. `0.125`, `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
+//! Expressions: numbers, amounts, levels of factors and means of responses, combined by `+`, `-`, `*` and `/`: `0.125`,
+//! `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
 //!
-//! Amounts and levels count in the base unit of their kind: s, bit, bit/s, 1.
+//! Amounts and levels are converted to base units: s, bit, bit/s, 1.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ enum ExpressionNode {
     Binary(char, Box<ExpressionNode>, Box<ExpressionNode>),
 }
 
-/// Why a text is no expression.
+/// The text is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is neither a number, a factor nor a sum of them: {why}")]
 pub struct ExpressionError {
@@ -41,7 +41,7 @@ const DEEPEST: usize = 32;
 const LONGEST: usize = 1000;
 
 impl Expression {
-    /// The factors and responses in it, in the order of the text.
+    /// The names of factors and responses in the expression, in the order of the text.
     pub fn names(&self) -> Vec<&str> {
         fn collect<'a>(node: &'a ExpressionNode, into: &mut Vec<&'a str>) {
             match node {
@@ -58,8 +58,8 @@ impl Expression {
         names
     }
 
-    /// Its value, with the values of names by `level`. `None` if a name has no value, or if the result is not
-    /// finite.
+    /// The value of the expression. `level` gives the value of a name. `None` if a name has no value, or if the result
+    /// is not finite.
     pub fn value(&self, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
         fn work(node: &ExpressionNode, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
             match node {
@@ -80,7 +80,7 @@ impl Expression {
     }
 }
 
-/// A parser from left to right: sums of products of terms.
+/// A recursive-descent parser: an expression is a sum of products of terms.
 struct ExpressionParser<'a> {
     text: &'a str,
     depth: usize,
@@ -138,8 +138,7 @@ impl ExpressionParser<'_> {
             Some(first) if first.is_ascii_digit() || first == '.' => {
                 let (number, rest) =
                     self.text.split_at(end(self.text, &|c| c.is_ascii_digit() || c == '.' || c == 'e'));
-                // A unit follows its number at once or after a space: `0.5 Mbit/s`, where `/s` belongs to the
-                // unit.
+                // A unit follows its number, with or without a space: `0.5 Mbit/s`. Here `/s` belongs to the unit.
                 let after = rest.trim_start();
                 let unit = end(after, &|c| is_name(c) || c == '%');
                 let slash_s = after[unit..].strip_prefix("/s").is_some_and(|rest| !rest.starts_with(is_name));

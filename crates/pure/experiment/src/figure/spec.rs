@@ -17,7 +17,7 @@ pub const TIME: &str = "time";
 /// The name for the pictures of a video on the x axis.
 pub const PICTURE: &str = "picture";
 
-/// Similarity measures of a picture to the sent one, each with its unit.
+/// Measures of the similarity between a shown picture and the sent one, each with its unit.
 pub(super) const LIKENESS: [(&str, &str); 2] = [("ssim", "1"), ("psnr", "dB")];
 
 /// A figure: a response over the levels of a factor, a traced quantity over the time of a run, or the quality
@@ -100,7 +100,7 @@ pub struct TheorySpec {
 pub struct Theories(pub Vec<TheorySpec>);
 
 impl Theories {
-    /// Whether there are none.
+    /// Whether the figure has no theory.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -170,28 +170,28 @@ impl JsonSchema for TheorySpec {
 }
 
 impl FigureSpec {
-    /// Whether it shows single runs over time.
+    /// Whether the figure shows single runs over time.
     pub fn is_trace(&self) -> bool {
         self.x == TIME
     }
 
-    /// Whether it shows the pictures of a video in single runs.
+    /// Whether the figure shows the pictures of a video in single runs.
     pub fn is_watched(&self) -> bool {
         self.x == PICTURE
     }
 
-    /// Whether it shows single runs instead of responses.
+    /// Whether the figure shows single runs instead of responses.
     pub fn is_of_runs(&self) -> bool {
         self.is_trace() || self.is_watched()
     }
 
-    /// The unit of its picture measure.
+    /// The unit of the figure's measure of picture quality.
     pub(super) fn unit_of_pictures(&self) -> &'static str {
         let wanted = |(name, _): &&(&str, &str)| self.y.contains(name);
         LIKENESS.iter().find(wanted).map_or("1", |(_, unit)| unit)
     }
 
-    /// Whether it shows the levels of a factor separately.
+    /// Whether the figure shows the levels of a factor separately.
     pub(crate) fn distinguishes(&self, factor: &str) -> bool {
         let named = [&self.series, &self.panels, &self.rows];
         self.x == factor || named.iter().any(|names| names.contains(factor))

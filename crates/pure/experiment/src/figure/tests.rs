@@ -19,7 +19,7 @@ fn study() -> Study {
     })
 }
 
-/// What distinguishes a line.
+/// The distinguishing properties of a line as a text.
 fn named(legend: &Legend) -> String {
     let levels = legend.levels.iter().map(|(_, level)| level.to_string());
     let all = legend.response.iter().cloned().chain(levels).chain(legend.substrate.clone());
@@ -38,15 +38,15 @@ fn series_and_panels() {
     assert_eq!(names, ["tcp", "sctp"]);
     let points = &data.panels[1].series[0].points;
     assert_eq!(points.iter().map(|point| point.x).collect::<Vec<_>>(), [45.0, 100.0, 200.0]);
-    // 100 + 10 · 5 + 0.1 + the mean of 1, 2, 3.
+    // The value is 100 + 10 · 5 + 0.1 plus the mean of 1, 2, 3.
     assert!((points[1].y - 152.1).abs() < 1e-9);
-    // sd 1, n = 3: 4.30265 / √3.
+    // With sd 1 and n = 3, the half-width is 4.30265 / √3.
     assert!((points[1].high.unwrap() - points[1].y - 2.484_14).abs() < 1e-4);
     assert_eq!(points[1].n, 3);
 }
 
-/// Not every study crosses its factors: a level without a point makes no empty panel, and does not set the
-/// axis's unit.
+/// Not every study has all combinations of its levels. A level without a point makes no empty panel and does not
+/// determine the unit of the axis.
 #[test]
 fn levels_that_no_point_has_take_no_room() {
     let mut study = study();
@@ -73,7 +73,7 @@ fn levels_that_are_no_numbers_are_categories() {
     assert_eq!(named(&data.panels[0].series[0].legend), "r");
 }
 
-/// Two substrates are two lines; a point that was not measured leaves a gap.
+/// Each of two substrates has its own line. A point that was not measured leaves a gap.
 #[test]
 fn substrates_are_lines_of_their_own() {
     let mut study = Study::new(FACTORS).run_on("sim", 1, |_| Some(1.0)).run_on("vm", 1, |_| Some(2.0));
@@ -98,7 +98,7 @@ fn the_papers_points() {
     assert!(data.panels[0].paper.is_empty());
     let paper = &data.panels[1].paper;
     assert_eq!([named(&paper[0].legend), named(&paper[1].legend)], ["tcp", "sctp"]);
-    // About 54 B/s for any gap: no position of its own. 59 B/s at 200 ms.
+    // The paper gives about 54 B/s for any gap, a value without a position, and 59 B/s at 200 ms.
     assert_eq!(
         (paper[0].points[0].x, paper[0].points[0].y, paper[0].points[0].approximate),
         (None, 54.0, true)
@@ -107,7 +107,8 @@ fn the_papers_points() {
     assert_eq!(paper[1].points[0].source, "page 77");
 }
 
-/// A level of the factor on the x axis is a position on that axis, in the panels whose levels it has.
+/// If the paper gives a level of the factor on the x axis, the level is a position on that axis, in the panels to which
+/// the value applies.
 #[test]
 fn the_papers_places_on_the_horizontal_axis() {
     let paper = "title = 'p'\n\
@@ -123,7 +124,7 @@ fn the_papers_places_on_the_horizontal_axis() {
     assert!(data.panels.iter().all(|panel| panel.paper.is_empty()), "they are no values of what it shows");
 }
 
-/// A bound that a paper sets is not a measured value. It holds for each line, and is drawn once.
+/// A bound that a paper sets is not a measured value. It applies to all lines and is drawn once.
 #[test]
 fn the_papers_thresholds_are_no_values_of_it() {
     let paper = "title = 'p'\n\
@@ -143,8 +144,8 @@ fn the_papers_thresholds_are_no_values_of_it() {
     assert_eq!(values, [59.0]);
 }
 
-/// M/M/1: the time in the system is 1 / (μ − λ), here with μ = 10/s and λ = 1/gap; unstable above one per 100
-/// ms.
+/// M/M/1: the time in the system is 1 / (μ − λ), here with μ = 10/s and λ = 1/gap. The queue is unstable for gaps below
+/// 100 ms.
 #[test]
 fn a_theory_curve_in_the_units_of_the_axes() {
     let mut study = Study::new(&[("gap", &["200 ms", "0.5 s", "1000 ms"]), ("rate", &["10"])]);
@@ -159,7 +160,7 @@ fn a_theory_curve_in_the_units_of_the_axes() {
     assert!((last.0 - 1000.0).abs() < 1e-9 && (last.1 - 1000.0 / 9.0).abs() < 1e-6, "{last:?}");
 }
 
-/// Each substrate has its own curve of measured values, with one value at each position.
+/// A theory that depends on measured values has a curve for each substrate, with one value at each position.
 #[test]
 fn a_theory_of_what_was_measured_is_drawn_for_each_substrate() {
     let mut study = Study::new(&[("gap", &["200 ms", "0.5 s", "1000 ms"])]);
@@ -230,7 +231,7 @@ fn a_grid_has_a_panel_for_each_pair_of_its_headings() {
     let pair = |outage: &str, transport: &str| format!("down_for = {outage}, transport = {transport}");
     assert_eq!(titles, [pair("0 s", "tcp"), pair("5 s", "tcp"), pair("0 s", "sctp"), pair("5 s", "sctp")]);
     assert!((data.panels[3].series[0].points[1].y - 252.1).abs() < 1e-9);
-    // With rows alone, panels are stacked.
+    // With `rows` but no `panels`, the panels form one column.
     let stack = figure(study(), "x = 'gap'\ny = 'r'\nrows = 'transport'\nseries = 'down_for'");
     assert_eq!((stack.grid.unwrap().columns, stack.panels.len()), (vec![Point::default()], 2));
 }

@@ -1,4 +1,4 @@
-//! The data of a figure over the pictures of videos in single runs.
+//! The data of a figure that shows single runs picture by picture of a video.
 
 use super::data::{FigureData, FigurePoint, Legend, Panel, Series};
 use super::evaluate::{PanelKey, has};
@@ -7,21 +7,21 @@ use crate::judge::Design;
 use crate::scenario::Scenario;
 use crate::{Of, Point};
 
-/// A video after its transmission in a run, as a decoder returned it.
+/// A video that a run transmitted, with the quality of each decoded picture.
 #[derive(Clone, Debug)]
 pub struct WatchedRun<'a> {
     /// The substrate.
     pub substrate: &'a str,
     /// The levels.
     pub point: &'a Point,
-    /// The flow, if the legend must name it.
+    /// The name of the flow, if the legend needs it.
     pub flow: Option<&'a str>,
-    /// For each picture, the measure of the figure. Values that are not finite are not drawn.
+    /// The value of the figure's measure for each picture. Values that are not finite are not drawn.
     pub values: Vec<f64>,
 }
 
 impl FigureSpec {
-    /// The indices of the flows whose video it shows, in a scenario of its points.
+    /// The indices of the flows in `scenario` whose video the figure shows.
     pub fn flows_of(&self, scenario: &Scenario) -> Vec<usize> {
         let Some(Of::Flow(name)) = &self.of else { return Vec::new() };
         let flows = scenario.flows.iter().enumerate();

@@ -1,4 +1,5 @@
-//! Token buckets that are smaller than the packets of a flow: a policer or a shaper then passes none of them.
+//! Warnings about token buckets that are smaller than the packets of a flow. A policer or shaper with such a bucket
+//! never passes these packets.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +14,21 @@ use super::definition::Definition;
 use super::diagnostic::Diagnostic;
 use crate::{Carrier, Flow, Hop, Route, Scenario};
 
-/// Bytes of the headers of TCP and IPv4; over IPv6 a segment is as much shorter as its header is longer.
+/// Bytes of the headers of TCP and IPv4. Over IPv6, a packet has the same length, because the segment is shortened by
+/// the additional bytes of the header.
 const TCP_IPV4_HEADERS: u64 = 40;
 /// Bytes of the header of UDP (RFC 768).
 const UDP_HEADER: u64 = 8;
 
-/// Examines points and reports the buckets that are too shallow. A bucket that is too shallow at several points
-/// is reported for the first.
+/// Examines points and reports the buckets that are too shallow. A bucket that is too shallow at several points is
+/// reported for the first of them.
 #[derive(Default)]
 pub(super) struct Buckets {
-    /// By the position of the bucket's depth in the file.
+    /// The shallow buckets, by the position of the depth in the file.
     found: BTreeMap<Vec<String>, Shallow>,
 }
 
-/// A bucket, and the longest packet that arrives there.
+/// A shallow bucket, and the longest packet that arrives at it.
 struct Shallow {
     bucket: ShallowBucket,
     /// The group of the packet's flow.
@@ -94,14 +96,15 @@ impl Buckets {
     }
 }
 
-/// The paths that carry most data of a flow, each with whether it leads from the second end to the first.
+/// The paths that carry most data of a flow. The second value is true for the direction from the second end to the
+/// first.
 fn ways(flow: &Flow) -> impl Iterator<Item = (&Route, bool)> {
     let paths = match flow.carrier {
         Carrier::Sctp(_) | Carrier::Mptcp(_) => &flow.paths[..],
         Carrier::Tcp(_) | Carrier::Udp { .. } => flow.paths.get(..1).unwrap_or_default(),
     };
     let directions: &[bool] = match &flow.application {
-        // An answer is as long as its request.
+        // The request and its answer have the same length.
         Settings::Ping(_) => &[false, true],
         application if application.answers() => &[true],
         _ => &[false],
@@ -109,7 +112,7 @@ fn ways(flow: &Flow) -> impl Iterator<Item = (&Route, bool)> {
     paths.iter().flat_map(move |path| directions.iter().map(move |back| (path, *back)))
 }
 
-/// The links of a path in the order of travel.
+/// The links of a path in the order in which a packet passes them; `back` is the reverse direction.
 fn hops(path: &Route, back: bool) -> Vec<Hop> {
     let turned = |hop: &Hop| {
         let direction = match hop.direction {
@@ -156,7 +159,7 @@ fn largest_packet(scenario: &Scenario, flow: &Flow, number: u32, path: &Route, b
     })
 }
 
-/// The longest packet of an association: its MTU, if several chunks may be bundled.
+/// Length of the longest packet of an association, bytes: its MTU, if several chunks may be bundled.
 fn largest_of_sctp(config: &sctp::Config) -> u64 {
     let (mtu, room) = (config.mtu, config.room_of_a_packet());
     let unused = room.bytes() - room.min(config.max_chunk).bytes();

@@ -1,5 +1,5 @@
-//! The files that an experiment names: captures and traces, scenarios of calls, and files of programs. Their contents become
-//! a part of the experiment, so that a stored experiment is complete and identified by what it sends and runs.
+//! The files that an experiment names: captures and traces, scenarios of calls, and files of programs. Their contents
+//! become a part of the experiment. So a stored experiment is complete, and its identity depends on these contents.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +9,39 @@ use netrig_traffic::TracedDatagram;
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
 use super::document::{self, Entry, Kind, LONGEST_FILE, Table, Value};
 
-/// Reads the files that an experiment names. Each error is the reason for a failure.
+/// Reads the files that an experiment names. The error of each function is the reason as a text.
 pub trait FileReader {
     /// The text of a file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If the file cannot be read.
     fn text(&self, name: &str) -> Result<String, String>;
 
     /// The datagrams of a capture.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If the file cannot be read.
     fn datagrams(&self, name: &str) -> Result<Vec<TracedDatagram>, String>;
 
-    /// The times of a trace of SIP users.
+    /// The times in a trace of SIP users at which users start.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// If the file cannot be read.
     fn moments(&self, name: &str) -> Result<Vec<Duration>, String>;
 
     /// Checks a scenario of SIP users.
     ///
     /// # Errors
-    /// Its first fault.
+    /// The first fault of the scenario.
     fn check(&self, scenario: &ScenarioText) -> Result<(), ScenarioFault>;
 }
 
-/// A scenario for the calls of SIP users, from the experiment file or from a file beside it.
+/// A scenario for the calls of SIP users, from the experiment file or from a file that it names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScenarioText {
     /// The scenario.
     pub text: String,
-    /// The values for its calls.
+    /// The contents of the file with values for its calls; `None` without such a file.
     pub values: Option<String>,
     /// The values of user-defined keywords.
     pub keys: BTreeMap<String, String>,
@@ -56,8 +56,8 @@ pub struct ScenarioFault {
     pub why: String,
 }
 
-/// `text` with the contents of the files that it names, in the form in which it is stored. Line numbers do not change.
-/// Invalid TOML is returned unchanged.
+/// Replaces the names of files in `text` by their contents. The result is the stored form of an experiment. Line
+/// numbers do not change. Invalid TOML is returned unchanged.
 ///
 /// # Errors
 ///
@@ -67,8 +67,8 @@ pub fn with_files(file: &str, text: &str, reader: &dyn FileReader) -> Result<Str
     embed(&mut root, text, reader).map_err(|problem| Diagnostics::new(file, text, vec![*problem]))
 }
 
-/// Puts the contents of files in the place of their names in `root`, which was parsed from `text`, and returns the text
-/// with these contents.
+/// Replaces the names of files by their contents in `root`, which was parsed from `text`. Returns the text with the
+/// same replacements.
 pub(super) fn embed(
     root: &mut Value,
     text: &str,
@@ -81,7 +81,7 @@ pub(super) fn embed(
 
 type Embedded = Result<(), Box<Diagnostic>>;
 
-/// The contents of files in an experiment.
+/// The replacement of file names by contents in one experiment.
 struct Embedding<'a> {
     text: &'a str,
     reader: &'a dyn FileReader,
@@ -90,10 +90,10 @@ struct Embedding<'a> {
 
 /// A replacement in the text.
 struct FilePiece {
-    /// The replaced bytes.
+    /// The range of bytes that is replaced.
     place: Span,
     text: String,
-    /// Description for messages.
+    /// Description of the content for messages.
     what: String,
 }
 
@@ -117,7 +117,7 @@ impl Embedding<'_> {
         }
     }
 
-    /// `datagrams` instead of the `capture` of a trace.
+    /// Replaces the `capture` of a trace by `datagrams`.
     fn capture(&mut self, table: &mut Table) -> Embedded {
         let Some((place, name)) = named(table, "capture") else { return Ok(()) };
         let span = table.entries[place].value.span.clone();
@@ -134,7 +134,7 @@ impl Embedding<'_> {
         self.replace(table, place, "datagrams", kind, format!("[{text}]"), what)
     }
 
-    /// `moments` instead of the `trace` of SIP users.
+    /// Replaces the `trace` of SIP users by `moments`.
     fn moments(&mut self, table: &mut Table) -> Embedded {
         let Some((place, name)) = named(table, "trace") else { return Ok(()) };
         let span = table.entries[place].value.span.clone();
@@ -146,8 +146,8 @@ impl Embedding<'_> {
         self.replace(table, place, "moments", kind, format!("[{text}]"), what)
     }
 
-    /// `scenario_text` instead of the `scenario_file` of SIP users, and `values_text` instead of `values_file`. A scenario
-    /// with a factor in it is checked at each point, and any other here.
+    /// Replaces the `scenario_file` of SIP users by `scenario_text`, and `values_file` by `values_text`. Checks the
+    /// scenario here, unless it contains a factor: then it is checked at each point.
     fn scenario(&mut self, table: &mut Table) -> Embedded {
         let entry = |key: &str| {
             let mut entries = table.entries.iter();
@@ -177,7 +177,7 @@ impl Embedding<'_> {
         })
     }
 
-    /// The contents of files instead of `{ file = ".." }` in the `files` of a program.
+    /// Replaces `{ file = ".." }` in the `files` of a program by the contents of the file.
     fn files(&mut self, table: &mut Table) -> Embedded {
         let files = table.entries.iter_mut().filter(|entry| entry.key == "files");
         let files = files.filter_map(|entry| match &mut entry.value.kind {
@@ -198,7 +198,7 @@ impl Embedding<'_> {
         Ok(())
     }
 
-    /// Replaces an entry by one with another key and value; `text` is the value in TOML.
+    /// Replaces key and value of the entry at index `place`. `text` is the value in TOML.
     fn replace(
         &mut self,
         table: &mut Table,
@@ -221,7 +221,7 @@ impl Embedding<'_> {
         Ok(())
     }
 
-    /// The text with all replacements.
+    /// The whole text with all replacements.
     fn whole(mut self) -> Result<String, Box<Diagnostic>> {
         self.pieces.sort_by_key(|piece| piece.place.start);
         let (mut out, mut copied) = (String::new(), 0);
@@ -238,18 +238,18 @@ impl Embedding<'_> {
     }
 }
 
-/// The place of the entry with this key, and its text.
+/// The index of the entry with this key, and its text.
 fn named(table: &Table, key: &str) -> Option<(usize, String)> {
     let place = table.entries.iter().position(|entry| entry.key == key)?;
     Some((place, table.entries[place].value.text()?.to_owned()))
 }
 
-/// Values at one position.
+/// Values that all have the position `span`.
 fn values(span: &Span, kinds: impl IntoIterator<Item = Kind>) -> Vec<Value> {
     kinds.into_iter().map(|kind| Value { span: span.clone(), kind }).collect()
 }
 
-/// Makes the reason of a failure with `what` a fault at this position.
+/// Turns the reason of a failure into a diagnostic at this position; `what` names the file.
 fn refuse(span: &Span, what: String) -> impl FnOnce(String) -> Box<Diagnostic> {
     let span = span.clone();
     move |why| Box::new(Diagnostic::error(span, format!("{what}: {why}")))
@@ -259,21 +259,21 @@ fn bytes_of(name: &str, content: &str) -> String {
     format!("the {} bytes of the file `{name}`", content.len())
 }
 
-/// A text as TOML writes it, on one line.
+/// A TOML string on one line.
 fn quoted(content: &str) -> String {
     // A JSON string is a TOML string except for one character, which TOML requires to be escaped.
     serde_json::Value::from(content).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// The position and the text of a scenario's fault in the experiment file. For a scenario in another file, the
-/// position of that file's name.
+/// The position and the text of a scenario's fault in the experiment file. For a scenario in a file of its own, the
+/// position is that of the file's name.
 fn placed(text: &str, entry: &Entry, scenario: &str, fault: ScenarioFault) -> (Span, String) {
     let ScenarioFault { line, why } = fault;
     let span = &entry.value.span;
     if entry.key == "scenario_file" {
         return (span.clone(), format!("the scenario `{}`: {why}", entry.value.text().unwrap_or_default()));
     }
-    // A text without escapes is in the file unchanged.
+    // If the text has no escapes, the file contains it unchanged.
     let own =
         text.get(span.clone()).and_then(|literal| literal.find(scenario)).filter(|_| !scenario.is_empty());
     let start = line.zip(own).map(|(line, at)| {
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::Experiment;
 
-    /// Files with their texts, and what any of them is read as.
+    /// Texts of files, and the datagrams and times as which any file is read.
     #[derive(Default)]
     struct Files {
         texts: BTreeMap<&'static str, String>,
@@ -336,8 +336,8 @@ mod tests {
         Files { texts: texts.map(|(name, text)| (name, text.to_owned())).into(), ..Files::default() }
     }
 
-    /// The application of the first flow: that of the text with the contents of its files, which a later command reads,
-    /// and of the experiment that was read with them.
+    /// The application of the first flow. It must be the same in the stored text, which contains the files' contents,
+    /// and in the experiment that was read with the files.
     fn application(named: &str, files: &Files) -> netrig_traffic::Settings {
         let whole = with_files("x", named, files).unwrap_or_else(|problems| panic!("{problems}"));
         assert_eq!(whole.lines().count(), named.lines().count());
@@ -489,7 +489,7 @@ mod tests {
         let here = |text: &str, part: &str| text[..text.find(part).unwrap()].lines().count();
         assert!(problems.to_string().contains("the scenario `my.xml`: line 3: no such step"), "{problems}");
         assert_eq!(problems.all()[0].line, here(&named, "scenario_file"));
-        // For a scenario inside the file, the line is the scenario's own.
+        // For a scenario inside the experiment file, the position is that of the scenario's line.
         let own = users("scenario_text = \'\'\'\nfirst\nsecond\nthird\n\'\'\'");
         let problems = refused(&own, &wrong);
         assert_eq!(problems.all()[0].line, here(&own, "third") + 1, "{problems}");

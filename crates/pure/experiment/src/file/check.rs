@@ -1,4 +1,4 @@
-//! Checks of a file's definition, whose result is a design with points that can all be resolved.
+//! Checks the definition of a file. The result is a design and points that can be resolved.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use crate::points::Points;
 use crate::response::Subjects;
 use crate::{Factor, Level, Of, Paper, Replications, Scenario, WarmUp, resolve};
 
-/// The keys above the first section that a [`FileHeader`] has.
+/// The keys of a [`FileHeader`], which are above the first section.
 const HEADER_KEYS: &[&str] = &["name", "question", "warm_up", "seed"];
 
-/// Sections.
+/// The known sections.
 const SECTIONS: &[&str] = &[
     "factors",
     "points",
@@ -46,22 +46,22 @@ const NEEDED: &[(&str, &str)] = &[
     ("response", "[response.throughput]"),
 ];
 
-/// The number of points that are resolved when a file is read. A larger sweep is sampled so that each level
-/// occurs.
+/// The largest number of points that are all resolved when a file is read. Of a larger sweep, a sample is resolved in
+/// which each level occurs.
 const TRIED_POINTS: usize = 500;
 
-/// Upper limit on the parts of scenarios that are resolved when a file is read, and the parts that each point
-/// counts in addition. They bound the time to read a file to a few seconds.
+/// Upper limit on the parts of all scenarios that are resolved when a file is read, and the number of parts that is
+/// added for each point. They limit the time to read a file to a few seconds.
 const TRIED_PARTS: usize = 2_000_000;
 const PARTS_OF_A_POINT: usize = 100;
 
-/// The replications if the file does not say.
+/// The replications if the file gives none.
 const REPLICATIONS: Replications = Replications::exactly(10);
 
-/// The confidence if the file does not say.
+/// The confidence if the file gives none.
 const CONFIDENCE: f64 = 0.95;
 
-/// The meaning of a definition.
+/// The result of the check of a definition.
 pub(crate) struct Checked {
     pub(crate) header: FileHeader,
     pub(crate) design: Design,
@@ -69,7 +69,7 @@ pub(crate) struct Checked {
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// Finds the meaning of a definition, or all its faults.
+/// Checks a definition. The error has all its faults.
 pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Checked, Diagnostics> {
     let constants = definition.factors.iter().filter(|factor| factor.levels.len() == 1);
     let constants: Levels<'_> = constants.map(|f| (f.name.as_str(), &f.levels[0].1)).collect();
@@ -104,7 +104,7 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
 /// The start of a measuring window, and its position in the file.
 type Window = (Duration, Span);
 
-/// The measured subjects whose validity depends on the point.
+/// The measured subjects that are invalid at some points.
 struct MeasuredSubjects<'d> {
     /// The starts of measuring windows.
     windows: Vec<Window>,
@@ -115,7 +115,7 @@ struct MeasuredSubjects<'d> {
 }
 
 impl MeasuredSubjects<'_> {
-    /// The faults of measurements that this scenario does not allow.
+    /// The faults of measurements that are impossible in this scenario.
     fn problems(&self, scenario: &Scenario) -> impl Iterator<Item = Diagnostic> {
         let late = self.windows.iter().filter(|(start, _)| *start >= scenario.duration);
         let late = late.map(|(start, span)| {
@@ -169,7 +169,7 @@ fn windows(definition: &Definition, header: Option<&FileHeader>, design: Option<
     warm_up.into_iter().chain(after).collect()
 }
 
-/// Resolves all points, or a sample of them.
+/// Resolves all points, or a sample of them, and returns the faults.
 fn try_points(
     definition: &Definition,
     points: &Points,
@@ -241,7 +241,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    /// Reports a section that is not made of named tables (or of blocks, for events).
+    /// Reports a section that does not consist of named tables (for events: of blocks).
     fn check_shape(&self, entry: &Entry) {
         let wrong = |value: &Value, expected: String| {
             let why = format!("`{}` cannot be used here in this form", entry.key);
@@ -327,15 +327,15 @@ impl<'a> ExperimentFile<'a> {
             figures: figures?,
             paper,
         };
-        // Claims, tables and figures must fit the levels of the file, not the levels that were set.
+        // Claims, tables and figures must fit the levels in the file, not the levels of `--set`.
         let as_written = Design { factors: self.definition.written.clone(), ..design.clone() };
         let fine = self.check_design(&as_written);
         self.show_varied_constants(&mut design);
         fine.then_some(design)
     }
 
-    /// Levels of the file that were set aside. A constant with another value makes another experiment, so it is
-    /// not listed.
+    /// Levels of the file that `--set` omits. A constant is not listed: with another value, it makes another
+    /// experiment.
     fn omitted(&self) -> Vec<Factor> {
         let factors = self.definition.written.iter().zip(&self.definition.factors);
         factors
@@ -349,7 +349,8 @@ impl<'a> ExperimentFile<'a> {
             .collect()
     }
 
-    /// Shows a constant that was set to several levels in tables and figures, which do not mention it.
+    /// If `--set` gives several levels to a constant, adds the constant as rows to the tables and as panels to the
+    /// figures that do not mention it.
     fn show_varied_constants(&self, design: &mut Design) {
         let factors = self.definition.written.iter().zip(&self.definition.factors);
         for (written, _) in factors.filter(|(written, now)| written.levels.len() == 1 && now.levels.len() > 1)
@@ -404,7 +405,7 @@ impl<'a> ExperimentFile<'a> {
         design.figures.iter().for_each(|(name, spec)| report("figure", name, spec.check(design)));
         for flow in resolve::tables(&self.definition.root, "flow", self.reader) {
             let chosen = flow.value.table().and_then(|flow| flow.get("where"));
-            // Faults of the selection are reported with the flow.
+            // The faults of reading the selection are reported with the flow.
             let chosen: Option<Selection> = chosen.and_then(|chosen| self.reader.read(chosen));
             report(
                 "flow",

@@ -1,4 +1,4 @@
-//! Rules and classes of links that no packet can reach, and unknown names of rules and classes.
+//! Warnings about rules and classes of links that no packet can reach, and about unknown names of rules and classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::judge::Design;
 use crate::response::Of;
 use crate::{Flow, LinkSpec, Scenario};
 
-/// Examines points and reports rules and classes that no packet can reach at any point, and names that no point
-/// has.
+/// Examines points. Reports rules and classes that no packet can reach at any point, and names of rules and classes
+/// that do not exist at any point.
 #[derive(Default)]
 pub(super) struct Conditioned {
-    /// Names of classes and of rules by group of links and direction.
+    /// The names of classes and of rules, by group of links and direction.
     classes: Names,
     rules: Names,
     /// The unreachable rules and classes, by position in the file.
@@ -44,8 +44,8 @@ impl ClassPath<'_> {
         self.link.towards(self.direction)
     }
 
-    /// The position in the file of a setting (`condition.0.meter.burst`): for the reverse direction, in
-    /// `reverse` if it is set there.
+    /// The position of a setting (`condition.0.meter.burst`) in the file. For the reverse direction, it is in `reverse`
+    /// if `reverse` contains the setting.
     pub(super) fn place(&self, field: &str) -> Vec<String> {
         let link = ["link", &self.link.group];
         let mut steps = field.split('.').peekable();
@@ -94,7 +94,7 @@ impl Conditioned {
         }
     }
 
-    /// Finds classes that other classes hide, and classes whose code points are not `sent`.
+    /// Finds classes whose packets all belong to earlier classes, and classes whose code points are not in `sent`.
     fn look_at_classes(&mut self, way: &ClassPath<'_>, sent: DscpSet) {
         let classes = way.settings().classes();
         let names = self.classes.entry((way.link.group.clone(), way.direction)).or_default();
@@ -147,7 +147,7 @@ impl Conditioned {
         }
     }
 
-    /// Warnings for responses of classes and rules that no link has at any point.
+    /// Errors for responses of classes and rules that do not exist on any link at any point.
     pub(super) fn unknown(&self, definition: &Definition, design: &Design) -> Vec<Diagnostic> {
         let mut all = Vec::new();
         for (name, spec) in &design.responses {
@@ -189,7 +189,7 @@ fn place(definition: &Definition, path: &[&str]) -> Span {
     definition.root.at(path).span.clone()
 }
 
-/// The code points of packets: those that flows send, and those that rules set.
+/// The code points that packets can have: those that flows send and those that rules set.
 fn code_points(scenario: &Scenario) -> DscpSet {
     let sent = scenario.flows.iter().flat_map(Flow::code_points);
     let ways = scenario.links.iter().flat_map(|link| [&link.forward, &link.backward]);

@@ -7,29 +7,29 @@ use super::factors::{self, Block, FactorValues};
 use super::read::Levels;
 use crate::Factor;
 
-/// The supported format.
+/// The supported version of the file format.
 const FORMAT: i64 = 1;
 
-/// The key of the format.
+/// The key of the format version.
 pub(super) const FORMAT_KEY: &str = "format";
 
-/// The parsed file, which is read again at each point.
+/// The parsed file. Its values are read once for each point.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) file: String,
     pub(crate) own_text: String,
-    /// The text with the contents of the files that it names.
+    /// The text, with the names of files replaced by their contents.
     pub(crate) whole: String,
     pub(crate) root: Value,
     pub(crate) factors: Vec<FactorValues>,
-    /// The factors in the file. Claims may name levels that were set aside: these are not tested, but they are
-    /// valid.
+    /// The factors with the levels in the file. Claims may name levels that `--set` omits: they are valid, but not
+    /// tested.
     pub(crate) written: Vec<Factor>,
     pub(crate) blocks: Vec<Block>,
 }
 
 impl Definition {
-    /// The values of factors whose levels have these indices.
+    /// The values of the factors at the point whose levels have these indices.
     pub(crate) fn levels(&self, places: &[usize]) -> Levels<'_> {
         self.factors.iter().zip(places).map(|(f, place)| (f.name.as_str(), &f.levels[*place].1)).collect()
     }
@@ -45,7 +45,7 @@ impl Definition {
     }
 }
 
-/// Reads the bytes of a file up to its factors and points. The files that it names are read by `reader`.
+/// Parses the bytes of a file and reads its factors and points. `reader` reads the files that it names.
 pub(crate) fn definition(
     file: &str,
     bytes: &[u8],
@@ -81,7 +81,7 @@ pub(crate) fn definition(
     Ok(Definition { file, own_text: text, whole, root, factors, written, blocks: blocks.unwrap_or_default() })
 }
 
-/// Checks the format. A file of another format may differ in anything, so no other faults are reported.
+/// Checks the format. In another format, every part of the file may differ, so no other faults are reported.
 fn check_format(root: &Value) -> Result<(), Box<Diagnostic>> {
     let problem = match root.table().and_then(|root| root.get(FORMAT_KEY)) {
         Some(Value { kind: Kind::Integer(FORMAT), .. }) => return Ok(()),

@@ -1,4 +1,4 @@
-//! Diagnostics: a fault of a file, its position, and what was expected there.
+//! Diagnostics: faults of a file with their positions and the expected values.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,7 +11,7 @@ pub type Span = Range<usize>;
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// The file can be used, but its results may mean something else than its author expects.
+    /// The file can be used, but its results may not mean what its author expects.
     Warning,
 }
 
@@ -28,7 +28,7 @@ pub struct Diagnostic {
     pub line: usize,
     /// Column of the start of `span` in characters, from 1.
     pub column: usize,
-    /// The values that are allowed there.
+    /// The values that are allowed at this position.
     pub expected: Option<String>,
     /// A suggestion or a remedy.
     pub help: Option<String>,
@@ -47,7 +47,7 @@ pub struct Note {
 
 impl Diagnostic {
     fn new(severity: Severity, span: Span, message: String) -> Self {
-        // `Diagnostics::new` sets line and column, because it has the text.
+        // `Diagnostics::new`, which has the text, sets line and column.
         Self { severity, message, span, line: 1, column: 1, expected: None, help: None, notes: Vec::new() }
     }
 
@@ -79,7 +79,8 @@ impl Diagnostic {
         self
     }
 
-    /// Adds the name among `known` that `given` probably means, or the list of names; both, if there are few.
+    /// Suggests the known name that `given` probably means. Adds the list of known names if it is short, or if no name
+    /// is similar.
     pub(crate) fn among<'a>(mut self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         const FEW: usize = 12;
         const MANY: usize = 24;
@@ -103,8 +104,8 @@ impl Diagnostic {
     }
 }
 
-/// Line and column (in characters) of a byte of `text`, both from 1. A byte beyond the end counts as the end,
-/// and a byte within a character as that character.
+/// Line and column (in characters) of a byte of `text`, both from 1. A byte beyond the end counts as the end, and a
+/// byte within a character as the start of that character.
 pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
     let byte = text.floor_char_boundary(byte);
     let before = &text[..byte];
@@ -122,11 +123,12 @@ fn plain(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', ' '], "-")
 }
 
-/// The name among `known` that `given` most likely misspells.
+/// The known name of which `given` is most likely a misspelling. `None` if no name is similar.
 pub(crate) fn closest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = known.iter().map(|name| (similarity(given, name), *name));
     let (likeness, best) = likeness.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    // Two exchanged letters are a misspelling, too, but change much in a short word.
+    // One edit, such as two exchanged letters, is a misspelling too, although it reduces the similarity of a short word
+    // below the limit.
     let slip = given.len() > 2 && strsim::damerau_levenshtein(&plain(given), &plain(best)) == 1;
     (slip || likeness > 0.8).then_some(best)
 }
@@ -154,7 +156,7 @@ impl Diagnostics {
     /// Greatest number of diagnostics that are kept.
     pub const SHOWN: usize = 20;
 
-    /// Sorts `all`, removes duplicates, and sets lines and columns by `text`, the text of `file`.
+    /// Sorts `all`, removes duplicates, and computes lines and columns from `text`, the text of `file`.
     pub(crate) fn new(file: &str, text: &str, mut all: Vec<Diagnostic>) -> Self {
         // The same fault may occur at many points.
         let mut seen = BTreeSet::new();
@@ -168,7 +170,7 @@ impl Diagnostics {
         Self { file: file.to_owned(), text: text.to_owned(), all, left_out }
     }
 
-    /// The first [`Diagnostics::SHOWN`], in the order of the file, errors before warnings.
+    /// The first [`Diagnostics::SHOWN`] diagnostics: errors before warnings, each in the order of the file.
     pub fn all(&self) -> &[Diagnostic] {
         &self.all
     }

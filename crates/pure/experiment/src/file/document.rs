@@ -8,8 +8,8 @@ use super::diagnostic::{Diagnostic, Span};
 /// The longest experiment file, bytes.
 pub const LONGEST_FILE: usize = 1 << 20;
 
-/// Greatest nesting of tables and arrays, because the tree is visited by recursion. No section needs nearly as
-/// much.
+/// Greatest nesting of tables and arrays. It is limited because the tree is visited by recursion. Sections need much
+/// less.
 const MAX_DEPTH: usize = 24;
 
 /// A value and its position in the text.
@@ -77,8 +77,8 @@ impl Value {
         if let Kind::Array(elements) = &self.kind { elements } else { std::slice::from_ref(self) }
     }
 
-    /// The value at `path`, which consists of keys and of decimal indices into arrays. If the path ends early,
-    /// the last existing value.
+    /// The value at `path`, which consists of keys and of decimal indices into arrays. If the path leads to a missing
+    /// value, the last existing value on the path.
     pub(crate) fn at(&self, path: &[&str]) -> &Self {
         let Some((step, rest)) = path.split_first() else { return self };
         let next = match &self.kind {
@@ -101,7 +101,8 @@ impl Value {
 }
 
 impl Table {
-    /// A table from another source, with the position of the value that it replaces.
+    /// A table that was not written in the file. All its values have the position `span`, that of the value that it
+    /// replaces.
     pub(crate) fn standing_at(span: &Span, written: Json) -> Self {
         let Json::Object(object) = written else { return Self::default() };
         let entry = |(key, value)| {
@@ -131,7 +132,7 @@ impl Table {
         Self { entries: entries.cloned().collect() }
     }
 
-    /// The table with the entries of `over`, which replace its own entries of the same name.
+    /// The table with the entries of `over`. They replace entries of the same key.
     pub(crate) fn overlaid(mut self, over: &Self) -> Self {
         for entry in &over.entries {
             match self.entries.iter_mut().find(|own| own.key == entry.key) {
@@ -143,7 +144,7 @@ impl Table {
     }
 }
 
-/// Parses one value as in a file: `1_000`, `0x10`, `true`. `None` for any other text.
+/// Parses a TOML value: `1_000`, `0x10`, `true`. `None` for any other text.
 pub(crate) fn parse_value(text: &str) -> Option<Kind> {
     let value = DeValue::parse(text).ok()?;
     let span = value.span();
@@ -154,7 +155,7 @@ pub(crate) fn parse_value(text: &str) -> Option<Kind> {
 ///
 /// # Errors
 ///
-/// Every fault of the text as TOML, or of its size.
+/// All faults of the TOML text, or of its size.
 pub(crate) fn parse(text: &str) -> Result<Value, Vec<Diagnostic>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {

@@ -10,9 +10,9 @@ use super::document::Kind;
 /// An error that may not have its position yet.
 #[derive(Debug)]
 pub(super) struct Error {
-    /// Its diagnostic, boxed because results with this error are returned for every value.
+    /// The diagnostic. It is boxed to keep results small, because each value returns one.
     pub(super) diagnostic: Box<Diagnostic>,
-    /// Whether it has its position.
+    /// Whether the position is set.
     pub(super) located: bool,
 }
 
@@ -21,7 +21,7 @@ impl Error {
         Self { diagnostic: Box::new(diagnostic), located: false }
     }
 
-    /// Sets its position, unless it has one.
+    /// Sets the position, unless it is already set.
     pub(super) fn at(mut self, span: &Span) -> Self {
         if !self.located {
             self.diagnostic.span = span.clone();
@@ -42,8 +42,8 @@ impl std::error::Error for Error {}
 impl de::Error for Error {
     fn custom<T: Display>(message: T) -> Self {
         let message = message.to_string();
-        // Serde's message for a value that is neither of two types. Only constants of transports are such
-        // values.
+        // Serde's message for a value that matches no type of an untagged enum. Only constants of transports have such
+        // types.
         if message.starts_with("data did not match any variant of untagged enum") {
             let problem = Diagnostic::error(0..0, "the key does not take this value");
             return Self::new(problem.note("`netrig show profile` prints every constant with its meaning"));
@@ -84,7 +84,7 @@ impl de::Error for Error {
     }
 }
 
-/// The name in a file for serde's expectation.
+/// Serde's expected type, in the terms of an experiment file.
 fn wanted(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" => {

@@ -8,16 +8,16 @@ use super::error::found;
 use super::placeholder;
 use crate::{Amount, Factor, Level};
 
-/// The most factors: a point has a level of each.
+/// The most factors of an experiment. Each point stores a level of every factor.
 const MAX_FACTORS: usize = 100;
 
-/// The most levels of one factor, as many as points.
+/// The most levels of one factor, which is also the most points of a plan.
 const MAX_LEVELS: usize = 1_000_000;
 
-/// The key of a block of points that is not a factor.
+/// The only key of a block of points that is not the name of a factor.
 const LABEL: &str = "label";
 
-/// A factor with its levels as texts and as values of the file.
+/// A factor with its levels, each as a [`Level`] and as a value of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct FactorValues {
     pub(crate) name: String,
@@ -31,12 +31,12 @@ pub(super) fn factor(factor: &FactorValues) -> Factor {
     }
 }
 
-/// One `[[points]]` block: the levels of the factors that it names. The others have all of theirs.
+/// One `[[points]]` block: the levels of the factors that it names. A factor that is not named has all its levels.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     /// The label that is shown with its points.
     pub(crate) label: Option<String>,
-    /// By the factor's index, the indices of its levels.
+    /// The indices of the levels, by the index of the factor.
     pub(crate) levels: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -69,7 +69,7 @@ impl FactorValues {
     }
 }
 
-/// The level for a value, if it can be one.
+/// The level for a value. The error is the reason why the value cannot be a level.
 fn level(value: &Value) -> Result<Level, Box<Diagnostic>> {
     let refuse = |why: &str| Diagnostic::error(value.span.clone(), why);
     Err(Box::new(match &value.kind {
@@ -151,7 +151,7 @@ fn levels(value: &Value, problems: &mut Vec<Diagnostic>) -> Vec<(Level, Value)> 
     levels
 }
 
-/// The common key of levels that mean the same: nearly equal amounts share it, and texts that look like them.
+/// A key that equivalent levels share, such as nearly equal amounts, and texts that look like these amounts.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum LevelKey {
     Amount(String, Option<&'static str>),

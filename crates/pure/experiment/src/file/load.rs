@@ -14,19 +14,20 @@ use crate::{Carrier, Flow, Scenario};
 pub(super) struct Offer<'s> {
     /// Offered application bytes per second.
     pub bytes_per_s: f64,
-    /// Seconds per second that the link needs for them at least: from 1 on, the link is always busy.
+    /// Least share of time that the link needs to carry them, in seconds per second. From 1 on, the link is always
+    /// busy.
     pub load: f64,
     pub flows: Vec<&'s Flow>,
 }
 
 impl Offer<'_> {
-    /// Greatest rate of these bytes that the link can carry, bytes per second.
+    /// Greatest rate at which the link can carry these application bytes, bytes per second.
     pub fn capacity(&self) -> f64 {
         self.bytes_per_s / self.load
     }
 }
 
-/// The load of each direction of each link from sources that do not slow down.
+/// The load that open-loop sources, whose rate does not adapt, offer to each direction of each link.
 pub(super) fn offers(scenario: &Scenario) -> BTreeMap<(usize, Direction), Offer<'_>> {
     let mut offers: BTreeMap<(usize, Direction), Offer<'_>> = BTreeMap::new();
     for flow in &scenario.flows {
@@ -43,8 +44,8 @@ pub(super) fn offers(scenario: &Scenario) -> BTreeMap<(usize, Direction), Offer<
     offers
 }
 
-/// The link directions that carry most data of a flow: those of its primary path, or of its reverse for
-/// applications that answer.
+/// The directions of links that carry most data of a flow: along its primary path, or against it if the application
+/// sends answers.
 pub(super) fn travelled(flow: &Flow) -> Vec<(usize, Direction)> {
     let back = flow.application.answers();
     let hops = flow.paths.first().map_or(&[][..], |path| &path.hops).iter();
@@ -55,7 +56,8 @@ pub(super) fn travelled(flow: &Flow) -> Vec<(usize, Direction)> {
     .collect()
 }
 
-/// Time that a link needs for a byte of a flow's data, s: by its rate, or as a share of a frame exchange.
+/// Time that a link needs for one byte of application data, s: from the rate of a line, or from the duration of a frame
+/// exchange on WiFi.
 fn seconds_per_byte(link: &LinkSettings, flow: &Flow) -> f64 {
     match link {
         LinkSettings::Line(line) => 8.0 / line.rate.bits_per_s() as f64,
@@ -72,9 +74,9 @@ fn seconds_per_byte(link: &LinkSettings, flow: &Flow) -> f64 {
     }
 }
 
-/// Time for one packet of `bytes` bytes of a station that always has packets and has the air to itself, s. It
-/// is the packet's share of the silence before a frame, half the least contention window on average, the frame,
-/// and its acknowledgement (IEEE Std 802.11-2016 clause 10.3).
+/// Time for one packet of `bytes` bytes, s, if only this station sends and always has packets. The sum of the
+/// interframe space, half the least contention window, the frame and its acknowledgement (IEEE Std 802.11-2016 clause
+/// 10.3) is divided by the number of packets in the frame.
 fn packet_time(wifi: &WifiSettings, bytes: u64) -> f64 {
     let WifiSettings { standard, rate, cw_min, aggregation, .. } = wifi;
     let mpdu = bytes + standard.overhead();

@@ -1,4 +1,4 @@
-//! Values that are valid by themselves but do not fit together.
+//! Warnings about values that are valid separately but do not fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use super::definition::Definition;
 use super::diagnostic::Diagnostic;
 use crate::{Carrier, Flow, Scenario};
 
-/// Examines points and reports values that do not fit together. A value that fits at some points is reported
-/// for the first point where it does not.
+/// Examines points and reports values that do not fit together. A value that does not fit at some points is reported
+/// for the first of them.
 #[derive(Default)]
 pub(super) struct Misfits {
-    /// By the position of the value in the file.
+    /// The misfits, by the position of the value in the file.
     found: BTreeMap<Vec<String>, Misfit>,
-    /// Groups of flows with the number of streams that they request, where an association opens as many.
+    /// Groups of flows, each with a requested number of streams that an association provides.
     opened: BTreeSet<(String, u16)>,
-    /// Groups of flows with the number of streams that they request, where no association opens as many; with
-    /// the transport and its number of streams.
+    /// Groups of flows, each with a requested number of streams that an association does not provide. The value is the
+    /// transport and its number of streams.
     shared: BTreeMap<(String, u16), (String, u16)>,
 }
 
@@ -52,8 +52,8 @@ impl Misfits {
         }
     }
 
-    /// A flow may use several transports. If one of them opens as many streams as the application requests,
-    /// others with fewer streams are no fault.
+    /// A flow may use several transports. If one of them opens the number of streams that the application requests,
+    /// others with fewer streams are not a fault.
     fn look_at_streams(&mut self, flow: &Flow, config: &sctp::Config) {
         let (requested, opens) = ((flow.group.clone(), flow.application.streams()), config.streams);
         if requested.1 <= opens {
@@ -101,7 +101,7 @@ impl Misfits {
 
     fn look_at_chunks(&mut self, flow: &Flow, config: &sctp::Config) {
         let (limit, room) = (config.max_chunk, config.room_of_a_packet());
-        // The largest possible size is no limit.
+        // The largest possible size means that there is no limit.
         if limit > room && limit < sctp::LARGEST_CHUNK {
             self.found(
                 &["transport", &flow.transport, "max_chunk"],

@@ -1,4 +1,4 @@
-//! Placeholders `${factor}`: a level replaces a text, or a part of it.
+//! Placeholders `${factor}`: the level of the factor replaces a text or a part of it.
 
 use super::document::{Kind, Value};
 
@@ -38,13 +38,13 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<TextPiece<'_>>, String> {
     Ok(pieces)
 }
 
-/// The factors that a text names.
+/// The factors that placeholders in a text name.
 pub(crate) fn factors(text: &str) -> impl Iterator<Item = &str> {
     let pieces = pieces(text).unwrap_or_default();
     pieces.into_iter().filter_map(|piece| if let TextPiece::Factor(name) = piece { Some(name) } else { None })
 }
 
-/// A level in the form that it has within a text.
+/// A level as a part of a text.
 pub(crate) fn written(level: &Value) -> String {
     match &level.kind {
         Kind::Text(text) => text.clone(),

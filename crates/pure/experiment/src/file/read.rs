@@ -1,8 +1,8 @@
 //! Deserialisation of a file's values as Rust types: `${factor}` is replaced, and every error has its position.
 //!
-//! It is a deserialiser of its own for three reasons. The tree is read once per point of a sweep without a
-//! copy. A table `{ kind = "x", … }` is an enum's variant without further code in each type. All unknown keys
-//! are found at once, with the expected ones, as data instead of text.
+//! There are three reasons for a separate deserialiser. It reads the tree once per point of a sweep without copying it.
+//! It reads a table `{ kind = "x", … }` as a variant of an enum without code in each type. It reports all unknown keys
+//! together, with the expected keys, as data instead of text.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::placeholder::{self, TextPiece};
 use crate::Level;
 use crate::claim::selection::Selection;
 
-/// The level of each factor at the point of reading.
+/// The level of each factor at the current point.
 pub(crate) type Levels<'r> = BTreeMap<&'r str, &'r Value>;
 
 /// The number of problems after which reading stops. Some of them may turn out to be duplicates.
@@ -28,7 +28,7 @@ const TAG: &str = "kind";
 /// Reads values at one point of an experiment, and collects the problems.
 pub(crate) struct Reader<'r> {
     levels: &'r Levels<'r>,
-    /// Factors with several levels, and their numbers of levels, while values for all points are read.
+    /// While values for all points are read: the factors with several levels, and their numbers of levels.
     varied: &'r [(&'r str, usize)],
     problems: RefCell<Vec<Diagnostic>>,
 }
@@ -38,18 +38,18 @@ impl<'r> Reader<'r> {
         Self { levels, varied: &[], problems: RefCell::default() }
     }
 
-    /// A reader of values that hold for all points: constants have these `levels`, and `varied` factors are
-    /// refused.
+    /// A reader of values that must be equal at all points. Constants have these `levels`; a placeholder of a `varied`
+    /// factor is an error.
     pub(crate) fn of_all(levels: &'r Levels<'r>, varied: &'r [(&'r str, usize)]) -> Self {
         Self { levels, varied, problems: RefCell::default() }
     }
 
-    /// Reads `value`. If it fails, the reasons are kept for [`Reader::finish`].
+    /// Reads `value`. If this fails, the problems are kept for [`Reader::finish`].
     pub(crate) fn read<T: DeserializeOwned>(&self, value: &Value) -> Option<T> {
         self.read_beside(value, &[])
     }
 
-    /// Reads a section whose keys `also` are read elsewhere: they are not unknown.
+    /// Reads a section. The keys `also`, which other code reads, are not reported as unknown.
     pub(crate) fn read_beside<T: DeserializeOwned>(
         &self,
         value: &Value,
@@ -58,7 +58,7 @@ impl<'r> Reader<'r> {
         let node = ValueNode { reader: self, value, span: &value.span, also, tagged: false };
         let before = self.problems.borrow().len();
         match T::deserialize(node) {
-            // Unknown keys are reported, so the value is not what the author meant.
+            // If unknown keys were reported, the value may not be what the author meant.
             Ok(read) => (self.problems.borrow().len() == before).then_some(read),
             Err(error) => {
                 self.report(*error.diagnostic);
@@ -67,7 +67,8 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// A problem with the value at `path` in `value`. For a placeholder's level, it names the placeholder.
+    /// A problem with the value at `path` in `value`. If a level replaced a placeholder, the problem also names the
+    /// level.
     pub(crate) fn about(&self, value: &Value, path: &[&str], message: impl Into<String>) -> Diagnostic {
         let value = value.at(path);
         let error = Error::new(Diagnostic::error(0..0, message));
@@ -176,12 +177,13 @@ impl<'v> Resolved<'v> {
         }
     }
 
-    /// Sets the position of an error about the value, and adds the levels that made the value.
+    /// Sets the position of an error about the value, and adds the levels from which the value was made. An error with
+    /// a position is not changed.
     fn blame(&self, error: Error, span: &Span) -> Error {
         if error.located { error } else { self.explain(error.at(span)) }
     }
 
-    /// Adds the levels that made the value to an error.
+    /// Adds the levels from which the value was made to an error.
     fn explain(&self, mut error: Error) -> Error {
         for (name, level) in &self.factors {
             let message = format!("factor `{name}` has the level `{}`", placeholder::written(level));
@@ -196,7 +198,7 @@ impl<'v> Resolved<'v> {
     }
 }
 
-/// The name of a variant in a table.
+/// The name of the variant that a table's [`TAG`] gives.
 struct Tag<'r> {
     name: String,
     resolved: Resolved<'r>,
@@ -208,9 +210,9 @@ struct Tag<'r> {
 struct ValueNode<'r> {
     reader: &'r Reader<'r>,
     value: &'r Value,
-    /// Its position; for a level, that of its placeholder.
+    /// The position of the value. If a level replaced a placeholder, the position of the placeholder.
     span: &'r Span,
-    /// Known keys besides those of the target type.
+    /// Known keys in addition to those of the target type.
     also: &'static [&'static str],
     /// Whether [`TAG`] was already consumed.
     tagged: bool,
@@ -221,7 +223,7 @@ impl<'r> ValueNode<'r> {
         Self { reader, value, span: &value.span, also: &[], tagged: false }
     }
 
-    /// Sets the position of an error about the value that arose after it was read.
+    /// Sets the position of an error that occurred after the value was read.
     fn place(self, error: Error) -> Error {
         match self.reader.resolve(self.value) {
             Ok(resolved) => resolved.blame(error, self.span),
@@ -312,7 +314,7 @@ impl<'r> de::Deserializer<'r> for ValueNode<'r> {
     }
 
     fn deserialize_map<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Error> {
-        // A map may have a key of any name, even one that would be a tag elsewhere.
+        // A map may have any key, even [`TAG`].
         match self.value.table() {
             Some(table) => self.visit_table(table, None, visitor),
             None => self.deserialize_any(visitor),
@@ -452,7 +454,7 @@ impl<'r> de::MapAccess<'r> for Entries<'r> {
     }
 }
 
-/// `{ kind = "x", rest }` presented as `{ x = { rest } }`.
+/// Presents `{ kind = "x", rest }` to serde as `{ x = { rest } }`.
 struct Tagged<'r> {
     node: ValueNode<'r>,
     variant: Option<String>,

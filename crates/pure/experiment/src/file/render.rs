@@ -1,4 +1,4 @@
-//! Diagnostics as text: the line of the file with carets under the fault.
+//! Writes diagnostics as text, with the line of the file and carets under the fault.
 
 use std::fmt::{self, Formatter};
 
@@ -28,7 +28,7 @@ impl fmt::Display for Diagnostics {
     }
 }
 
-/// Writes one diagnostic with its lines of the file.
+/// Writes one diagnostic with the lines of the file to which it refers.
 fn render(f: &mut Formatter<'_>, file: &str, text: &str, diagnostic: &Diagnostic) -> fmt::Result {
     let severity = match diagnostic.severity {
         Severity::Error => "error",
@@ -135,7 +135,7 @@ fn glyph(c: char) -> (char, usize) {
     }
 }
 
-/// The text without control characters, cut to a readable length.
+/// The text without control characters, truncated to [`LONGEST`] characters.
 fn printable(text: &str) -> String {
     let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
     text.chars().take(LONGEST).map(|c| glyph(c).0).chain(rest.chars()).collect()
@@ -152,11 +152,11 @@ mod tests {
         Diagnostics::new("f", text, vec![Diagnostic::error(span, "m")]).to_string()
     }
 
-    /// The part of the shown line above the carets.
+    /// The part of the printed line that is above the carets.
     fn marked(rendered: &str) -> String {
         let lines: Vec<&str> = rendered.lines().collect();
         let [.., source, carets] = lines.as_slice() else { panic!("{rendered}") };
-        // In columns: a wide character takes two.
+        // Counts columns, because a wide character takes two.
         let columns: Vec<char> = source.chars().flat_map(|c| std::iter::repeat_n(c, glyph(c).1)).collect();
         let carets: Vec<char> = carets.chars().collect();
         let under: Vec<char> =
@@ -200,7 +200,7 @@ mod tests {
         fn any_span_of_any_text_is_shown(text in "(.|\n|\r){0,300}", start in 0..400usize, length in 0..400usize) {
             let rendered = rendered(&text, start..start + length);
             prop_assert!(rendered.starts_with("error: m\n"));
-            // No control characters for the terminal.
+            // The text must not contain control characters.
             prop_assert!(rendered.chars().all(|c| c == '\n' || !c.is_control()));
         }
     }

@@ -15,9 +15,9 @@ use crate::{ClaimSpec, FigureSpec, ResponseSpec, TableSpec};
 /// Reference to the schema of a text with `${factor}` in it.
 const PLACEHOLDER: &str = "#/$defs/Placeholder";
 
-/// The JSON schema (draft 2020-12) of an experiment file.
-/// It covers the structure of the TOML: tables, keys, types, names. Rules that involve several places
-/// (references, levels, paths) are checked by [`Experiment::parse`](crate::Experiment::parse).
+/// The JSON schema (draft 2020-12) of an experiment file. It covers the structure of the TOML: tables, keys, types,
+/// names. Rules that involve several parts of a file (references, levels, paths) are checked by
+/// [`Experiment::parse`](crate::Experiment::parse).
 pub fn schema() -> Json {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let mut root = merged([object::<FileHeader>(&mut generator), object::<RunSection>(&mut generator)]);
@@ -82,8 +82,9 @@ fn sections(generator: &mut SchemaGenerator) -> Map<String, Json> {
     sections
 }
 
-/// A link has the keys of its section, those of a line or of WiFi, and `reverse` with any of the latter; or
-/// those of a cable. A line with a preset requires no other keys.
+/// The schema of a link. A line or a WiFi link has the keys of [`LinkSection`], the keys of its settings, and `reverse`
+/// with any of these settings. A cable has the keys of its settings and no `reverse`. A line with a preset requires no
+/// settings.
 fn link(generator: &mut SchemaGenerator) -> Json {
     let mut section = object::<LinkSection>(generator);
     let wifi = link_of(section.clone(), object::<WifiSettings>(generator));
@@ -109,11 +110,11 @@ fn link_of(section: Map<String, Json>, settings: Map<String, Json>) -> Json {
     Json::Object(link)
 }
 
-/// Keys of only one kind of transport.
+/// Keys that only one kind of transport has.
 const OF_ONE_KIND: [(&str, &str); 4] =
     [("udp", "headers"), ("udp", "layer"), ("mptcp", "backup"), ("mptcp", "net")];
 
-/// A transport has the constants of its kind.
+/// The schema of a transport, with the constants of its kind.
 fn transport(generator: &mut SchemaGenerator) -> Json {
     let tcp = |generator: &mut SchemaGenerator| {
         merged([object::<tcp::Settings>(generator), object::<StreamSockets>(generator)])
@@ -137,7 +138,7 @@ fn transport(generator: &mut SchemaGenerator) -> Json {
     json!({ "anyOf": kinds })
 }
 
-/// The schema of a structure itself instead of a reference to it.
+/// The schema of a structure, not a reference to it.
 fn object<T: JsonSchema>(generator: &mut SchemaGenerator) -> Map<String, Json> {
     match T::json_schema(generator).to_value() {
         Json::Object(schema) => schema,
@@ -146,7 +147,7 @@ fn object<T: JsonSchema>(generator: &mut SchemaGenerator) -> Map<String, Json> {
     }
 }
 
-/// One object with the properties of several.
+/// The schema of one object with the properties of all `objects`.
 fn merged<const N: usize>(objects: [Map<String, Json>; N]) -> Map<String, Json> {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -166,7 +167,7 @@ fn merged<const N: usize>(objects: [Map<String, Json>; N]) -> Map<String, Json> 
     all
 }
 
-/// Turns a schema of Rust types into one of the file: `{ kind = "x", … }` for tagged enums, and a placeholder
+/// Turns the schema of Rust types into the schema of the file: `{ kind = "x", … }` for tagged enums, and a placeholder
 /// wherever a value is allowed.
 fn rewrite(schema: &mut Json, definitions: &Map<String, Json>) {
     match schema {
@@ -205,7 +206,7 @@ fn is_name(schema: &Json) -> bool {
     schema.get("const").is_some_and(Json::is_string) || schema.get("enum").is_some()
 }
 
-/// Whether a schema accepts a single value other than any text. There a placeholder must be allowed.
+/// Whether a schema accepts a scalar but not every text, so that a placeholder must be allowed in addition.
 fn takes_placeholder(object: &Map<String, Json>) -> bool {
     let types: Vec<&str> = match object.get("type") {
         Some(Json::String(only)) => vec![only],
@@ -225,7 +226,7 @@ fn tag_variants(object: &mut Map<String, Json>, definitions: &Map<String, Json>)
     };
     let mut tagged: Vec<Json> =
         variants.into_iter().map(|variant| tag_variant(variant, definitions)).collect();
-    // The kind itself may be a factor; its settings are then checked only at each point.
+    // The kind itself may be a placeholder. Then the schema cannot check the other keys.
     tagged.push(
         json!({ "type": "object", "properties": { "kind": { "$ref": PLACEHOLDER } }, "required": ["kind"] }),
     );
@@ -241,7 +242,8 @@ fn tag_variant(variant: Json, definitions: &Map<String, Json>) -> Json {
     let reference = content["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
     let content = reference.and_then(|name| definitions.get(name)).unwrap_or(content);
     let content = content.as_object().cloned().unwrap_or_default();
-    // A pattern, so that `rewrite` adds no placeholder to it: that is the last alternative.
+    // The tag is a pattern, to which `rewrite` adds no placeholder. The placeholder is the last alternative of the
+    // whole enum.
     let tag = json!({ "type": "string", "pattern": format!("^{name}$") });
     let tag = Map::from_iter([
         ("properties".to_owned(), json!({ "kind": tag })),

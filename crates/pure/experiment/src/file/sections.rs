@@ -178,7 +178,7 @@ pub(crate) struct LinkSection {
     pub(crate) channel: Option<String>,
 }
 
-/// The keys of [`LinkSection`], `preset` and `reverse`, which are no settings of a line.
+/// The keys of [`LinkSection`], `preset` and `reverse`: the keys of a link that are not settings of a line.
 pub(crate) const LINE_KEYS: &[&str] = &["between", "count", "preset", "reverse"];
 /// The corresponding keys of WiFi, which has no presets but a channel.
 pub(crate) const WIFI_KEYS: &[&str] = &["between", "count", "reverse", "channel"];
@@ -213,7 +213,7 @@ pub(crate) struct TransportSection {
     pub(crate) net: Option<NetSettings>,
 }
 
-/// The keys of [`TransportSection`], which are no constants of an endpoint.
+/// The keys of [`TransportSection`], which are not constants of an endpoint.
 pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "headers", "layer", "backup", "net"];
 
 /// Network settings of a kernel, by sysctl name: `net.mptcp.stale_loss_cnt = 2`.
@@ -256,7 +256,7 @@ pub(crate) struct StreamSockets {
     pub(crate) send_buffer: Option<Size>,
 }
 
-/// The keys of [`TransportSection`] and [`StreamSockets`], which are no constants of TCP.
+/// The keys of [`TransportSection`] and [`StreamSockets`], which are not constants of TCP.
 pub(crate) const TCP_KEYS: &[&str] =
     &["kind", "profile", "paths", "headers", "layer", "backup", "net", "send_buffer"];
 

@@ -1,4 +1,4 @@
-//! Levels given on the command line: `--set down_for=5s,10s,transport=tcp`.
+//! Levels from the command line: `--set down_for=5s,10s,transport=tcp`.
 
 use super::diagnostic::{Diagnostics, closest, list};
 use super::document::{self, Kind, Value};
@@ -15,7 +15,7 @@ pub struct Assignment {
     pub levels: Vec<String>,
 }
 
-/// Why levels cannot be set.
+/// The reason why levels cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
     /// The text is not `factor=level,level,factor=level`.
@@ -42,14 +42,14 @@ pub enum SetError {
         /// Its level.
         level: String,
     },
-    /// The level has another type than all levels of the factor in the file.
+    /// The type of the level differs from the types of all levels of the factor in the file.
     #[error("`{level}` is {given}, but `{factor}` is {wanted}")]
     OtherType {
         /// The factor.
         factor: String,
         /// The given level.
         level: String,
-        /// Its type in words.
+        /// The type of the given level in words.
         given: String,
         /// The type of the factor's first level in words, and its levels in the file.
         wanted: String,
@@ -60,8 +60,8 @@ pub enum SetError {
 }
 
 impl Assignment {
-    /// Parses the argument of `--set`: parts between commas, of which each part with `=` starts the next
-    /// factor. Commas and equals signs in double quotes belong to a level.
+    /// Parses the argument of `--set`. Commas separate the levels. A part with `=` starts the next factor. In double
+    /// quotes, commas and equals signs belong to the level.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Assignment {
         Ok(assignments)
     }
 
-    /// Replaces the factor's levels. `is_read` states whether a key reads them: see [`is_read`].
+    /// Replaces the levels of the factor. `is_read` is the result of [`is_read`]: whether a key reads these levels.
     pub(crate) fn apply(
         &self,
         factors: &mut [FactorValues],
@@ -115,7 +115,7 @@ impl Assignment {
         };
         let factor = &mut factors[place];
         let mut levels: Vec<(Level, Value)> = Vec::new();
-        // The former indices of the new levels, for the blocks that name them.
+        // For each new level, its index in the file, which the blocks use.
         let mut origins = Vec::new();
         for text in &self.levels {
             let (level, value) = value(text, factor);
@@ -136,7 +136,7 @@ impl Assignment {
         self.keep(place, &origins, factors, blocks)
     }
 
-    /// Keeps in each block only the levels that were set. A block without a level is removed.
+    /// Keeps only the new levels in each block. Removes a block without remaining levels.
     fn keep(
         &self,
         place: usize,
@@ -169,7 +169,7 @@ impl Assignment {
     }
 }
 
-/// The parts of a text between separators outside double quotes.
+/// Splits a text at separators outside double quotes.
 fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     text.split(move |c: char| {
@@ -178,7 +178,7 @@ fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A level without the double quotes around it. `None` if a quote is not closed.
+/// A level without surrounding double quotes. `None` if a quote is not closed.
 fn unquoted(level: &str) -> Option<&str> {
     match level.strip_prefix('"') {
         Some(rest) => rest.strip_suffix('"').filter(|inner| !inner.contains('"')),
@@ -186,23 +186,23 @@ fn unquoted(level: &str) -> Option<&str> {
     }
 }
 
-/// A level and its value: a text if the factor's own levels are texts, otherwise the value that the text has in
-/// a file.
+/// A level and its value. The value is a text if all levels of the factor in the file are texts. Otherwise it is the
+/// value that this text would have in a file.
 fn value(text: &str, factor: &FactorValues) -> (Level, Value) {
     let texts_only = factor.levels.iter().all(|(_, own)| matches!(own.kind, Kind::Text(_)));
     let scalar = document::parse_value(text)
         .filter(|kind| matches!(kind, Kind::Switch(_) | Kind::Integer(_) | Kind::Float(_)))
         .filter(|_| !texts_only);
     let kind = scalar.unwrap_or_else(|| Kind::Text(canonical(text)));
-    // An empty span: the value has no position in the file.
+    // The span is empty because the value has no position in the file.
     let value = Value { span: 0..0, kind };
     (Level::of(&value), value)
 }
 
-/// Refuses a level whose type no level of the file has. On a command line, quotes do not distinguish a text.
-/// Some levels are left to the key that reads the value: a word instead of a number, and a number with an
-/// unknown unit. Only the key knows its words (`unbounded`). Without such a key, nothing else would refuse the
-/// word. No key accepts a word for a truth value, or a number that is not finite.
+/// Refuses a level if no level of the file has its type. On a command line, quotes do not mark a text. If a key reads
+/// the levels, the key itself checks a word instead of a number (some keys accept words such as `unbounded`) and a
+/// number with an unknown unit. If no key reads the levels, such a level is refused here. No key accepts a word instead
+/// of a truth value, or a number that is not finite.
 fn check_type(level: &Level, factor: &FactorValues, is_read: bool) -> Result<(), SetError> {
     let given = level.looks_like();
     let mut own = factor.levels.iter().map(|(own, _)| own.looks_like());
@@ -221,7 +221,8 @@ fn check_type(level: &Level, factor: &FactorValues, is_read: bool) -> Result<(),
     Err(SetError::OtherType { given: given.type_in_words(), factor, level, wanted })
 }
 
-/// Whether a key of the file reads the levels of a factor. A table `where` only compares them.
+/// Whether a key in `value` reads the levels of a factor. A table `where` does not count, because it only compares
+/// levels.
 pub(crate) fn is_read(value: &Value, factor: &str) -> bool {
     match &value.kind {
         Kind::Text(text) => placeholder::factors(text).any(|own| own == factor),

@@ -1,4 +1,4 @@
-//! Warnings: settings whose results may mean something else than the author of a file expects.
+//! Warnings about settings with results that may not mean what the author of the file expects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(super) struct Warnings<'a> {
     overloads: BTreeMap<(String, Direction), Overload>,
     transports_used: BTreeSet<String>,
     links_used: BTreeSet<String>,
-    /// By group of flows, the number of links of the longest path, if a packet's hop limit is smaller.
+    /// The number of links of the longest path, by group of flows, if it exceeds the hop limit of a packet.
     too_long: BTreeMap<String, usize>,
     /// Groups of flows whose object sizes have infinite variance.
     unbounded: BTreeSet<String>,
@@ -36,11 +36,11 @@ pub(super) struct Warnings<'a> {
     buckets: Buckets,
 }
 
-/// A link whose offered load is at least its capacity.
+/// A link with an offered load that is at least its capacity.
 struct Overload {
     /// The number of points with the overload.
     points: usize,
-    /// Load at the worst point, at least 1. Beside it, bytes per second offered and carried.
+    /// Load at the worst point, at least 1, and the bytes per second that are offered and that the link can carry.
     load: f64,
     offered: f64,
     capacity: f64,
@@ -111,7 +111,7 @@ impl<'a> Warnings<'a> {
         let mut here: BTreeMap<(&str, Direction), (usize, &Offer<'_>)> = BTreeMap::new();
         let load = |key: &(usize, Direction)| offers.get(key).map_or(0.0, |offer| offer.load);
         for flow in &scenario.flows {
-            // A bottleneck limits the load of the lines behind it.
+            // A bottleneck limits the load of the lines after it, so only the most loaded link counts.
             let hops = travelled(flow);
             let Some(key) = hops.into_iter().reduce(|a, b| if load(&b) > load(&a) { b } else { a }) else {
                 continue;
@@ -159,7 +159,7 @@ impl<'a> Warnings<'a> {
                 .iter()
                 .map(|((link, direction), overload)| self.overload(link, *direction, overload)),
         );
-        // Levels that were set aside may have used parts that the others do not use.
+        // Levels that `--set` omits may use parts that the other levels do not use.
         if self.definition.is_as_written() {
             all.extend(self.unused("transport", &self.transports_used, "no flow uses the transport"));
             all.extend(self.unused("link", &self.links_used, "no flow passes over the link"));
@@ -235,7 +235,7 @@ impl<'a> Warnings<'a> {
             .collect()
     }
 
-    /// Events before the end of the warm-up, if the file states their time itself, not by a factor.
+    /// Warnings about events before the end of the warm-up, if their time is not a factor.
     fn events_in_warm_up(&self) -> Vec<Diagnostic> {
         let events =
             self.definition.root.table().and_then(|root| root.get("event")).map_or(&[][..], Value::elements);
@@ -251,7 +251,7 @@ impl<'a> Warnings<'a> {
         early.collect()
     }
 
-    /// Means over objects whose sizes have infinite variance.
+    /// Warnings about means over objects whose sizes have infinite variance.
     fn means_without_variance(&self) -> Vec<Diagnostic> {
         let responses = self.design.map_or(&[][..], |design| &design.responses).iter();
         let doubtful = responses.filter(|(_, spec)| {
@@ -273,7 +273,7 @@ impl<'a> Warnings<'a> {
             .collect()
     }
 
-    /// Margins in percent of responses in percent, which are seldom meant as a share of a share.
+    /// Warnings about margins in percent of responses in percent: the author seldom means a share of a share.
     fn shares_of_percentages(&self) -> Vec<Diagnostic> {
         let responses = self.design.map_or(&[][..], |design| &design.responses).iter();
         let doubtful = responses.filter_map(|(name, spec)| {
@@ -292,10 +292,10 @@ impl<'a> Warnings<'a> {
     }
 }
 
-/// `62.5 KB/s`: three digits suffice.
+/// A rate with three digits: `62.5 KB/s`.
 fn bytes_per_s(value: f64) -> String {
     let units = [("GB/s", 1e9), ("MB/s", 1e6), ("KB/s", 1e3), ("B/s", 1.0)];
-    // 999.7 KB/s is 1 MB/s.
+    // 999.7 KB/s is rounded to 1 MB/s.
     let (unit, worth) = units.into_iter().find(|(_, worth)| value >= 0.9995 * worth).unwrap_or(("B/s", 1.0));
     let number = value / worth;
     let decimals = if number >= 100.0 { 0 } else { 1 };

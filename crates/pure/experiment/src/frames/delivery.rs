@@ -1,4 +1,4 @@
-//! Delivery of each message of an association, from the frames at both of its ends.
+//! Computes the delivery of each message of an association from the frames at both ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +10,24 @@ use super::unwrapped::Unwrapped;
 /// A delivered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageDelivery {
-    /// Its stream (RFC 9260 section 1.3).
+    /// The stream of the message (RFC 9260 section 1.3).
     pub stream: u16,
-    /// When its first chunk was sent for the first time.
+    /// Time of the first transmission of its first chunk.
     pub sent: Instant,
-    /// When the last of its missing chunks arrived.
+    /// Time at which all its chunks had arrived.
     pub arrived: Instant,
-    /// When the receiver could deliver it: at once, or after the earlier messages of its stream.
+    /// Time at which the receiver could deliver it: on arrival, or after the earlier messages of its stream.
     pub delivered: Instant,
 }
 
-/// Collects the first transmissions of DATA chunks that pass one node in one direction.
+/// Collects the DATA chunks that pass one node in one direction. Of each chunk, only the first transmission is kept.
 #[derive(Debug)]
 pub struct DeliveryReader {
     heading: Heading,
     associations: BTreeMap<PacketEnds, Pieces>,
 }
 
-/// The chunks of one direction of an association, by their distance from the first observed TSN.
+/// The chunks of one direction of an association, by the distance of their TSN from the first observed TSN.
 #[derive(Debug)]
 struct Pieces {
     tsns: Unwrapped,
@@ -40,7 +40,8 @@ impl DeliveryReader {
         Self { heading, associations: BTreeMap::new() }
     }
 
-    /// Takes the next frame, in the order of time. Frames without SCTP, or in the other direction, are skipped.
+    /// Takes the next frame, in the order of time. Frames that are not SCTP, and frames in the other direction, are
+    /// skipped.
     pub fn take(&mut self, frame: &Frame<'_>) {
         if frame.heading != self.heading {
             return;
@@ -54,8 +55,8 @@ impl DeliveryReader {
         }
     }
 
-    /// The delivered messages in the order of sending, for the association with most chunks at the sender.
-    /// `self` was at the sender, `far` at the receiver. Messages that did not arrive in time, or that wait for
+    /// The delivered messages of the association with most chunks at the sender, in the order of sending. `self`
+    /// observed the sender, `far` the receiver. Messages that did not arrive before the end, and messages that wait for
     /// such a message, are left out.
     pub fn deliveries(&self, far: &Self) -> Vec<MessageDelivery> {
         let busiest = self.associations.iter().max_by_key(|(_, pieces)| pieces.seen.len());
@@ -72,7 +73,7 @@ impl Pieces {
     }
 
     fn deliveries(&self, arrived: &Self) -> Vec<MessageDelivery> {
-        // The first TSN that was sent may differ from the first that arrived.
+        // The base of the sent TSNs may differ from the base of the arrived TSNs.
         let apart = i64::from(arrived.tsns.base.offset_from(self.tsns.base));
         let arrival = |distance: i64| arrived.seen.get(&(distance - apart)).map(|(at, _)| *at);
         let mut deliveries = Vec::new();
@@ -93,7 +94,7 @@ impl Pieces {
                     deliveries.push(MessageDelivery { stream, sent, arrived, delivered: arrived });
                 }
                 Some(arrived) if !stuck.contains(&stream) => {
-                    // RFC 9260 section 6.6: in the order of their stream.
+                    // RFC 9260 section 6.6: ordered messages of a stream are delivered in order.
                     let free = free_from.entry(stream).or_default();
                     let delivered = arrived.max(*free);
                     *free = delivered;

@@ -1,4 +1,4 @@
-//! The fields of packets that the figures need. It makes no assumption about the sender: any bytes may occur.
+//! Reads the fields of packets that the figures need. It makes no assumption about the sender, so any bytes may occur.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub(super) struct PacketReading {
     pub body: PacketBody,
 }
 
-/// Source and destination.
+/// The protocol of a packet, and the address and port of its source and its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PacketEnds {
     pub protocol: u8,
@@ -25,7 +25,7 @@ pub(super) enum PacketBody {
     Sctp(Vec<ChunkReading>),
 }
 
-/// RFC 9293 section 3.1.
+/// The fields of a TCP segment (RFC 9293 section 3.1).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TcpReading {
     pub seq: u32,
@@ -34,15 +34,15 @@ pub(super) struct TcpReading {
     pub syn: bool,
     pub fin: bool,
     pub window: u16,
-    /// RFC 7323 section 2.
+    /// The shift count of the window scale option (RFC 7323 section 2), if the segment has it.
     pub window_scale: Option<u8>,
-    /// RFC 2018 section 3: for each block, its first number and the one after its last.
+    /// The SACK blocks (RFC 2018 section 3): for each, its first number and the number after its last.
     pub sack: Vec<[u32; 2]>,
-    /// Bytes of user data, captured or not.
+    /// Number of bytes of user data, whether captured or not.
     pub data: u32,
 }
 
-/// A chunk of RFC 9260 section 3.3, as far as it carries TSNs.
+/// A chunk that contains TSNs (RFC 9260 section 3.3).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChunkReading {
     /// INIT or INIT ACK.
@@ -52,7 +52,7 @@ pub(super) enum ChunkReading {
     Data(MessagePiece),
     Sack {
         cumulative: u32,
-        /// For each block, its first TSN and the one after its last.
+        /// For each gap ack block, its first TSN and the TSN after its last.
         gaps: Vec<[u32; 2]>,
     },
 }
@@ -73,20 +73,20 @@ impl PacketEnds {
         Self { addresses: [b, a], ports: [q, p], ..self }
     }
 
-    /// The key of a connection. An association has several addresses, so only its ports count.
+    /// The key of a connection. For an association, which may have several addresses, the key has only the ports.
     pub fn key(self) -> Self {
         let nowhere = IpAddr::from([0; 4]);
         if self.protocol == protocol::SCTP { Self { addresses: [nowhere; 2], ..self } } else { self }
     }
 }
 
-/// Reads a packet from its IP header on. `None` for other protocols, for later fragments, and for truncated
-/// headers.
+/// Reads a packet that begins with its IP header. `None` for other protocols, for fragments after the first, and for
+/// truncated headers.
 pub(super) fn read(packet: &[u8]) -> Option<PacketReading> {
     let ip = IpHeader::read(packet).filter(IpHeader::is_first)?;
     let body = packet.get(ip.header_len as usize..)?;
     let ports = [be16(body, 0)?, be16(body, 2)?];
-    // A fragment in IPv6 has the fragment header as its next header.
+    // In an IPv6 fragment, `next` is the fragment header, so fragments of IPv6 are not read.
     let body = match ip.next {
         protocol::TCP => PacketBody::Tcp(tcp(body, ip.payload_len())?),
         protocol::SCTP => PacketBody::Sctp(sctp(body.get(12..)?)),

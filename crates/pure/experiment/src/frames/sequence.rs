@@ -1,4 +1,4 @@
-//! Sequence numbers against time, from the frames at one node (Stevens, *TCP/IP Illustrated*, volume 1, section
+//! Computes sequence numbers against time from the frames at one node (Stevens, *TCP/IP Illustrated*, volume 1, section
 //! 20.8): first transmissions, retransmissions, and the peer's acknowledgements.
 //!
 //! Start from [`SequenceReader`].
@@ -36,25 +36,25 @@ pub struct Numbered {
 /// direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// The unit that the numbers count.
+    /// The unit of the numbers.
     pub numbers: Numbers,
-    /// Address and port of the end that sent the data, and of the other end; of several addresses, the first
-    /// observed.
+    /// Address and port of the end that sent the data, and of the other end. If an end has several addresses, the first
+    /// observed one.
     pub ends: [(IpAddr, u16); 2],
     /// First transmissions: data beyond all earlier data.
     pub sent: Vec<Numbered>,
     /// Retransmissions.
     pub sent_again: Vec<Numbered>,
-    /// The number that the peer expects next.
+    /// Times and values of the cumulative acknowledgement: the number that the peer expects next.
     pub acknowledged: Vec<(Instant, u64)>,
-    /// The right edge of the peer's window. Empty if the capture does not contain the window scale, and for
-    /// SCTP, whose window counts bytes instead of chunks.
+    /// Times and values of the right edge of the peer's window. Empty if the frames do not contain both window scales,
+    /// and for SCTP, whose window counts bytes instead of chunks.
     pub window: Vec<(Instant, u64)>,
     /// Data that the peer has received out of order (SACK).
     pub sacked: Vec<Numbered>,
-    /// Earlier frames are not kept.
+    /// Frames before this time are not added to the lists.
     since: Instant,
-    /// Numbers up to the one after the highest that was sent; `None` before the first.
+    /// Converts wrapping numbers. The highest is the number after the last sent one. `None` before the first frame.
     serials: Option<Unwrapped>,
 }
 
@@ -70,19 +70,19 @@ pub struct SequenceReader {
 struct FlowConversation {
     /// The sequences of outbound and inbound data.
     halves: [Sequence; 2],
-    /// The window scale of the outbound and of the inbound SYN, if a SYN was observed, and if it offered one.
+    /// The window scale of the outbound and of the inbound SYN. `None` if the SYN was not observed, `Some(None)` if it
+    /// has no such option.
     scales: [Option<Option<u8>>; 2],
 }
 
 impl SequenceReader {
-    /// A new reader, which keeps the frames from `from` on. Earlier frames give it the initial numbers and the
+    /// A reader that keeps the frames from `from` on. From earlier frames, it takes only the initial numbers and the
     /// window scales.
     pub fn new(from: Instant) -> Self {
         Self { from, conversations: BTreeMap::new() }
     }
 
-    /// Takes the next frame, in the order of time. Frames that are neither TCP nor SCTP, or that are malformed,
-    /// are skipped.
+    /// Takes the next frame, in the order of time. Frames of other protocols and malformed frames are skipped.
     pub fn take(&mut self, frame: &Frame<'_>) {
         let Some(PacketReading { ends, body }) = read(frame.bytes) else { return };
         let inbound = frame.heading == Heading::Inbound;
@@ -97,7 +97,7 @@ impl SequenceReader {
         }
     }
 
-    /// The direction of a connection with most data packets; `None` if there were none.
+    /// The direction of a connection that has most data packets. `None` if there are no data packets.
     pub fn busiest(self) -> Option<Sequence> {
         let halves = self.conversations.into_values().flat_map(|conversation| conversation.halves);
         let count = |half: &Sequence| half.sent.len() + half.sent_again.len();
@@ -130,7 +130,7 @@ impl FlowConversation {
         }
         let controls = u32::from(segment.syn) + u32::from(segment.fin);
         if segment.data > 0 {
-            // The number of SYN comes before the data.
+            // SYN has the first number; the data follow.
             let first = segment.seq.wrapping_add(u32::from(segment.syn));
             self.halves[own].data(at, first, segment.data);
         } else if controls > 0 {
@@ -164,19 +164,19 @@ impl FlowConversation {
 }
 
 impl Sequence {
-    /// Sets the number that all others are relative to.
+    /// Sets the base of the relative numbers.
     fn begin(&mut self, base: u32) {
         self.serials.get_or_insert(Unwrapped::new(base)).base = Serial(base);
     }
 
-    /// A wrapping number as a relative one without wrap. `None` before the first.
+    /// Converts a wrapping number to a relative number without wrap. `None` if it is before the base.
     fn unwrapped(&mut self, number: u32) -> Option<u64> {
         let serials = self.serials.get_or_insert(Unwrapped::new(number));
         u64::try_from(serials.distance(number)).ok()
     }
 
-    /// Registers the transmission of `count` numbers from `first` on. Returns where they begin and end, and
-    /// whether they are beyond all earlier ones.
+    /// Registers the transmission of `count` numbers from `first` on. Returns the relative begin and end, and whether
+    /// the end is beyond all earlier numbers.
     fn send(&mut self, first: u32, count: u32) -> Option<(u64, u64, bool)> {
         let from = self.unwrapped(first)?;
         let serials = self.serials.as_mut()?;

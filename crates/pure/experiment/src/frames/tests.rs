@@ -44,8 +44,8 @@ fn segment(seq: u32, ack: u32, flags: Flags, len: u64) -> Segment {
     }
 }
 
-/// The numbers begin below 2³² and wrap to 0. Three segments of 1000 B are sent, the second is lost, the peer
-/// reports it and receives a retransmission.
+/// The numbers begin just below 2³² and wrap to 0. Three segments of 1000 B are sent, and the second is lost. The peer
+/// reports the loss by SACK and receives a retransmission.
 #[test]
 fn a_loss_and_its_repair_over_tcp() {
     const ISN: u32 = u32::MAX - 999;
@@ -68,7 +68,7 @@ fn a_loss_and_its_repair_over_tcp() {
     assert_eq!(seen.sent_again, [data(30, 1001)]);
     assert_eq!(seen.acknowledged, [(at(10), 1), (at(22), 1001), (at(40), 3001)]);
     assert_eq!(seen.sacked, [data(22, 2001)]);
-    // RFC 7323 section 2.2: the window of the SYN is not scaled, the others by 2³.
+    // RFC 7323 section 2.2: the window of the SYN is not scaled; later windows are multiplied by 2³.
     assert_eq!(seen.window, [(at(10), 101), (at(22), 1801), (at(40), 3801)]);
 }
 
@@ -81,7 +81,7 @@ fn windows_are_unknown_without_the_opening() {
     assert_eq!((seen.sent[0].from, seen.acknowledged[0].1, seen.window.len()), (0, 1000, 0));
 }
 
-/// Earlier frames give the initial numbers, and show that later ones are retransmissions.
+/// Frames before the start of the reader give the initial numbers, and show that later frames are retransmissions.
 #[test]
 fn a_part_of_a_run_keeps_its_numbers() {
     let mut reader = SequenceReader::new(at(20));
@@ -94,7 +94,7 @@ fn a_part_of_a_run_keeps_its_numbers() {
     assert_eq!(seen.sent_again, [Numbered { at: at(30), from: 1000, to: 2000 }]);
 }
 
-/// With TSNs, over two paths: RFC 9260 section 3.3.4 counts gaps from the cumulative TSN.
+/// The same with TSNs and over two paths. Gap ack blocks count from the cumulative TSN (RFC 9260 section 3.3.4).
 #[test]
 fn a_loss_and_its_repair_over_sctp() {
     let mut reader = SequenceReader::new(Instant::ZERO);
@@ -138,9 +138,9 @@ fn a_loss_and_its_repair_over_sctp() {
     assert_eq!(seen.sacked, [Numbered { at: at(20), from: 2, to: 4 }]);
 }
 
-/// Two streams. The first message of stream 1 is lost and arrives again at 200 ms; the second, in two
-/// fragments, waits for it. Stream 2 does not wait, and neither does an unordered message. The last message
-/// never arrives, and those after it in its stream stay undelivered.
+/// There are two streams. The first message of stream 1 is lost, and its retransmission arrives at 200 ms. The second
+/// message, in two fragments, waits for it. Stream 2 and unordered messages do not wait. One message never arrives, so
+/// the later messages of its stream are not delivered.
 #[test]
 fn one_stream_waits_and_the_other_does_not() {
     let [mut near, mut far] = [Heading::Outbound, Heading::Inbound].map(DeliveryReader::new);
@@ -197,7 +197,7 @@ fn one_stream_waits_and_the_other_does_not() {
 }
 
 proptest! {
-    /// Any bytes, also behind a header that leads to the transports.
+    /// Any bytes are accepted, also after valid headers, so that they reach the parsers of the transports.
     #[test]
     fn no_bytes_are_too_odd(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),

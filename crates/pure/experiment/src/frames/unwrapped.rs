@@ -2,17 +2,17 @@
 
 use netrig_transport::Serial;
 
-/// Serial numbers of 32 bits (RFC 1982) as distances from a base, which do not wrap. A number is taken as the
-/// one nearest to the highest so far.
+/// Converts serial numbers of 32 bits (RFC 1982) to distances from a base, which do not wrap. Of the possible
+/// distances, the one nearest to the highest so far is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unwrapped {
     pub base: Serial,
-    /// The distance of the highest.
+    /// The highest distance so far.
     pub highest: i64,
 }
 
 impl Unwrapped {
-    /// A base, which is also the highest number so far.
+    /// Starts at `base`, with the highest distance 0.
     pub fn new(base: u32) -> Self {
         Self { base: Serial(base), highest: 0 }
     }

@@ -10,7 +10,7 @@ use super::{Design, PointRuns};
 use crate::claim::vary;
 use crate::{Agreement, Difference, Point, ResponseSpec, Status};
 
-/// The agreement of each further substrate with the first, at every common point and over all of them.
+/// The agreement of each further substrate with the first substrate, at every common point and over all common points.
 /// Replications of two substrates share their seeds, so they are paired.
 pub(super) fn agreement(design: &Design, points: &[PointRuns], substrates: &[&str]) -> Vec<Agreement> {
     let Some((first, others)) = substrates.split_first() else { return Vec::new() };
@@ -21,7 +21,7 @@ pub(super) fn agreement(design: &Design, points: &[PointRuns], substrates: &[&st
             let response = Compared { design, name, spec, of: [first, other] };
             let pairs: Vec<(&Point, Pairs)> =
                 both.iter().map(|(a, b)| (&a.point, Pairs::of(a, b, name))).collect();
-            // An experiment without factors has one point, which is also all points: it is judged as a point.
+            // An experiment without factors has only one point, so there is no separate agreement over all points.
             if pairs.iter().any(|(point, _)| !point.levels().is_empty()) {
                 found.extend(response.over_all(&Pairs::over_points(pairs.iter().map(|(_, pairs)| pairs))));
             }
@@ -58,7 +58,7 @@ impl Compared<'_> {
         Some(agreement)
     }
 
-    /// The agreement over all points together.
+    /// The agreement of the means over all points.
     fn over_all(&self, pairs: &Pairs) -> Option<Agreement> {
         let mut agreement = self.beside(Point::default(), pairs)?;
         if let Some(required) = self.spec.agreement.as_ref().filter(|required| required.applies_to_all()) {
@@ -98,7 +98,7 @@ impl Compared<'_> {
 #[derive(Default)]
 struct Pairs {
     values: BTreeMap<u32, (f64, f64)>,
-    /// Number of values of each substrate, with those that have no partner.
+    /// Number of values of each substrate, including values without a partner.
     n: [u32; 2],
     /// Whether another seed would give both substrates the same values.
     deterministic: bool,
@@ -114,7 +114,7 @@ impl Pairs {
         Self { values: ours.into_iter().filter_map(pair).collect(), n, deterministic }
     }
 
-    /// The means over all points that have pairs, in the replications that all these points share.
+    /// For each replication that all points with pairs share: the means over these points.
     fn over_points<'a>(points: impl Iterator<Item = &'a Self>) -> Self {
         let mut measured = points.filter(|pairs| !pairs.values.is_empty());
         let Some(first) = measured.next() else { return Self::default() };
@@ -134,8 +134,8 @@ impl Pairs {
         Self { values, n, deterministic }
     }
 
-    /// The interval, without ends if random replications are all alike on both substrates: that nothing
-    /// happened does not show that nothing can happen.
+    /// The interval, but without ends if all random replications of both substrates have the same value: an event that
+    /// did not happen may still be possible.
     fn believed(&self, interval: Interval) -> Interval {
         let (first, other) = self.both();
         if self.deterministic || vary(&first) || vary(&other) {

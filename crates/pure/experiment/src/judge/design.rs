@@ -15,7 +15,7 @@ pub struct Design {
     pub factors: Vec<Factor>,
     /// Levels of the file that are not run, by factor, because other levels were requested.
     pub omitted: Vec<Factor>,
-    /// How many runs each point gets.
+    /// The number of runs of each point.
     pub replications: Replications,
     /// The responses in the order of the file.
     pub responses: Vec<(String, ResponseSpec)>,
@@ -30,7 +30,7 @@ pub struct Design {
 }
 
 impl ColumnSpec {
-    /// The unit of its cells.
+    /// The unit of the column's cells.
     pub fn unit<'a>(&self, design: &'a Design) -> &'a str {
         match self.derivation() {
             Some((Derivation::Ratio, _)) | None => "1",
@@ -74,7 +74,7 @@ impl Design {
         self.response(response).map_or("1", ResponseSpec::unit)
     }
 
-    /// The definition of quantile; `None` if no response is a quantile.
+    /// The name of the definition of sample quantiles in use; `None` if no response is a quantile.
     pub fn quantiles(&self) -> Option<&'static str> {
         self.responses
             .iter()
@@ -82,7 +82,7 @@ impl Design {
             .then_some(netrig_stats::quantile::DEFINITION)
     }
 
-    /// The error if the paper has no value or group of this name.
+    /// The error if the paper has no value and no group of this name.
     pub(crate) fn check_paper(&self, field: &str, name: &str) -> Option<SpecError> {
         let Some(paper) = &self.paper else {
             return Some(SpecError::new(field, "there is no `paper.toml` beside this file"));

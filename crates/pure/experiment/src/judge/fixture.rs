@@ -1,4 +1,4 @@
-//! A fictitious study for tests: factors, claims and tables as a file writes them, and values by a formula.
+//! A synthetic study for tests: factors, claims and tables in the form of a file, with values from a formula.
 
 use netrig_core::{Seeds, Stream};
 
@@ -8,7 +8,7 @@ use crate::{ClaimResult, Factor, Level, Paper, Point, Replications, Results, Sta
 pub(crate) struct Study {
     pub design: Design,
     pub points: Vec<PointRuns>,
-    /// Whether its runs are marked as deterministic.
+    /// Whether the runs of the study are marked as deterministic.
     pub deterministic: bool,
 }
 
@@ -29,7 +29,7 @@ impl StudyPoint<'_> {
         self.point.level(factor).unwrap().number().unwrap()
     }
 
-    /// Random numbers that all points share: common random numbers.
+    /// Random numbers that all points of a replication share: common random numbers.
     pub fn luck(&self) -> Stream {
         Seeds::new(u64::from(self.replication)).stream("luck")
     }
@@ -137,7 +137,7 @@ impl Study {
         self.run_on("sim", n, |place| Some(value(place)))
     }
 
-    /// Sets the status of the points with this level.
+    /// Sets the status of the points at which the factor has this level.
     pub fn ended(mut self, factor: &str, level: &str, status: Status) -> Self {
         for runs in self.points.iter_mut().filter(|runs| runs.point.level(factor).unwrap().text() == level) {
             runs.status = status;

@@ -1,4 +1,4 @@
-//! From the values of runs to intervals, verdicts and tables.
+//! Computes intervals, verdicts and tables from the values of runs.
 
 mod agreement;
 mod design;
@@ -19,15 +19,16 @@ use crate::results::distinct;
 use crate::{Agreement, ClaimSpec, Results};
 
 impl Agreement {
-    /// The agreement of each further substrate with the first that `points` names: at every point that both have, and over all of them.
+    /// The agreement of each further substrate with the first substrate in `points`, at every common point and over all
+    /// common points.
     pub fn of_substrates(design: &Design, points: &[PointRuns]) -> Vec<Self> {
         agreement::agreement(design, points, &distinct(points.iter().map(|runs| runs.substrate.as_str())))
     }
 }
 
 impl Results {
-    /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` is
-    /// netrig's version and commit.
+    /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` has the version
+    /// and commit of netrig.
     pub fn judge(design: &Design, points: &[PointRuns], build: &str) -> Self {
         let substrates = distinct(points.iter().map(|runs| runs.substrate.as_str()));
         let (mut claims, mut tables) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The records of runs, and the view of them for judging.
+//! The records of runs, and their values grouped for judging.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::{MeasuredValue, MeasuredValues, Point, ResponseSpec, RunOutcome, Stat
 /// One run, reduced to its responses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunRecord {
-    /// Number of the replication, from 1. The n-th replications of all points share their seed.
+    /// Number of the replication, from 1. The n-th replications of all points have the same seed.
     pub replication: u32,
-    /// The seed of its random streams.
+    /// The seed of the run's random streams.
     pub seed: u64,
     /// Whether its values count.
     pub validity: Validity,
@@ -26,10 +26,10 @@ pub struct RunRecord {
 /// Whether the values of a run count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Validity {
-    /// They count.
+    /// The values count.
     #[default]
     Valid,
-    /// They do not, for this reason.
+    /// The values do not count, for this reason.
     Invalid(String),
     /// The run failed, for this reason, and has no values.
     Failed(String),
@@ -74,7 +74,7 @@ impl RunRecord {
         self.responses.get(response)?.value()
     }
 
-    /// The value of a response if the run is valid and measured it.
+    /// The value of a response, if the run is valid and measured it.
     pub fn value(&self, response: &str) -> Option<f64> {
         self.measured(response).filter(|_| self.is_valid())
     }
@@ -91,13 +91,13 @@ pub struct PointRuns {
     pub status: Status,
     /// Why the state is not `Ok`.
     pub why: Option<String>,
-    /// Its runs that count for the stopping rule, in the order of their replications.
+    /// The runs up to the last replication that the stopping rule counts, in the order of their replications.
     pub runs: Vec<RunRecord>,
 }
 
 impl PointRuns {
-    /// The point with those of `runs`, in any order, whose replication is at most `last`. Without `last`, the stopping
-    /// rule has not decided, and all runs count.
+    /// The point with its runs, which may be in any order. Runs after replication `last` are left out. `None` means
+    /// that the stopping rule has not decided: all runs count.
     pub fn new(substrate: &str, point: Point, mut runs: Vec<RunRecord>, last: Option<u32>) -> Self {
         runs.sort_by_key(|run| run.replication);
         runs.retain(|run| last.is_none_or(|last| run.replication <= last));
@@ -153,7 +153,7 @@ impl<'a> Measurements<'a> {
     /// The values of a response at a point.
     ///
     /// # Errors
-    /// If the experiment does not have the point, or its state is not `Ok`.
+    /// If the experiment does not have the point, or the state of the point is not `Ok`.
     pub(crate) fn values(
         &self,
         point: &Point,
@@ -176,7 +176,7 @@ impl<'a> Measurements<'a> {
         }
     }
 
-    /// One cell per point, for claims: its levels and the sample of the response.
+    /// One cell per point, for claims: the levels of the point and the sample of the response.
     pub(crate) fn cells(&self, response: &str, design: &Design) -> Vec<Cell> {
         let sample =
             |point: &Point| self.values(point, response, design).map(|values| Sample::plain(&values));

@@ -1,4 +1,4 @@
-//! Means and intervals at each point.
+//! Computes means and intervals at each point.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl PointRuns {
     pub(super) fn result(&self, design: &Design) -> PointResult {
         let measured = |(name, spec): &(String, crate::ResponseSpec)| {
             let values: Vec<f64> = self.values(name).into_values().collect();
-            // The seed of the resampling is the same on every machine, and different for each name.
+            // The seed of the bootstrap depends only on the name, so it is the same on every machine.
             let seed = fnv1a(name.bytes());
             let interval = mean(&values, spec.interval, design.confidence, seed).ok();
             let interval = interval.map(|found| self.believed(found, &values));
@@ -44,7 +44,7 @@ impl PointRuns {
         }
     }
 
-    /// The remarks on its valid runs, each with the number of runs.
+    /// The remarks on the valid runs of the point, each with its number of runs.
     fn remarks(&self) -> Vec<PointRemark> {
         let mut runs: BTreeMap<&str, u32> = BTreeMap::new();
         for remark in self.runs.iter().filter(|run| run.is_valid()).flat_map(|run| &run.remarks) {
@@ -55,8 +55,8 @@ impl PointRuns {
 }
 
 impl PointRuns {
-    /// The interval, without ends if random values are all alike: equal values do not show how far others may
-    /// lie from them.
+    /// The interval, but without ends if all random values are equal: equal values do not show how far other values may
+    /// be from them.
     fn believed(&self, interval: Interval, values: &[f64]) -> Interval {
         if self.is_deterministic() || vary(values) {
             return interval;
@@ -74,7 +74,7 @@ fn run_value(run: &RunRecord, response: &str) -> RunValue {
     }
 }
 
-/// The mean over runs and its interval.
+/// The mean over runs with its interval.
 fn mean(values: &[f64], method: IntervalMethod, confidence: f64, seed: u64) -> Result<Interval, StatsError> {
     match method {
         IntervalMethod::Student => interval::student(values, confidence),

@@ -13,7 +13,7 @@ pub enum Decision {
     More(u32),
     /// Replications 1 to n decide; later ones are ignored.
     Enough(u32),
-    /// All n replications (n is the maximum) were run, and the interval is still too wide.
+    /// The maximum of n replications was run, and the interval is still too wide.
     Exhausted(u32),
 }
 
@@ -27,10 +27,11 @@ impl Decision {
     }
 }
 
-/// The number of replications of a point: fixed, or until the interval of a response is narrow enough.
+/// Decides the number of replications of a point: a fixed number, or as many as the interval of a response needs to be
+/// narrow enough.
 ///
-/// Replications are judged in their order, 1 to n, not in the order in which they finished: the number of
-/// workers does not change which ones count.
+/// Replications are judged in the order 1 to n, not in the order in which they finish. So the number of workers does
+/// not change which replications count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoppingRule {
     min: u32,
@@ -39,7 +40,7 @@ pub struct StoppingRule {
 }
 
 impl StoppingRule {
-    /// The rule of a file's `[replications]`.
+    /// The rule that `[replications]` in a file describes.
     ///
     /// # Errors
     ///
@@ -58,17 +59,16 @@ impl StoppingRule {
         Ok(Self { min: replications.min, max: replications.max, until })
     }
 
-    /// Whether the last of `runs` can change the decision about a point that was asked for `asked` replications. A fixed number
-    /// of replications is decided by the first, if that fails, and else by the last that ends.
+    /// Whether the last of `runs` can change the decision about a point with `asked` requested replications. With a
+    /// fixed number, only two runs can: replication 1, which may fail, and the run that completes the number.
     pub fn may_decide(&self, runs: &[RunRecord], asked: u32) -> bool {
         let is_first = runs.last().is_none_or(|run| run.replication == 1);
         self.until.is_some() || is_first || runs.len() >= asked as usize
     }
 
-    /// The decision for the point with these runs. Runs may be in any order, and some may be missing: only
-    /// replications 1 to k without a gap are judged. Invalid runs, and runs that did not measure the response,
-    /// are skipped, but they count against the maximum. If the first replication fails, the others would most likely
-    /// fail as well: it alone decides.
+    /// The decision for the point with these runs. Runs may be in any order. If some are missing, only the replications
+    /// before the first gap are judged. Invalid runs and runs without a value of the response are skipped, but count
+    /// towards the maximum. If the first replication fails, no more are run, because they would most likely fail too.
     pub fn decide(&self, runs: &[RunRecord]) -> Decision {
         let mut ordered: Vec<&RunRecord> = runs.iter().collect();
         ordered.sort_by_key(|run| run.replication);
@@ -106,7 +106,7 @@ impl StoppingRule {
         if ended >= self.max {
             return Decision::Exhausted(self.max);
         }
-        // At most half as many again: the estimate of the needed number is itself uncertain.
+        // The number grows by at most one half, because the estimate of the needed number is uncertain.
         let most = ended + ended.div_ceil(2);
         let needed = needed.and_then(|n| u32::try_from(n).ok()).unwrap_or(most);
         Decision::More(needed.clamp(ended + 1, most).min(self.max))
@@ -128,7 +128,7 @@ mod tests {
         StoppingRule::new(&Replications { min, max, until }, 0.95).unwrap()
     }
 
-    /// Values that alternate around 100 by ±`swing`.
+    /// Values that alternate between 100 + `swing` and 100 − `swing`.
     fn swinging(n: u32, swing: f64) -> Vec<RunRecord> {
         (1..=n).map(|i| run(i, if i % 2 == 0 { 100.0 + swing } else { 100.0 - swing })).collect()
     }
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(rule(10, 40, "2 %").decide(&none), Decision::Exhausted(40));
     }
 
-    /// Ten equal values of random runs give no interval; ten deterministic runs are enough.
+    /// Ten equal values of random runs give no interval. Ten deterministic runs are enough.
     #[test]
     fn runs_that_could_not_differ_are_enough() {
         for value in [0.0, 100.0] {

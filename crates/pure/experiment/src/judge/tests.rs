@@ -1,4 +1,4 @@
-//! Points, agreement and the shape of the JSON document.
+//! Tests of points, of agreement and of the JSON document.
 
 use super::fixture::Study;
 use crate::{PointRuns, Precision, Replications, Status, StoppingRule};
@@ -36,12 +36,12 @@ fn intervals_as_the_response_asks() {
     let (student, skewed, bootstrap) =
         (interval("student", power), interval("skew-adjusted", power), interval("bootstrap", power));
     assert!(skewed.2 > student.2 && student.0 == skewed.0);
-    // With another order of summation, the mean differs in its last digit.
+    // The order of summation differs, so the means may differ in the last digit.
     assert!((student.0.unwrap() - bootstrap.0.unwrap()).abs() < 1e-9);
     assert!(bootstrap.1.unwrap() > 0.0 && student.1.unwrap() < bootstrap.1.unwrap());
 }
 
-/// Runs beyond the decision of a stopping rule are ignored, in whatever order they finish.
+/// Runs after the replication at which the stopping rule decided are ignored, in whatever order they finish.
 #[test]
 fn replications_beyond_the_decision_play_no_part() {
     let mut study = study()
@@ -78,7 +78,7 @@ fn agreement_is_a_ratio_of_means() {
         assert!((difference.estimate - (second - first)).abs() < 1e-9);
         assert!(difference.low.unwrap() < difference.estimate && entry.unit == "B/s");
     }
-    // Over all points together: the mean of the points' means, not their sum.
+    // The value over all points is the mean of the points' means, not their sum.
     let mean = |entry: usize| results.agreement[entry].means.unwrap()[0];
     assert!((mean(0) - (mean(1) + mean(2)) / 2.0).abs() < 1e-9);
     assert!(results.agreement[0].factors.levels().is_empty());
@@ -103,7 +103,7 @@ fn agreements(study: Study, agreement: &str) -> Vec<(String, Option<&'static str
     study.judge().agreement.iter().map(|entry| (entry.factors.to_string(), verdict(entry))).collect()
 }
 
-/// At one level, the first substrate measures 0, and the second 0 or 1.
+/// At one level, the first substrate measures 0 and the second `second`, which is 0 or 1.
 #[test]
 fn what_the_file_asks_is_told_of_each_point() {
     let study_of = |second: f64, deterministic: bool| {
@@ -128,12 +128,13 @@ fn what_the_file_asks_is_told_of_each_point() {
         agreements(study(0.0), "{ within = '5 %' }"),
         [at(all, Some("agrees")), at(tcp, Some("agrees")), at(sctp, Some("agrees"))]
     );
-    // 1 of 100 over all points, but an infinite share of zero.
+    // Over all points, the means differ by 1 of 100. At one point, the first mean is zero, and any difference exceeds a
+    // share of zero.
     assert_eq!(
         agreements(study(1.0), "{ within = '5 %' }"),
         [at(all, Some("agrees")), at(tcp, Some("differs")), at(sctp, Some("agrees"))]
     );
-    // An amount that is no share does not apply to all points together.
+    // An amount that is not a share does not apply to the means over all points.
     assert_eq!(
         agreements(study(1.0), "{ within = ['5 %', '2 B/s'] }"),
         [at(all, None), at(tcp, Some("agrees")), at(sctp, Some("agrees"))]
@@ -152,7 +153,7 @@ fn what_one_substrate_alone_measured_cannot_be_told() {
     let [all, one, none] = &study.judge().agreement[..] else { panic!("two points and all") };
     assert_eq!((all.pairs, one.pairs, none.pairs, none.n), (1, 1, 0, [5, 0]));
     assert_eq!((none.ratio, none.means, none.difference), (None, None, None));
-    // One pair has no interval.
+    // One pair of runs gives no interval.
     assert_eq!((one.ratio, one.low, one.difference.unwrap().low), (Some(1.0), None, None));
     let verdicts: Vec<_> =
         agreements(study, "{ within = '5 %' }").into_iter().map(|(_, verdict)| verdict).collect();

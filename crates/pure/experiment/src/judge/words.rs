@@ -1,9 +1,9 @@
-//! Numbers in sentences.
+//! Formats numbers for sentences.
 
 use netrig_stats::Interval;
 use netrig_stats::interval::EstimationMethod;
 
-/// The value with four significant digits, without an exponent if that is readable.
+/// The value with four significant digits. It has an exponent only if it is very small or very large.
 pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
@@ -18,14 +18,14 @@ pub(crate) fn number(value: f64) -> String {
     with_minus(if text.contains('.') { trimmed.to_owned() } else { text })
 }
 
-/// Powers of ten that are written out.
+/// Powers of ten of the numbers that are written without an exponent.
 const READABLE: std::ops::Range<i32> = -5..12;
 
 fn magnitude(value: f64) -> i32 {
     libm::floor(libm::log10(value.abs())) as i32
 }
 
-/// The text with minus signs, which are as wide as a plus, instead of hyphens.
+/// The text with minus signs (U+2212) instead of hyphens.
 fn with_minus(text: String) -> String {
     match text.strip_prefix('-') {
         Some(rest) => format!("−{rest}"),
@@ -33,8 +33,8 @@ fn with_minus(text: String) -> String {
     }
 }
 
-/// `9012 [8800, 9224] B/s (n = 10)`: all three numbers have as many decimals as two digits of the interval's
-/// width need. `0 in each of 10 replications` if they were all alike, with the interval behind it if there is
+/// `9012 [8800, 9224] B/s (n = 10)`: all three numbers have the decimals of the first two digits of the interval's
+/// width. If all replications have the same value: `0 in each of 10 replications`, followed by the interval if there is
 /// one.
 pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
@@ -58,7 +58,7 @@ pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     format!("{estimate} [{low}, {high}]{unit} (n = {n})")
 }
 
-/// `p = 0.012 after Holm's correction over 5 claims`; very small values are given as a bound. Empty for
+/// `p = 0.012 after Holm's correction over 5 claims`; a very small value is given as an upper bound. Empty for
 /// deterministic values.
 pub(crate) fn p_value(p: Option<f64>, claims: usize) -> String {
     let text = match p {

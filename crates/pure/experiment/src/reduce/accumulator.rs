@@ -1,17 +1,17 @@
-//! Storage of the samples of one quantity of one subject, in the smallest form that its use needs.
+//! Stores the samples of one quantity of one subject, in the smallest form from which the responses can be computed.
 
 use netrig_core::{Instant, Sample, Subject};
 use netrig_stats::summary::Summary;
 
 use crate::response::metric::Need;
 
-/// The measuring window: after `start`, up to and including `end`. A sample belongs to the interval that ends
-/// with it, so adjacent windows share no sample.
+/// The measuring window: after `start`, up to and including `end`. The time of a sample is the end of its interval, so
+/// adjacent windows share no sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MeasuringWindow {
     pub start: Instant,
     pub end: Instant,
-    /// Whether it starts with its flow, or with the run: a sample at exactly that time then belongs to it.
+    /// Whether the window starts with the flow or the run. Then it also contains a sample at `start`.
     pub is_whole: bool,
 }
 
@@ -27,7 +27,7 @@ impl MeasuringWindow {
 pub struct Mark {
     /// Time of the mark.
     pub at: Instant,
-    /// The detail that the mark carries.
+    /// The value of the mark.
     pub value: f64,
     /// The path; 0 for a mark that is not about a path.
     pub path: u8,
@@ -53,7 +53,7 @@ pub(super) enum Accumulator {
     Marks(Vec<Mark>),
 }
 
-/// The sum of a gauge's samples.
+/// The time-weighted sum of a gauge's samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GaugeSum {
     last: Instant,
@@ -63,7 +63,7 @@ pub(super) struct GaugeSum {
 }
 
 impl GaugeSum {
-    /// Takes a sample: the gauge's mean since the previous one. The part before the window is left out.
+    /// Adds a sample, which is the mean of the gauge since the previous sample. Only the time within the window counts.
     pub(super) fn take(&mut self, window: MeasuringWindow, at: Instant, value: f64) {
         let since = self.last.max(window.start);
         if window.holds(at) {
@@ -77,7 +77,7 @@ impl GaugeSum {
 
     pub(super) fn average(&self) -> Option<GaugeAverage> {
         let max = self.max?;
-        // A window without length: the gauge itself is its mean.
+        // If the window has no length, the sample itself is the mean.
         Some(GaugeAverage { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
     }
 }
@@ -94,7 +94,7 @@ impl Accumulator {
         }
     }
 
-    /// Memory of the samples that are stored one by one, and of the reduction's copies, bytes.
+    /// Memory of the samples that are stored individually, and of the copies that a reduction makes, bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Series(samples) => size_of::<(Instant, f64)>() * samples.capacity(),

@@ -1,4 +1,4 @@
-//! A test bench: hand-made samples in, one response out.
+//! A test bench, which reduces given samples to one response.
 
 use netrig_core::{Direction, Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_traffic::Settings;
@@ -21,12 +21,12 @@ pub(crate) fn flow() -> Subject {
     Subject::Flow(0)
 }
 
-/// One of its paths.
+/// One of the flow's paths.
 pub(crate) fn path(path: u8) -> Subject {
     Subject::Path(0, path)
 }
 
-/// The link, forward.
+/// The link, in forward direction.
 pub(crate) fn link() -> Subject {
     Subject::Link(0, Direction::Forward)
 }
@@ -35,7 +35,7 @@ pub(crate) fn place(name: &str) -> SubjectPlace {
     SubjectPlace { name: name.to_owned(), group: name.split('#').next().unwrap().to_owned() }
 }
 
-/// An application for tests that do not depend on it.
+/// An application for tests that do not depend on the application.
 pub(crate) fn application() -> Settings {
     toml::from_str("[bulk]").unwrap()
 }
@@ -73,7 +73,7 @@ impl Bench {
         Self { layout, outcome, warm_up: WarmUp::None, end, samples: Vec::new() }
     }
 
-    /// The instant at `seconds`.
+    /// The time `seconds` after the start of the run.
     pub fn at(seconds: f64) -> Instant {
         Instant::ZERO + Duration::from_secs_f64(seconds)
     }
@@ -90,7 +90,8 @@ impl Bench {
         self.count(subject, quantity, &marks);
     }
 
-    /// The response of this file text, or why it was not measured. Samples must be added in the order of time.
+    /// The value of the response that `spec` describes in TOML. The error is the reason why it was not measured.
+    /// Samples must be added in the order of time.
     pub fn measure(&mut self, spec: &str) -> Result<f64, String> {
         match self.measured(spec) {
             MeasuredValue::Value { value, .. } => Ok(value),
@@ -98,7 +99,7 @@ impl Bench {
         }
     }
 
-    /// The response with its warm-up.
+    /// As [`measure`](Self::measure), with the warm-up that was removed.
     pub fn measured(&mut self, spec: &str) -> MeasuredValue {
         let spec: ResponseSpec = toml::from_str(spec).unwrap();
         let mut reduction = Reduction::over(&[("r".to_owned(), spec)], self.warm_up, self.layout.clone());

@@ -1,4 +1,4 @@
-//! The facts of a scenario that a reduction needs.
+//! The parts of a scenario that a reduction needs.
 
 use netrig_core::{Duration, Instant, LinkEvent};
 use netrig_link::LinkSettings;
@@ -6,7 +6,7 @@ use netrig_traffic::Settings;
 
 use crate::{Action, Node, Scenario};
 
-/// Names, starts and the outage of a scenario.
+/// Names of the subjects, starts of the flows, and the outage of a scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub flows: Vec<FlowPlace>,
@@ -40,7 +40,7 @@ pub(crate) struct FlowPlace {
     pub application: Settings,
 }
 
-/// The time from the first failure of a link or interface until it is up again.
+/// The time from the first failure of a link or interface until this link or interface is up again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// The start.
@@ -56,7 +56,7 @@ impl Layout {
             place: place(&flow.name, &flow.group),
             start: flow.start,
             stop: flow.stop,
-            // A path number has eight bits, so there cannot be more paths.
+            // The number of a path has eight bits.
             paths: u8::try_from(flow.paths.len()).unwrap_or(u8::MAX),
             application: flow.application.clone(),
         });
@@ -73,7 +73,7 @@ impl Layout {
     }
 }
 
-/// A property of both directions, for each link.
+/// A property of both directions of each link.
 fn of_links<T>(scenario: &Scenario, of: impl Fn(&LinkSettings) -> T) -> Vec<[T; 2]> {
     scenario.links.iter().map(|link| [of(&link.forward), of(&link.backward)]).collect()
 }
@@ -83,17 +83,17 @@ fn counters(node: &Node) -> Vec<String> {
     node.counters().map(str::to_owned).collect()
 }
 
-/// The names of a direction's rules.
+/// The names of the rules of one direction.
 fn rules(settings: &LinkSettings) -> Vec<String> {
     settings.conditions().iter().enumerate().map(|(n, rule)| rule.name(n).into_owned()).collect()
 }
 
-/// The names of a direction's classes.
+/// The names of the classes of one direction.
 fn classes(settings: &LinkSettings) -> Vec<String> {
     settings.classes().iter().map(|class| class.name().to_owned()).collect()
 }
 
-/// The link that an action takes down or up.
+/// The link that an action takes down or up, and whether it comes up.
 fn change(action: &Action) -> Option<(usize, bool)> {
     match action {
         Action::Link { link, event: LinkEvent::Down { .. }, .. } => Some((*link, false)),

@@ -9,7 +9,7 @@ pub enum MeasuredValue {
     Value {
         /// The number.
         value: f64,
-        /// The cut of MSER-5, if it was requested.
+        /// The part that MSER-5 removed, if MSER-5 was requested.
         warm_up: Option<Cut>,
     },
     /// There is no number, for this reason.
@@ -21,11 +21,13 @@ pub enum MeasuredValue {
 pub struct Cut {
     /// Number of removed observations or sampling intervals.
     pub discarded: usize,
-    /// Whether the cut lies in the second half: the run was too short to show a steady state.
+    /// Whether the end of the removed part lies in the second half of the run. Then the run was too short to show a
+    /// steady state.
     pub too_short: bool,
 }
 
-/// The measured values of one run, by response. The runs of an experiment share the names: there may be a million of them.
+/// The measured values of one run, by response. All runs of an experiment share the memory of the names, because there
+/// may be a million runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MeasuredValues {
     names: Arc<[Box<str>]>,
@@ -53,12 +55,12 @@ impl<N: Into<Box<str>>> FromIterator<(N, MeasuredValue)> for MeasuredValues {
 }
 
 impl MeasuredValue {
-    /// A missing value, because of `why`.
+    /// A missing value, with the reason `why`.
     pub fn not(why: impl Into<String>) -> Self {
         Self::NotMeasured(why.into().into())
     }
 
-    /// The number; `None` if there is none.
+    /// The number; `None` if the response was not measured.
     pub fn value(&self) -> Option<f64> {
         match self {
             Self::Value { value, .. } => Some(*value),

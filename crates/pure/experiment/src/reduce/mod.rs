@@ -1,4 +1,4 @@
-//! From the samples of a run to its responses.
+//! Reduces the samples of a run to its responses.
 
 mod accumulator;
 #[cfg(test)]
@@ -26,8 +26,8 @@ pub use view::View;
 
 /// Takes the samples of one run and reduces them to the experiment's responses.
 ///
-/// It keeps no more than the responses need: sums where they suffice, and eight bytes per observation for
-/// quantiles. It declines quantities that no response needs ([`Sink::wants`]).
+/// It stores only what the responses need: sums where they suffice, and eight bytes per observation for quantiles. It
+/// declines quantities that no response needs ([`Sink::wants`]).
 #[derive(Debug)]
 pub struct Reduction {
     layout: Layout,
@@ -35,7 +35,7 @@ pub struct Reduction {
     accumulators: Vec<Accumulator>,
     routes: SampleRoutes,
     warm_up: WarmUp,
-    /// Quantities that this run does not count.
+    /// The quantities that this run does not measure, with their subjects.
     uncounted: Vec<(Subject, &'static Quantity)>,
 }
 
@@ -55,7 +55,8 @@ struct ResponseMember {
     kept: Vec<(&'static Quantity, usize)>,
 }
 
-/// The accumulators that a sample goes to. They are looked up once per sample, so by index and not by name.
+/// The accumulators that receive a sample, by index of its subject. The lookup is done for each sample, so it does not
+/// use names.
 #[derive(Debug, Default)]
 struct SampleRoutes {
     run: Vec<SampleRoute>,
@@ -76,13 +77,13 @@ struct SampleRoute {
     accumulator: usize,
 }
 
-/// Stores by subject and quantity: two needs of the same kind and window share one.
+/// Accumulators by subject and quantity. Two needs of the same kind and window share an accumulator.
 type SharedAccumulators =
     BTreeMap<(Subject, &'static str), Vec<(std::mem::Discriminant<Need>, MeasuringWindow, usize)>>;
 
 impl Reduction {
-    /// A reduction for one run of `scenario`. `warm_up` applies to responses without `after`. A response whose
-    /// subject is not in the scenario is not measured.
+    /// A reduction for one run of `scenario`. `warm_up` applies to responses without `after`. If the subject of a
+    /// response is not in the scenario, the response is not measured.
     pub fn new(responses: &[(String, ResponseSpec)], warm_up: WarmUp, scenario: &Scenario) -> Self {
         Self::over(responses, warm_up, Layout::of(scenario))
     }
@@ -139,7 +140,7 @@ impl Reduction {
         members
     }
 
-    /// Start of a flow; for any other subject, the start of the run.
+    /// Start of the flow; for any other subject, the start of the run.
     fn flow_start(&self, subject: Subject) -> Instant {
         match subject {
             Subject::Flow(flow) => self.layout.flows[flow as usize].start,
@@ -147,8 +148,8 @@ impl Reduction {
         }
     }
 
-    /// The common start of a group whose rates are added up or whose shares are compared: both need the same
-    /// time, in which all members run. Otherwise each member is measured over its own time.
+    /// The common start of the windows of a group: the first start of a member if values are added up or pooled, and
+    /// the last start if members are compared (Jain). `None` if each member has a window of its own.
     fn common_start(&self, per: Per, subjects: &[Subject]) -> Option<Instant> {
         let starts = subjects.iter().map(|subject| self.flow_start(*subject));
         match per {
@@ -158,10 +159,10 @@ impl Reduction {
         }
     }
 
-    /// The window of a response: as the file says, otherwise from the start of the flow, or of the run for
-    /// other subjects.
+    /// The measuring window of a response from the file, but not before `flow_start`. If the file gives no start, the
+    /// window starts after a fixed warm-up or at `flow_start`.
     fn window(&self, spec: &ResponseSpec, flow_start: Instant) -> MeasuringWindow {
-        // Counts arrive once per sampling interval, so a window consists of whole intervals.
+        // Counts are sampled once per sampling interval, so a window consists of whole intervals.
         let whole = |span: Duration| Instant::ZERO + span.round_up(self.layout.sample_every);
         let after = match (spec.after, self.warm_up) {
             (Some(after), _) | (None, WarmUp::Fixed(after)) => whole(after),
@@ -175,8 +176,8 @@ impl Reduction {
         self.warm_up == WarmUp::Mser5 && spec.after.is_none()
     }
 
-    /// The need of a response with a warm-up: MSER-5 needs the single samples of a quantity that would
-    /// otherwise be summed up.
+    /// The need of a response with its warm-up. MSER-5 needs the individual samples of a quantity that would otherwise
+    /// be summed up.
     fn with_warm_up(&self, need: Need, spec: &ResponseSpec, metric: &Metric) -> Need {
         match need {
             _ if !self.seeks_warm_up(spec) => need,
@@ -194,7 +195,7 @@ impl Reduction {
         self.tasks.iter().filter(hangs).any(|task| !task.members.is_empty())
     }
 
-    /// The responses of the run, which ended at `end`.
+    /// Computes the responses of the run, which ended at `end`.
     pub fn finish(self, outcome: &RunOutcome, end: Instant) -> BTreeMap<String, MeasuredValue> {
         let measured = |task: &Task| (task.name.clone(), self.measure(task, outcome, end));
         self.tasks.iter().map(measured).collect()
@@ -229,7 +230,7 @@ impl Reduction {
         }
     }
 
-    /// A quantity that a member needs and that this run does not count.
+    /// A quantity that a member needs and that this run does not measure.
     fn uncounted_of(&self, member: &ResponseMember) -> Option<&'static Quantity> {
         let is_untold = |quantity: &'static Quantity| {
             self.uncounted
@@ -363,7 +364,7 @@ impl SampleRoutes {
     }
 }
 
-/// Moves the start of the view past the warm-up.
+/// Finds the warm-up by MSER-5, and moves the start of the view to its end.
 fn find_warm_up(view: &mut View<'_>, metric: &Metric) -> Result<Option<Cut>, String> {
     let by_time = metric.signal().map(|signal| view.intervals(signal));
     let series = match (&by_time, view.observations()) {
@@ -383,7 +384,7 @@ fn find_warm_up(view: &mut View<'_>, metric: &Metric) -> Result<Option<Cut>, Str
     Ok(Some(Cut { discarded: found.discard, too_short: found.verdict == warmup::WarmupVerdict::RunTooShort }))
 }
 
-/// The longer of two members' cuts.
+/// The longer of the cuts of two members.
 fn longer(one: Option<Cut>, other: Option<Cut>) -> Option<Cut> {
     match (one, other) {
         (Some(a), Some(b)) => {
@@ -393,7 +394,7 @@ fn longer(one: Option<Cut>, other: Option<Cut>) -> Option<Cut> {
     }
 }
 
-/// One number for all members, in the response's unit.
+/// The value of the response over all members, in the unit of the response.
 fn combine(spec: &ResponseSpec, metric: &Metric, views: &[View<'_>]) -> MeasuredValue {
     let per = spec.per.unwrap_or(metric.about().per);
     if let [only] = views

@@ -1,4 +1,4 @@
-//! Windows, members, warm-up and declined quantities.
+//! Tests of windows, members, warm-up and declined quantities.
 
 use netrig_core::quantity::{
     LINK_BUSY, OBJECT_TIME, QUEUE_LENGTH, RECEIVED_BYTES, TIMEOUT_RETRANSMISSIONS, WAITING_TIME, WIRE_BYTES,
@@ -27,7 +27,7 @@ fn with_three_members() -> Bench {
     bench
 }
 
-/// 10, 20 and 30 B/s. Jain: 60² / (3 · 1400).
+/// The members have 10, 20 and 30 B/s. Jain's index is 60² / (3 · 1400).
 #[test]
 fn members_become_one_number() {
     let mut bench = with_three_members();
@@ -41,7 +41,7 @@ fn members_become_one_number() {
     );
 }
 
-/// Observations 1, 2 of one member and 9 of another: pooled mean 4 (the mean of the means would be 5.25).
+/// One member has the observations 1 and 2, another has 9. The pooled mean is 4; the mean of the means would be 5.25.
 #[test]
 fn observations_of_members_are_pooled() {
     let mut bench = with_three_members();
@@ -54,7 +54,7 @@ fn observations_of_members_are_pooled() {
     assert_eq!(why, "web#2: there were no observations");
 }
 
-/// A quantity without a counter is not zero, although it may be for another flow.
+/// A quantity that the run does not measure for a flow is not zero, although it may be measured for another flow.
 #[test]
 fn what_nobody_counts_is_not_measured() {
     let responses = |of: &str| {
@@ -87,7 +87,7 @@ fn wants_only_what_is_needed() {
     assert!(Reduction::over(&tail, WarmUp::None, layout).wants(&WAITING_TIME));
 }
 
-/// Two responses over the same samples accumulator them once.
+/// Two responses over the same samples share one accumulator.
 #[test]
 fn quantiles_of_one_quantity_share_a_store() {
     let spec = |statistic: &str| {
@@ -98,7 +98,7 @@ fn quantiles_of_one_quantity_share_a_store() {
     assert_eq!(reduction.accumulators.len(), 1);
 }
 
-/// A fixed warm-up of 4 s is a window that starts there; a response's own `after` takes precedence.
+/// With a fixed warm-up of 4 s, the window starts at 4 s. The `after` of a response takes precedence.
 #[test]
 fn a_fixed_warm_up() {
     let mut bench = Bench::new(10);
@@ -108,7 +108,8 @@ fn a_fixed_warm_up() {
     assert_eq!(bench.measure(&format!("{GOODPUT}\nafter = '0 s'")), Ok(160.0));
 }
 
-/// 20 s of ramp (0 B each 100 ms), then 80 s at 100 B each 100 ms: MSER-5 cuts the ramp, 1000 B/s remain.
+/// For 20 s, the samples are 0 B per 100 ms, then for 80 s 100 B per 100 ms. MSER-5 removes the first part, and 1000
+/// B/s remain.
 #[test]
 fn mser5_by_time() {
     let mut bench = Bench::new(100);
@@ -122,7 +123,7 @@ fn mser5_by_time() {
     assert_eq!(bench.measure(&format!("{GOODPUT}\nafter = '0 s'")), Ok(800.0));
 }
 
-/// 50 observations of 5 s, then 450 of 1 s.
+/// There are 50 observations of 5 s, then 450 of 1 s.
 #[test]
 fn mser5_by_observation() {
     let mut bench = Bench::new(100);
@@ -148,7 +149,7 @@ fn mser5_of_a_gauge_and_of_too_little() {
     assert!(why.contains("MSER-5"), "{why}");
 }
 
-/// Counts cannot be divided within a sampling interval: a window from 0.95 s starts at 1 s.
+/// A count cannot be divided within its sampling interval, so a window from 0.95 s starts at 1 s.
 #[test]
 fn windows_are_whole_sampling_intervals() {
     let mut bench = Bench::new(10);
@@ -172,8 +173,8 @@ fn the_run_may_end_before_the_window() {
     assert!(why.contains("after the end of the run"), "{why}");
 }
 
-/// A flow begins at 1 s in a run of 2 s: 100 B at once and 100 B later. A window that begins later excludes its
-/// start.
+/// A flow starts at 1 s in a run of 2 s. It has 100 B at its start and 100 B later. A window that starts later excludes
+/// the bytes at the start.
 #[test]
 fn what_happens_when_a_flow_starts_is_of_the_flow() {
     let mut bench = with_three_members();

@@ -1,4 +1,4 @@
-//! All samples of a run, for the page of one run and for figures over time.
+//! Stores the samples of a run, for the page of one run and for figures over time.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use netrig_core::{Instant, Note, Quantity, QuantityKind, Sample, Sink, Subject};
 /// A quantity with its samples in the order of time.
 type SampleSeries = (&'static Quantity, Vec<(Instant, f64)>);
 
-/// Keeps all counts, gauges, marks and notes of a run. Observations are not kept: there is one per object or
-/// packet, possibly millions.
+/// Keeps all counts, gauges, marks and notes of a run. Observations are not kept, because there may be millions: one
+/// per object or packet.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// By subject and by the name of the quantity.
+    /// The series, by subject and name of the quantity.
     series: BTreeMap<(Subject, &'static str), SampleSeries>,
     notes: Vec<Note>,
-    /// Size of all samples and notes.
+    /// Memory of all samples and notes, bytes.
     bytes: usize,
 }
 

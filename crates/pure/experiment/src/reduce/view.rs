@@ -1,4 +1,4 @@
-//! The view of a metric on one subject of one run.
+//! The data of one subject of one run, as a metric sees them.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::layout::{FlowPlace, Layout, Outage};
 use super::measured::MeasuredValue;
 use crate::{RunOutcome, Statistic};
 
-/// The samples of one quantity.
+/// The accumulated samples of one quantity.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     quantity: &'static Quantity,
@@ -42,7 +42,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Several members as one: counts are added, observations are joined.
+    /// Joins several members to one: counts are added, and observations are concatenated.
     pub(super) fn pooled(views: &[View<'a>]) -> View<'a> {
         let first = &views[0];
         let join = |held: &Held<'_>| {
@@ -122,7 +122,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The chosen statistic of the observations in the measuring window.
+    /// The statistic that the response chooses, over the observations in the measuring window.
     pub fn statistic(&self, quantity: &'static Quantity) -> MeasuredValue {
         let found = match self.accumulator(quantity) {
             Some(Accumulator::Summary { summary, .. }) if summary.n() == 0 => None,
@@ -139,7 +139,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The statistic of the response.
+    /// The statistic that the response chooses.
     pub fn chosen(&self) -> Statistic {
         self.statistic
     }
@@ -190,8 +190,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Pauses in the arrival of data: from the last data before the pause to the first after it, `None` if no
-    /// data follow.
+    /// Pauses in the arrival of data. Each has the time of the last data before the pause and of the first data after
+    /// it; `None` if no data follow.
     pub fn pauses(&self) -> Vec<(Instant, Option<Instant>)> {
         let resumed = self.marks(&DATA_RESUMED);
         let end =
@@ -255,7 +255,7 @@ impl<'a> View<'a> {
         self.outcome
     }
 
-    /// The member's name, for messages.
+    /// The name of the member, for messages.
     pub(super) fn member(&self) -> &str {
         self.flow.map_or("a member", |flow| &flow.place.name)
     }

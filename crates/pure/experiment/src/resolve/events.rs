@@ -17,8 +17,8 @@ use crate::{Action, Flow, TimedEvent};
 /// The most events that a run may have.
 const MAX_EVENTS: usize = 1_000_000;
 
-/// Whether an event begins or ends a change. Among changes at one moment, ends come before beginnings, so that a link that
-/// comes up and goes down again at that moment is down afterwards.
+/// Whether an event begins or ends a change. At the same time, ends are sorted before beginnings. So a link that comes
+/// up and goes down again at the same time is down afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ChangePhase {
     End,
@@ -60,13 +60,14 @@ impl Script<'_> {
         self.actions.push((at, phase, action));
     }
 
-    /// The events in the order of time; at one moment ends before beginnings, then in the order of the file.
+    /// The events in the order of time. Of events at the same time, ends are before beginnings, and events of the same
+    /// phase are in the order of the file.
     fn events(mut self) -> Vec<TimedEvent> {
         self.actions.sort_by_key(|(at, phase, _)| (*at, *phase));
         self.actions.into_iter().map(|(at, _, action)| TimedEvent { at, action }).collect()
     }
 
-    /// Refuses overlapping outages of one direction of a link: the time of its recovery would be ambiguous.
+    /// Refuses overlapping outages of one direction of a link, because the time of the recovery would be ambiguous.
     fn check_overlaps(&mut self, reader: &Reader<'_>) -> bool {
         let mut fine = true;
         for ((link, _), outages) in &mut self.outages {
@@ -143,7 +144,7 @@ impl EventFile<'_> {
         }
     }
 
-    /// Refuses the event if with its `count` events the run has more than it may have.
+    /// Refuses the event if its `count` timed events bring the run above [`MAX_EVENTS`].
     fn check_number(&self, count: usize, script: &Script<'_>) -> Option<()> {
         if script.actions.len().saturating_add(count) <= MAX_EVENTS {
             return Some(());
@@ -152,10 +153,10 @@ impl EventFile<'_> {
         self.refuse(&["do"], why)
     }
 
-    /// Refuses keys of `do` that exclude each other, and a `link` or `node` that the action does not have.
+    /// Refuses keys of `do` that exclude each other, and a key `link` or `node` that the action does not use.
     fn check_keys(&self, section: &EventSection) -> Option<()> {
         let change = &section.change;
-        // The keys of an event, each with the group of keys that it may stand with.
+        // The given keys, each with the number of its group. Only keys of one group may be combined.
         let given: Vec<(&str, u8)> = [
             ("down_for", 0, change.down_for.is_some()),
             ("flap", 1, change.flap.is_some()),
@@ -203,7 +204,7 @@ impl EventFile<'_> {
         Some(())
     }
 
-    /// Refuses an event of cables: a cable never changes.
+    /// Refuses an event for a cable, because a cable never changes.
     fn refuse_cables(&self, links: &Range<usize>, topology: &Topology) -> Option<()> {
         match topology.links[links.clone()].iter().find(|link| link.is_direct()) {
             Some(link) => {
@@ -217,7 +218,7 @@ impl EventFile<'_> {
         }
     }
 
-    /// Adds the events of a change of links.
+    /// Adds the events of outages or of new values of links.
     fn line(
         &self,
         change: &LinkChange,
@@ -251,7 +252,7 @@ impl EventFile<'_> {
         }
         let interface = self.interface(change, &links, script)?;
         let directions = change.direction.unwrap_or_default().directions();
-        // Each direction and each interface goes down and up.
+        // Counts two events (down and up) for each direction and each interface.
         let ways = |node: &Option<usize>| directions.len() + usize::from(node.is_some());
         let in_each: usize = interface.iter().map(|node| 2 * ways(node)).sum();
         self.check_number(in_each.saturating_mul(flap.times as usize), script)?;
@@ -273,7 +274,8 @@ impl EventFile<'_> {
                     let outages = script.outages.entry((link, direction)).or_default();
                     outages.push((down, up, self.value.span.clone()));
                 }
-                // After the line's own change, so that an endpoint that is notified finds the line changed.
+                // The event of the interface follows that of the line, so that the line has changed when the endpoint
+                // is notified.
                 if let Some(node) = *node {
                     script.add(down, ChangePhase::Begin, Action::Interface { node, link, up: false });
                     script.add(up, ChangePhase::End, Action::Interface { node, link, up: true });
@@ -310,7 +312,7 @@ impl EventFile<'_> {
         self.refuse(&["do", "queue"], why)
     }
 
-    /// For each link, the node whose interface goes down, if the event concerns an interface.
+    /// For each link, the node whose interface goes down; `None` if the outage is on the path and not at an interface.
     fn interface(
         &self,
         change: &LinkChange,
@@ -342,7 +344,7 @@ impl EventFile<'_> {
         ends.collect()
     }
 
-    /// Adds new values of a line and, with `for`, the return to its own values.
+    /// Adds new values of a line and, with `for`, the return to the values of the file.
     fn values(&self, change: &LinkChange, at: Instant, link: usize, script: &mut Script<'_>) -> Option<()> {
         if change.lasting == Some(Duration::ZERO) {
             return Some(());
@@ -389,7 +391,7 @@ impl EventFile<'_> {
         Some(())
     }
 
-    /// Adds a new primary path for the flows of nodes and, with `for`, the return to their own.
+    /// Adds a new primary path for the flows of nodes and, with `for`, the return to the primary path of the file.
     fn primary(
         &self,
         change: &LinkChange,
@@ -436,7 +438,7 @@ impl EventFile<'_> {
     }
 }
 
-/// The probability of independent loss in the line's own settings, if that is its loss model.
+/// The probability of independent loss in the settings of the line; 0 without loss. `None` for another loss model.
 fn own_loss(line: &LinkSettings) -> Option<f64> {
     match line.loss() {
         None => Some(0.0),
@@ -445,12 +447,12 @@ fn own_loss(line: &LinkSettings) -> Option<f64> {
     }
 }
 
-/// The link at `node` of the primary path, as the file has it, of those multi-homed flows of `node` that also have a path
-/// over `link`.
+/// Looks at the multi-homed flows of `node` that have a path whose link at `node` is `link`. Returns the link at `node`
+/// of their primary path in the file; `None` if there are no such flows.
 ///
 /// # Errors
 ///
-/// Two such links, if there are several.
+/// Two of the links, if the flows have different ones.
 fn own_primary(flows: &[Flow], node: usize, link: usize) -> Result<Option<usize>, [usize; 2]> {
     let mut own = None;
     for flow in flows.iter().filter(|flow| flow.paths.len() > 1) {

@@ -28,7 +28,7 @@ pub(super) struct FlowTransport<'v> {
     sockets: Sockets,
     layer: RateLayer,
     paths: Option<Vec<PathSpec>>,
-    /// Its table in the file.
+    /// The table of the transport in the file.
     value: &'v Value,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn transports<'v>(root: &'v Value, reader: &Reader<'_>) -> Option<Tra
         let transport = transport(&entry.value, reader)?;
         named.then_some((entry.key.as_str(), transport))
     });
-    // All are read before the first error returns, so that the faults of all are reported together.
+    // Reads all transports before an error returns, so that the faults of all transports are reported together.
     let read: Vec<_> = read.collect();
     read.into_iter().collect()
 }
@@ -92,7 +92,7 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<FlowTransport<
     })
 }
 
-/// The largest buffer that a socket can request: its double must fit a C `int` (socket(7)).
+/// The largest buffer that a socket can request. Twice its size must fit a C `int` (socket(7)).
 const LARGEST_BUFFER: Size = Size::from_bytes(i32::MAX as u64 / 2);
 
 /// Checks the requested socket buffers.
@@ -108,7 +108,7 @@ fn check_buffers(sockets: &Sockets, value: &Value, reader: &Reader<'_>) -> Optio
     Some(())
 }
 
-/// Refuses keys of other kinds of transport.
+/// Refuses keys that belong to other kinds of transport.
 fn check_keys(section: &TransportSection, value: &Value, reader: &Reader<'_>) -> Option<()> {
     let keys = [
         ("headers", section.headers.is_some(), Protocol::Udp, "datagrams, and so for the kind `udp` only"),
@@ -135,7 +135,7 @@ fn check_keys(section: &TransportSection, value: &Value, reader: &Reader<'_>) ->
     }
 }
 
-/// The settings below `net.mptcp`; their names must be valid.
+/// The settings below `net.mptcp`. Reports invalid names.
 fn sysctls(
     section: &TransportSection,
     value: &Value,
@@ -152,7 +152,7 @@ fn sysctls(
     Some(settings.map(|(name, value)| (name.clone(), value.to_string())).collect())
 }
 
-/// An endpoint's constants; reports those that the file sets to invalid values.
+/// The constants of an endpoint. Reports constants that the file sets to invalid values.
 fn checked<C>(config: Result<C, SettingsError>, constants: &Value, reader: &Reader<'_>) -> Option<Arc<C>> {
     let refuse = |error: SettingsError| {
         reader.report(reader.about(constants, &[error.field.as_str()], error.to_string()));
@@ -179,7 +179,7 @@ pub(super) fn flows(
     whole.then_some(flows)
 }
 
-/// One `[flow.*]`, and the names that it may refer to.
+/// One `[flow.*]` table, and the parts of the file to which it may refer.
 struct FlowFile<'a, 'b> {
     entry: &'a Entry,
     reader: &'a Reader<'a>,
@@ -187,7 +187,7 @@ struct FlowFile<'a, 'b> {
     transports: &'a Transports<'a>,
     end: Duration,
     finder: &'a mut PathFinder<'b>,
-    /// Number of links in all paths so far.
+    /// Number of links in all paths of the scenario so far.
     hops: &'a mut usize,
 }
 
@@ -274,7 +274,7 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
     }
 
-    /// Checks that a flow with `reads` has connections, whose receiving end can read slowly.
+    /// Checks that the application of a flow with `reads` can limit its reading rate, and that `reads` is valid.
     fn check_reads(&self, section: &FlowSection) -> bool {
         let Some(reads) = &section.reads else { return true };
         if !section.application.may_read_slowly() {
@@ -288,8 +288,8 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{key}`: {}", error.why)).is_some()
     }
 
-    /// Checks that SIP users with TLS have connections. If their settings are valid by themselves, also checks
-    /// that users have time to register before they begin, and that there are enough of them.
+    /// Checks that SIP users with TLS use connections. If the settings are valid, also checks that the users have time
+    /// to register before they start, and that there are enough users.
     fn check_sip(&self, section: &FlowSection, carrier: &Carrier, can_be: bool) -> Option<()> {
         let Some(sip) = section.application.sip() else { return Some(()) };
         let over_udp = matches!(carrier, Carrier::Udp { .. });
@@ -320,7 +320,7 @@ impl<'a> FlowFile<'a, '_> {
             return None;
         }
         let lasts = section.stop.unwrap_or(self.end).saturating_sub(section.start);
-        // Some faults of a plan depend on its duration, beyond those of its settings.
+        // Some faults depend on the duration and are found only when the load is planned.
         match sip.plan(&self.entry.key, &Seeds::new(0), lasts) {
             Err(error) => self.refuse(&["application", error.field], error.why),
             Ok(_) => Some(()),
@@ -342,7 +342,7 @@ impl<'a> FlowFile<'a, '_> {
         true
     }
 
-    /// The carrier of the flow, and its transport's table in the file.
+    /// The carrier of the flow, and the `[transport.*]` that the flow names; `None` if it names none.
     fn carrier(&self, section: &FlowSection) -> Option<(Carrier, Option<&'a FlowTransport<'a>>)> {
         let datagrams = section.application.sends_datagrams();
         let either = section.application.goes_over_either();
@@ -446,7 +446,7 @@ impl<'a> FlowFile<'a, '_> {
     }
 }
 
-/// Why a carrier cannot have this number of paths.
+/// The reason why the carrier cannot have this number of paths; `None` if it can.
 fn unfit(paths: usize, carrier: &Carrier) -> Option<String> {
     match (paths, carrier) {
         (0, _) => Some("at least one path is needed; without the key it is the shortest".into()),

@@ -15,13 +15,13 @@ pub(super) const MAX_LINKS: u64 = 20_000;
 pub(super) const MAX_FLOWS: u64 = 10_000;
 /// The most links that all paths of a scenario may have together.
 pub(super) const MAX_HOPS: usize = 1_000_000;
-/// The most packets of a scenario that are dropped by number, over all links.
+/// The most packets that all links of a scenario together list to be dropped by number.
 pub(super) const MAX_DROPS: usize = 1_000_000;
 /// The most rules, classes and curves that the links of a scenario may have together.
 pub(super) const MAX_RULES: usize = 200_000;
 
-/// The named tables of a section: `[node.client]`, `[node.server]` of `node`. Other values are skipped, because
-/// they are reported when the file is read. The iteration ends early if there are enough faults.
+/// The named tables of a section, such as `[node.client]` and `[node.server]` of `node`. Other values are skipped,
+/// because the check of the file reports them. The iteration ends early if enough faults are found.
 pub(crate) fn tables<'v>(
     root: &'v Value,
     section: &str,
@@ -36,7 +36,7 @@ pub(crate) fn tables<'v>(
 #[derive(Clone, Copy)]
 pub(super) struct GroupSize {
     pub(super) number: usize,
-    /// Whether each member has a number in its name.
+    /// Whether the names of the members end with a number: `client#1`.
     pub(super) numbered: bool,
 }
 
@@ -61,13 +61,13 @@ pub(super) fn members(groups: &Groups, reference: &str) -> Option<Range<usize>> 
     group.contains(&place).then(|| place..place + 1)
 }
 
-/// The index of the `i`-th of `members`, or of the only one.
+/// The index of the `i`-th member, or of the only member.
 pub(super) fn wired(members: &Range<usize>, i: usize) -> usize {
     if members.len() == 1 { members.start } else { members.start + i }
 }
 
-/// The number of links or flows between groups of `ends` members each: `count`, or the size of the larger
-/// group. A group of one serves all; other groups must have exactly this number.
+/// The number of links or flows between groups of `ends` members each: `count`, or the size of the larger group. A
+/// group of one member is the end of all of them. A larger group must have exactly this number of members.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub(super) fn between(count: Option<u32>, ends: [usize; 2]) -> Result<GroupSize,
     Ok(GroupSize { number, numbered: count.is_some() || number > 1 })
 }
 
-/// Checks that a name can be used in `of = "flow.name"`, in a path and before a `#`.
+/// Checks that a name is valid in `of = "flow.name"`, in a path and before a `#`.
 pub(crate) fn check_name(entry: &Entry, reader: &Reader<'_>) -> bool {
     let fine = !entry.key.is_empty()
         && entry.key.len() <= 64
@@ -101,7 +101,7 @@ pub(crate) fn check_name(entry: &Entry, reader: &Reader<'_>) -> bool {
     fine
 }
 
-/// A value with a modified table, at the position of the original.
+/// A value with the content `table` and the position of `value`.
 pub(super) fn made_of(value: &Value, table: Table) -> Value {
     Value { span: value.span.clone(), kind: Kind::Table(table) }
 }

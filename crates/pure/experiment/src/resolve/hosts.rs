@@ -10,26 +10,26 @@ use crate::file::read::Reader;
 use crate::file::sections::{IpVersion, KernelSetting, NodeSection};
 use crate::{Fragmentation, Host, Node, Reception};
 
-/// CPU_SETSIZE of Linux's C library.
+/// The most processors that can be selected: CPU_SETSIZE of Linux's C library.
 const MOST_CPUS: u32 = 1024;
-/// Memory for the start of an agent and for its sockets.
+/// Least memory of a node, which an agent needs to start and for its sockets.
 const LEAST_MEMORY: Size = Size::from_bytes(16_000_000);
-/// Every module must pass a datagram of 68 octets without fragmentation (RFC 791 section 3.2), and every link
-/// of IPv6 one of 1280 (RFC 8200 section 5).
+/// Every internet module must forward a datagram of 68 octets without fragmentation (RFC 791 section 3.2). Every link
+/// of IPv6 must have an MTU of 1280 octets or greater (RFC 8200 section 5).
 const LEAST_MTU: Size = Size::from_bytes(68);
 const LEAST_MTU_OF_IPV6: Size = Size::from_bytes(1280);
 /// The longest IP packet.
 const MOST_MTU: Size = Size::from_bytes(65_535);
-/// TCP_MIN_MSS of Linux's `tcp.h`.
+/// The least MSS: TCP_MIN_MSS of Linux's `tcp.h`.
 const LEAST_MSS: Size = Size::from_bytes(48);
 
-/// Kernel settings that have keys of their own in the file, each with a hint.
+/// Kernel settings for which the file has separate keys, each with a hint.
 const SAID_OTHERWISE: [(&str, &str); 2] = [
     ("net.ipv4.ip_no_pmtu_disc", "`fragmentation` says what becomes of packets that are too long"),
     ("net.ipv4.ip_forward", "a node forwards if a path of the file leads through it"),
 ];
 
-/// The path of the wrong key, and the reason.
+/// A fault: the path of the key, and the reason.
 type Wrong = (Vec<&'static str>, String);
 
 fn wrong(key: &'static str, why: impl Into<String>) -> Wrong {
@@ -109,13 +109,13 @@ pub(super) fn host(section: &NodeSection, ip: IpVersion) -> Result<Host, Wrong> 
     })
 }
 
-/// Kernel settings by their full names.
+/// Kernel settings with their full names.
 fn sysctls(net: &BTreeMap<String, BTreeMap<String, KernelSetting>>) -> BTreeMap<String, String> {
     let groups = net.iter().flat_map(|(group, settings)| settings.iter().map(move |one| (group, one)));
     groups.map(|(group, (name, value))| (format!("net.{group}.{name}"), value.to_string())).collect()
 }
 
-/// Refuses invalid kernel settings below `net`, and those that have keys of their own.
+/// Refuses invalid kernel settings below `net`, and settings for which the file has separate keys.
 pub(super) fn check_sysctls(section: &NodeSection, value: &Value, reader: &Reader<'_>) -> Option<()> {
     for (group, settings) in &section.net {
         for name in settings.keys() {
@@ -140,8 +140,8 @@ pub(super) fn is_setting(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(fits)
 }
 
-/// Checks that a node with a load or a quota shares no processor with another node, which would be affected,
-/// too.
+/// Checks that a node with a load or a quota shares no processor with another node, because the load or quota would
+/// affect that node too.
 pub(super) fn check_own_processors(nodes: &[Node], entries: &[&Entry], reader: &Reader<'_>) -> Option<()> {
     for (place, node) in nodes.iter().enumerate() {
         let Some(key) = ["load", "quota"].into_iter().find(|key| match *key {

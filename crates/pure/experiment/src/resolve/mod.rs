@@ -1,4 +1,4 @@
-//! Resolution of a file at one point to a [`Scenario`]: counts are expanded, names looked up, paths found.
+//! Resolves a file at one point to a [`Scenario`]: expands counts, looks up names and finds paths.
 
 mod events;
 mod flows;
@@ -17,10 +17,10 @@ use crate::{Flow, Scenario};
 pub(crate) use groups::{check_name, tables};
 use topology::Topology;
 
-/// The most sampling intervals of a run: each stores counted samples of every flow and link.
+/// The most sampling intervals of a run. It is limited because every flow and link has samples for each interval.
 const MAX_INTERVALS: u64 = 10_000_000;
 
-/// The keys of a [`RunSection`], which stand above the first section.
+/// The keys of a [`RunSection`], which are above the first section.
 pub(crate) const RUN_KEYS: &[&str] = &["duration", "sample_every", "ip", "ends_with"];
 
 /// Resolves the file `root` at the point where factors have these `levels`.
@@ -70,7 +70,7 @@ fn run_section(root: &Value, reader: &Reader<'_>) -> Option<RunSection> {
             "a run of {} has more than {MAX_INTERVALS} intervals of {}",
             section.duration, section.sample_every
         );
-        // Without `sample_every` in the file, its duration is at fault.
+        // If the file does not set `sample_every`, the fault is reported at `duration`.
         let sampled = root.table()?.get("sample_every").is_some();
         refuse(if sampled { "sample_every" } else { "duration" }, why);
     } else {
@@ -79,7 +79,7 @@ fn run_section(root: &Value, reader: &Reader<'_>) -> Option<RunSection> {
     None
 }
 
-/// The flows that end a run early. Each must have an end of its own.
+/// The indices of the flows that end a run early. Each must end by itself before the run does.
 fn ends_with(root: &Value, reader: &Reader<'_>, section: &RunSection, flows: &[Flow]) -> Option<Vec<usize>> {
     let mut places = Vec::new();
     let about = |why: String| reader.about(root, &["ends_with"], why);

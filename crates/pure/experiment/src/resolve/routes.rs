@@ -1,4 +1,4 @@
-//! Paths through the topology: named ones and shortest ones.
+//! Finds paths through the topology: paths that the file names, and shortest paths.
 
 use std::collections::VecDeque;
 
@@ -9,12 +9,12 @@ use super::topology::Topology;
 use crate::file::sections::PathSpec;
 use crate::{Hop, LinkSpec, Route};
 
-/// Why a path is invalid.
+/// The reason why a path is invalid.
 pub(super) enum PathError {
-    /// There is no link `link`. `at` is its index, if the path is a list of links.
+    /// There is no link `link`. `at` is its index in the path, if the path is a list of links.
     Unknown { link: String, at: Option<usize> },
-    /// It is no path from one end to the other: it does not connect them, is an empty list, visits a node twice, or means a
-    /// link that its group does not have.
+    /// The links are not a path from one end to the other: they do not connect the ends, the list is empty, a node is
+    /// visited twice, or a group has no link with the required number.
     Broken { why: String, at: Option<usize> },
 }
 
@@ -30,7 +30,7 @@ pub(super) struct PathFinder<'a> {
 /// Shortest paths from one node.
 struct Tree {
     root: usize,
-    /// For each node, the previous node and the link from there.
+    /// For each node, the previous node and the link from that node.
     before: Vec<Option<(usize, usize)>>,
 }
 
@@ -44,11 +44,11 @@ impl<'a> PathFinder<'a> {
         Self { topology, neighbours, tree: None }
     }
 
-    /// The path with the fewest links; among several, the one whose first link (then second, and so on) is
-    /// first in the file.
+    /// The path with the fewest links. Of several such paths, the one whose first link is earlier in the file, then the
+    /// one whose second link is earlier, and so on.
     pub(super) fn shortest(&mut self, from: usize, to: usize) -> Option<Route> {
-        // No path leads through a node with one link, and a path from or to it uses that link. So the search
-        // starts at the node behind it, and a thousand clients behind one router need one search.
+        // A node with one link is only an end of paths, and all its paths use that link. So the search starts at the
+        // neighbour of such a node. A thousand clients of one router need only one search.
         let start = match self.neighbours[from].as_slice() {
             [] => return None,
             [(next, link)] if *next == to => return Some(self.route(from, &[*link])),
@@ -87,8 +87,8 @@ impl<'a> PathFinder<'a> {
         self.tree.insert(tree)
     }
 
-    /// Breadth-first search. Neighbours are visited in the order of their links, so the first path found to a
-    /// node is the shortest, and among the shortest the first in the order of the file.
+    /// Breadth-first search. Neighbours are visited in the order of their links. So the first path that reaches a node
+    /// is a shortest path, and of these the first in the order of the file.
     fn search(&self, root: usize) -> Tree {
         let mut before = vec![None; self.neighbours.len()];
         let mut queue = VecDeque::from([root]);
@@ -103,7 +103,7 @@ impl<'a> PathFinder<'a> {
         Tree { root, before }
     }
 
-    /// The path that a file names for the `i`-th of several flows.
+    /// The path that the file names, for the `i`-th flow of a group.
     pub(super) fn named(
         &self,
         path: &PathSpec,
@@ -171,7 +171,7 @@ impl<'a> PathFinder<'a> {
         Ok(self.route(from, &links))
     }
 
-    /// The link that a path means for the `i`-th of several flows.
+    /// The link with this name in a path, for the `i`-th flow of a group.
     fn link(&self, name: &str, i: usize, at: Option<usize>) -> Result<usize, PathError> {
         let Some(links) = self.topology.link(name) else {
             return Err(PathError::Unknown { link: name.to_owned(), at });
@@ -187,7 +187,7 @@ impl<'a> PathFinder<'a> {
         &self.topology.nodes[node].name
     }
 
-    /// The route over `links`, which follow each other from `from` on.
+    /// The route over `links`, the first of which starts at the node `from`.
     fn route(&self, from: usize, links: &[usize]) -> Route {
         let mut node = from;
         let mut names = Vec::with_capacity(links.len());

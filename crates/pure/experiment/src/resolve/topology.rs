@@ -1,4 +1,4 @@
-//! Nodes, links and their addresses.
+//! Reads the nodes and links, and assigns addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,15 +17,15 @@ use crate::file::sections::{DIRECT_KEYS, IpVersion, LINE_KEYS, LinkSection, Node
 use crate::program::{MOST, NodeApplication, NodeApplications, Program};
 use crate::{LinkSpec, Node, WifiLane, channels};
 
-/// Nodes and links with their names.
+/// The nodes and links of a scenario, and the groups that name them.
 pub(super) struct Topology {
     pub(super) nodes: Vec<Node>,
     pub(super) links: Vec<LinkSpec>,
     node_groups: Groups,
     link_groups: Groups,
-    /// Number of packets that links drop by number.
+    /// Number of packets that all links list to be dropped by number.
     drops: usize,
-    /// Number of rules, classes and curves of links.
+    /// Number of rules, classes and curves of all links.
     rules: usize,
 }
 
@@ -54,17 +54,17 @@ impl Topology {
         whole.then_some(topology)
     }
 
-    /// The index range of the nodes that `reference` means.
+    /// The index range of the nodes that `reference` names.
     pub(super) fn node(&self, reference: &str) -> Option<std::ops::Range<usize>> {
         members(&self.node_groups, reference)
     }
 
-    /// The index range of the links that `reference` means.
+    /// The index range of the links that `reference` names.
     pub(super) fn link(&self, reference: &str) -> Option<std::ops::Range<usize>> {
         members(&self.link_groups, reference)
     }
 
-    /// The fault that `reference`, at `path` in `value`, is no node.
+    /// The fault that there is no node `reference`, which is at `path` in `value`.
     pub(super) fn unknown_node(
         &self,
         reader: &Reader<'_>,
@@ -75,7 +75,7 @@ impl Topology {
         unknown(reader, value, path, "node", name, &self.node_groups)
     }
 
-    /// The fault that `reference`, at `path` in `value`, is no link.
+    /// The fault that there is no link `reference`, which is at `path` in `value`.
     pub(super) fn unknown_link(
         &self,
         reader: &Reader<'_>,
@@ -125,7 +125,7 @@ impl Topology {
         named.then_some(())
     }
 
-    /// Reads one `[link.*]`. Its ends are looked up only if `nodes_known`, to avoid consequential errors.
+    /// Reads one `[link.*]`. Looks up its ends only if all nodes are known (`nodes_known`), to avoid follow-up errors.
     fn read_link(
         &mut self,
         entry: &Entry,
@@ -183,7 +183,7 @@ impl Topology {
         Some(())
     }
 
-    /// Checks that the links of each channel can share it.
+    /// Checks that the links of each channel can share the channel.
     fn check_channels(&self, root: &Value, reader: &Reader<'_>) -> Option<()> {
         for (channel, lanes) in channels(&self.links) {
             let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
@@ -257,7 +257,7 @@ fn unknown(
     name: &str,
     groups: &Groups,
 ) -> Diagnostic {
-    // For `client#9` with only six members, the message states their number.
+    // If `client` has only six members, the message for `client#9` gives the allowed numbers.
     if let Some(group) = name.split_once('#').and_then(|(group, _)| groups.get(group)) {
         return reader
             .about(value, path, format!("unknown {what} `{name}`"))
@@ -268,8 +268,8 @@ fn unknown(
         .among(name, groups.keys().map(String::as_str))
 }
 
-/// Both directions of a link. The link's own settings override its preset; for the reverse direction, `reverse`
-/// overrides both.
+/// Both directions of a link. The settings of the link override its preset. For the reverse direction, the settings in
+/// `reverse` override both.
 fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
     let table = value.table()?;
     let own = table.without(keys(table));
@@ -301,7 +301,7 @@ fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
     Some([forward, backward])
 }
 
-/// The lines of a preset in the form of a file: from the subscriber and to the subscriber.
+/// The settings of the two lines of a preset, as tables of the file: from the subscriber and to the subscriber.
 fn preset_lines(value: &Value, reader: &Reader<'_>) -> Option<[Table; 2]> {
     let preset: Preset = reader.read(value)?;
     Some(preset.lines().map(|line| {
@@ -311,17 +311,17 @@ fn preset_lines(value: &Value, reader: &Reader<'_>) -> Option<[Table; 2]> {
     }))
 }
 
-/// Whether it is a WiFi link: these name their `standard`.
+/// Whether the link is a WiFi link, which has the key `standard`.
 fn is_wifi(link: &Table) -> bool {
     link.get("standard").is_some()
 }
 
-/// Whether it is a cable: only cables name their `kind`.
+/// Whether the link is a cable, the only kind of link with the key `kind`.
 fn is_direct(link: &Table) -> bool {
     link.get("kind").is_some()
 }
 
-/// Keys of a link outside the settings of a direction.
+/// The keys of a link that are not settings of a direction.
 fn keys(link: &Table) -> &'static [&'static str] {
     if is_direct(link) {
         DIRECT_KEYS
@@ -347,8 +347,8 @@ fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LinkSettings> {
     Some(line)
 }
 
-/// The table that contains the setting of an error: for the reverse direction, `reverse` if it has its own
-/// value.
+/// The table that contains the setting with the error. For the reverse direction, it is `reverse` if `reverse` contains
+/// the setting.
 fn place_of<'v>(link: &'v Value, back: bool, error: &SettingsError) -> &'v Value {
     let key = error.field.split('.').next().unwrap_or_default();
     let reverse = link.table().and_then(|table| table.get("reverse")).filter(|_| back);
@@ -361,10 +361,10 @@ fn about_setting(value: &Value, reader: &Reader<'_>, error: &SettingsError) -> D
     reader.about(value, &path, format!("`{}` {}", error.field, error.why))
 }
 
-/// The addresses of the two interfaces of the `n`-th link, which is a network of its own: 10.0.0.0/30,
-/// 10.0.0.4/30 and so on, or fd00:0:0:n::/64.
+/// The addresses of the two interfaces of the `n`-th link. Each link is a separate network: 10.0.0.0/30, 10.0.0.4/30
+/// and so on, or fd00:0:0:n::/64.
 fn addresses(n: usize, ip: IpVersion) -> [IpAddr; 2] {
-    // At most MAX_LINKS, far below the 2²² networks of 10.0.0.0/8.
+    // `n` is less than `MAX_LINKS`, far below the 2²² networks in 10.0.0.0/8.
     let n = n as u32;
     [1, 2].map(|host: u8| match ip {
         IpVersion::V4 => IpAddr::V4(Ipv4Addr::from_bits(u32::from_be_bytes([10, 0, 0, host]) + (n << 2))),

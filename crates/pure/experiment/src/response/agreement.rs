@@ -24,29 +24,28 @@ pub struct AgreementSpec {
     pub at: Selection,
 }
 
-/// One or several margins, one of which suffices.
+/// One or several margins. It suffices if the means agree within one of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Margins(pub(crate) Vec<Amount>);
 
 impl AgreementSpec {
-    /// Whether it applies to this point.
+    /// Whether the requirement applies to this point.
     pub(crate) fn applies_at(&self, point: &Point) -> bool {
         self.at.matches(point)
     }
 
-    /// Whether it also applies to all points together, that is, to the mean over them.
+    /// Whether the requirement also applies to the mean over all points.
     ///
-    /// It does only without `where`, because the mean covers the points that `where` leaves out. It does only
-    /// for a share. An amount that a few points miss by far is diluted in the mean by points without any
-    /// difference (40 of 44 points lose nothing on either substrate), whereas these add nothing to either side
-    /// of a ratio. Differences of opposite sign cancel in both, so it never replaces the verdicts on single
-    /// points.
+    /// With `where`, it does not apply, because the mean includes points that `where` excludes. It applies only to a
+    /// share. For an amount, points without any difference (40 of 44 points lose nothing on either substrate) would
+    /// reduce a large difference of a few points in the mean. In a ratio of means, such points add nothing to either
+    /// mean. Differences of opposite sign cancel in both, so this verdict never replaces the verdicts on single points.
     pub(crate) fn applies_to_all(&self) -> bool {
         self.at.is_empty() && self.within.0.iter().all(Amount::is_share)
     }
 
-    /// Its faults for a response in `unit`, by field.
+    /// Checks the requirement for a response in `unit`. Returns its faults, each with its field.
     pub(super) fn check(&self, unit: &str, factors: &[Factor]) -> Vec<SpecError> {
         let mut errors = Vec::new();
         if self.within.0.is_empty() {
@@ -70,8 +69,8 @@ impl Margins {
         self.0.iter()
     }
 
-    /// `10 % or 20 us`. A margin without a unit gets the response's unit, or percentage points if that is
-    /// percent.
+    /// The margins as text: `10 % or 20 us`. A margin without a unit is written in the response's unit, or in
+    /// percentage points if that unit is percent.
     pub fn written(&self, unit: &str) -> String {
         let one = |margin: &Amount| match (margin.unit(), unit) {
             (Some(_), _) | (None, "1") => margin.to_string(),
@@ -83,7 +82,7 @@ impl Margins {
 }
 
 impl From<Fraction> for Margins {
-    /// A share of the first mean.
+    /// One margin, which is a share of the first mean.
     fn from(share: Fraction) -> Self {
         Self(vec![share.into()])
     }
@@ -109,7 +108,7 @@ impl JsonSchema for Margins {
     }
 }
 
-/// Serialises margins, typed.
+/// Serialises each margin as a [`TypedAmount`].
 pub(crate) fn typed_margins<S: Serializer>(margins: &Margins, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(margins.0.iter().map(TypedAmount))
 }

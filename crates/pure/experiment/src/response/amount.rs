@@ -8,7 +8,7 @@ use netrig_core::{Fraction, read_from_scalar};
 use serde::ser::SerializeMap;
 use serde::{Deserializer, Serialize, Serializer};
 
-/// The quantity that a unit measures. Amounts convert into each other only within one kind.
+/// The kind of quantity that a unit measures. Amounts are convertible only within a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnitKind {
     Time,
@@ -18,7 +18,7 @@ enum UnitKind {
     NumberRate,
 }
 
-/// Name, kind, and size in the kind's base unit (s, bit, bit/s, 1, 1/s).
+/// The name of each unit, its kind, and its size in base units (s, bit, bit/s, 1, 1/s).
 const UNITS: &[(&str, UnitKind, f64)] = &[
     ("ns", UnitKind::Time, 1e-9),
     ("us", UnitKind::Time, 1e-6),
@@ -47,7 +47,7 @@ const UNITS: &[(&str, UnitKind, f64)] = &[
     ("GB/s", UnitKind::DataRate, 8e9),
     ("1", UnitKind::Number, 1.0),
     ("%", UnitKind::Number, 0.01),
-    // Percentage points: a margin in pp is absolute, one in % is relative.
+    // Percentage points. A margin in pp is absolute; a margin in % is relative.
     ("pp", UnitKind::Number, 0.01),
     ("packets", UnitKind::Number, 1.0),
     ("segments", UnitKind::Number, 1.0),
@@ -58,7 +58,7 @@ const UNITS: &[(&str, UnitKind, f64)] = &[
     ("objects/s", UnitKind::NumberRate, 1.0),
 ];
 
-/// Why a text is no amount, or has no value in the requested unit.
+/// The text is not an amount, or has no value in the requested unit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// The text does not start with a number.
@@ -85,14 +85,15 @@ pub enum AmountError {
     },
 }
 
-/// A finite number with the unit as given. Without a unit, it has the unit of whatever it is compared with.
+/// A finite number with the unit as given. A number without a unit takes the unit of the value with which it is
+/// compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Amount {
     value: f64,
     unit: Option<&'static str>,
 }
 
-/// An amount is finite, so it equals itself.
+/// The number is finite, so an amount always equals itself.
 impl Eq for Amount {}
 
 impl Amount {
@@ -122,7 +123,7 @@ impl Amount {
         self.unit
     }
 
-    /// Whether it is in percent. A margin in percent is a share of the compared value.
+    /// Whether the amount is in percent. A margin in percent is a share of the compared value.
     pub fn is_share(&self) -> bool {
         self.unit == Some("%")
     }
@@ -146,14 +147,13 @@ impl Amount {
         }
     }
 
-    /// The number in the base unit of its kind (s, bit, bit/s, 1, 1/s), for the axes of figures and the order
-    /// of levels.
+    /// The number in base units (s, bit, bit/s, 1, 1/s), for the axes of figures and the order of levels.
     pub fn base(&self) -> f64 {
         let worth = self.unit.and_then(|unit| find(unit).ok()).map_or(1.0, |(_, _, worth)| worth);
         self.value * worth
     }
 
-    /// Whether both are the same amount of the same kind: `500 ms` is `0.5 s`.
+    /// Whether both are the same amount of the same kind, such as `500 ms` and `0.5 s`.
     pub fn same(&self, other: &Self) -> bool {
         let kind = |amount: &Self| amount.unit.and_then(|unit| find(unit).ok()).map(|(_, kind, _)| kind);
         let (a, b) = (self.base(), other.base());
@@ -169,7 +169,7 @@ fn find(unit: &str) -> Result<(&'static str, UnitKind, f64), AmountError> {
     })
 }
 
-/// The factor from a number in `from` to one in `to`.
+/// The factor that converts a number from the unit `from` to the unit `to`.
 ///
 /// # Errors
 /// An unknown unit, or two units that measure different quantities.
@@ -197,7 +197,7 @@ impl FromStr for Amount {
 
     fn from_str(text: &str) -> Result<Self, AmountError> {
         let text = text.trim();
-        // The longest prefix that is a number: `1e-5`, but not the `e` of a unit.
+        // Takes the longest prefix that is a number: `1e-5`, but not an `e` that begins a unit.
         let ends = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]);
         let number = ends
             .take_while(|end| text[..*end].chars().all(|c| c.is_ascii_digit() || ".+-eE".contains(c)))
@@ -263,7 +263,7 @@ impl Serialize for TypedAmount<'_> {
     }
 }
 
-/// A number without a decimal point if it is whole, as a file writes a level.
+/// A number that is serialised without a decimal point if it is whole, as a file writes a level.
 struct ShortNumber(f64);
 
 impl Serialize for ShortNumber {

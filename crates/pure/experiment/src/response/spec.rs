@@ -81,17 +81,17 @@ pub struct Subjects<'a> {
 }
 
 impl ResponseSpec {
-    /// The metric.
+    /// The metric that the field `metric` names; `None` for an unknown name.
     pub fn metric(&self) -> Option<&'static metric::Metric> {
         metric::find(&self.metric)
     }
 
-    /// The statistic; the mean if the file names none.
+    /// The statistic; the mean if the file gives none.
     pub fn statistic(&self) -> Statistic {
         self.statistic.unwrap_or_default()
     }
 
-    /// The unit of its values: the requested one, otherwise the metric's own.
+    /// The unit of the values: the unit that the file requests, otherwise that of the metric.
     pub fn unit(&self) -> &str {
         match (&self.unit, self.per) {
             (Some(unit), _) => unit,
@@ -100,13 +100,14 @@ impl ResponseSpec {
         }
     }
 
-    /// The factor from the metric's own unit to [`ResponseSpec::unit`].
+    /// The factor that converts the metric's unit to [`ResponseSpec::unit`].
     pub(crate) fn scale(&self) -> f64 {
         let own = self.metric().map_or("1", |metric| metric.about().unit);
         self.unit.as_ref().and_then(|unit| amount::factor(own, unit).ok()).unwrap_or(1.0)
     }
 
-    /// The smallest and the largest possible value of a run, if both are known: those of shares.
+    /// The smallest and the largest possible value of a run. `None` except for shares, because only their limits are
+    /// known.
     pub(crate) fn range(&self) -> Option<[f64; 2]> {
         let about = self.metric()?.about();
         let is_share = match self.per.unwrap_or(about.per) {
@@ -117,12 +118,12 @@ impl ResponseSpec {
         is_share.then(|| [0.0, self.scale()])
     }
 
-    /// Whether it is a quantile of a run's observations.
+    /// Whether the statistic is a quantile of a run's observations.
     pub(crate) fn is_quantile(&self) -> bool {
         matches!(self.statistic, Some(Statistic::Quantile(_)))
     }
 
-    /// Its definition for reports: the metric's definition, the statistic and the window.
+    /// The definition for reports: the metric's definition, the statistic and the measuring window.
     pub fn definition(&self) -> String {
         let Some(metric) = self.metric() else { return String::new() };
         let about = metric.about();
@@ -146,7 +147,7 @@ impl ResponseSpec {
         text
     }
 
-    /// Its faults, by field.
+    /// Checks the response. Returns its faults, each with its field.
     pub fn check(&self, subjects: Subjects<'_>) -> Vec<SpecError> {
         let mut errors = Vec::new();
         let known = match &self.of {

@@ -14,7 +14,7 @@ pub enum Statistic {
     /// The arithmetic mean.
     #[default]
     Mean,
-    /// The quantile with this share of the observations below it, 0 to 1: `p95` is 0.95.
+    /// The quantile of this probability, 0 to 1: `p95` is 0.95.
     Quantile(f64),
     /// The largest.
     Max,
@@ -25,7 +25,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether a running summary suffices, so that observations need not be stored.
+    /// Whether a running summary suffices, so that single observations need not be stored.
     pub(crate) const fn streams(self) -> bool {
         !matches!(self, Self::Quantile(_))
     }
@@ -54,7 +54,7 @@ impl Statistic {
     }
 }
 
-/// Why a text names no statistic.
+/// The text does not name a statistic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no statistic: expected mean, min, max, sd, median or a quantile such as p95 or p99.9")]
 pub struct StatisticError(String);
@@ -89,7 +89,7 @@ impl fmt::Display for Statistic {
             Self::Max => f.write_str("max"),
             Self::Min => f.write_str("min"),
             Self::Sd => f.write_str("sd"),
-            // Rounded far below the usual precision: 0.999 * 100 would print as 99.90000000000001.
+            // Rounds to 8 decimals: 0.999 * 100 would print as 99.90000000000001.
             Self::Quantile(p) => write!(f, "p{}", (p * 1e10).round() / 1e8),
         }
     }
@@ -135,8 +135,7 @@ mod tests {
         }
     }
 
-    /// Ten delays, 11 to 20 ms, in any order: type 7 interpolates at position 1 + 9 p, as R and NumPy do by
-    /// default.
+    /// Ten delays of 11 to 20 ms, in any order. Type 7 interpolates at position 1 + 9 p, as R and NumPy do by default.
     #[test]
     fn quantiles_of_a_run_are_of_type_seven() {
         let delays = [14.0, 20.0, 11.0, 17.0, 13.0, 19.0, 12.0, 16.0, 15.0, 18.0];
@@ -148,7 +147,7 @@ mod tests {
         }
     }
 
-    /// 1, 2, 3, 10: mean 16/4; sd² = (9 + 4 + 1 + 36)/3; the median lies halfway between 2 and 3.
+    /// The values 1, 2, 3, 10 have the mean 16/4 and sd² = (9 + 4 + 1 + 36)/3. The median is halfway between 2 and 3.
     #[test]
     fn of_four_values() {
         let of = |text: &str| text.parse::<Statistic>().unwrap().of(&[3.0, 1.0, 10.0, 2.0]).unwrap().unwrap();

@@ -14,17 +14,18 @@ use crate::reduce::{Layout, SubjectPlace};
 pub enum Of {
     /// The run as a whole.
     Run,
-    /// Flows of this name.
+    /// The flows of this name.
     Flow(String),
     /// One direction of the links of this name.
     Link(String, Direction),
-    /// The class of this name, of one direction of the links of this name.
+    /// A class of one direction of links: the name of the links, the direction, and the name of the class.
     Class(String, Direction, String),
-    /// The rule of this name, or of this number from 1, of one direction of the links of this name.
+    /// A rule of one direction of links: the name of the links, the direction, and the name of the rule or its number
+    /// from 1.
     Rule(String, Direction, String),
-    /// Nodes of this name.
+    /// The nodes of this name.
     Node(String),
-    /// The counter of this name of the programs of nodes of this name.
+    /// A counter of programs: the name of the nodes, and the name of the counter.
     Counter(String, String),
 }
 
@@ -62,7 +63,7 @@ impl fmt::Display for SubjectKind {
 }
 
 impl Of {
-    /// Its kind.
+    /// The kind of the subject.
     pub const fn kind(&self) -> SubjectKind {
         match self {
             Self::Run => SubjectKind::Run,
@@ -75,7 +76,7 @@ impl Of {
         }
     }
 
-    /// The name of the flow, link or node in the file, without the number of a member; empty for the run.
+    /// The name of the flow, link or node in the file, without the number of a member. Empty for the run.
     pub fn group(&self) -> &str {
         match self {
             Self::Run => "",
@@ -88,14 +89,14 @@ impl Of {
         }
     }
 
-    /// The members in the scenario, in their order there. A name with a number is one member; a name without a
-    /// number is the whole group.
+    /// The members in the order of the scenario. A name with a number is one member. A name without a number is the
+    /// whole group.
     pub(crate) fn members(&self, layout: &Layout) -> Vec<Subject> {
         fn matching<'a>(wanted: &str, places: impl Iterator<Item = &'a SubjectPlace>) -> Vec<u32> {
             let hit = |place: &SubjectPlace| place.name == wanted || place.group == wanted;
             (0..).zip(places).filter(|(_, place)| hit(place)).map(|(index, _)| index).collect()
         }
-        // At most 64 classes, 65,536 rules, and 64 counters of each of at most 64 programs.
+        // The casts fit: there are at most 64 classes, 65,536 rules, and 64 counters of each of at most 64 programs.
         let number = |names: &[String], wanted: &String| names.iter().position(|name| name == wanted);
         match self {
             Self::Run => vec![Subject::Run],
@@ -133,7 +134,7 @@ impl Of {
     }
 }
 
-/// A text that is no subject.
+/// The text is not a subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is nothing that can be measured: expected `flow.<name>`, `link.<name>`, `link.<name>.backward`, \

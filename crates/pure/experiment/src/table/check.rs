@@ -7,7 +7,7 @@ use crate::judge::Design;
 use crate::{Factor, Level};
 
 impl TableSpec {
-    /// Its faults, by field.
+    /// Checks the table. Returns its faults, each with its field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
         if self.rows.is_empty() {
@@ -110,8 +110,8 @@ impl ColumnSpec {
         errors
     }
 
-    /// Factors that would vary within a cell because the table does not mention them, with their numbers of
-    /// levels.
+    /// Factors with several levels that the table does not mention, so that they would vary within a cell; each with
+    /// its number of levels.
     fn loose_factors<'a>(
         &'a self,
         table: &'a TableSpec,

@@ -1,4 +1,4 @@
-//! The cells of a table.
+//! Computes the cells of a table.
 
 use super::result::{PaperCell, TableCell, TableColumn, TableResult, TableRow};
 use super::spec::{ColumnSpec, Derivation, TableSpec};
@@ -33,7 +33,7 @@ impl TableSpec {
         }
     }
 
-    /// Levels of the file that a column covers but that were not run, by factor.
+    /// By factor, the levels of the file that a column includes but that were not run.
     fn omitted<'a>(
         &'a self,
         column: &'a ColumnSpec,
@@ -47,8 +47,8 @@ impl TableSpec {
         })
     }
 
-    /// The covered levels that were not run, by factor: without them, the paper's values stand beside only some of
-    /// the columns, or beside none.
+    /// By factor, the levels of the file that some column includes but that were not run. Cells of such a column have
+    /// no value of the paper.
     pub fn without_paper<'a>(&'a self, design: &'a Design) -> Vec<(&'a str, Vec<&'a Level>)> {
         let mut all: Vec<(&str, Vec<&Level>)> = Vec::new();
         let has_paper = self.paper.is_some() && design.paper.is_some();
@@ -62,14 +62,14 @@ impl TableSpec {
         all
     }
 
-    /// A column as places with values, for claims: a place is a row.
+    /// One cell per row of a column, for claims.
     pub(crate) fn cells(&self, column: &str, design: &Design, measured: &Measurements<'_>) -> Vec<Cell> {
         let Some(spec) = self.column(column) else { return Vec::new() };
         let cell = |key: Point| Cell { sample: self.sample(spec, &key, design, measured), factors: key };
         self.keys(design, measured).into_iter().map(cell).collect()
     }
 
-    /// The rows for which some column has a point, in the order of the factors' levels.
+    /// The rows that have a point in some column, in the order of the factors' levels.
     fn keys(&self, design: &Design, measured: &Measurements<'_>) -> Vec<Point> {
         let mut keys = vec![Point::default()];
         for factor in self.row_factors(&design.factors) {
@@ -88,7 +88,7 @@ impl TableSpec {
         keys
     }
 
-    /// The values behind a cell.
+    /// The values from which a cell is computed.
     fn sample(
         &self,
         column: &ColumnSpec,
@@ -167,12 +167,12 @@ impl TableSpec {
     }
 }
 
-/// Whether the point has the levels of the row.
+/// Whether the point has the levels `key` of a row.
 fn belongs(point: &Point, key: &Point) -> bool {
     key.levels().iter().all(|(factor, level)| point.level(factor) == Some(level))
 }
 
-/// The point with the levels of the column's `to`, as the file writes them.
+/// The point with the levels of the column's `to`. They take the form that they have in the list of factors.
 fn with_levels(point: &Point, column: &ColumnSpec, design: &Design) -> Point {
     let mut point = point.clone();
     for (name, wanted) in &column.to {

@@ -1,4 +1,4 @@
-//! A table of named items in the order of the file.
+//! A list of named items that keeps the order of the file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
-/// Named items in the order of the file, as far as the deserialiser preserves it.
+/// Named items in the order of the file, if the deserialiser preserves the order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ordered<T>(pub Vec<(String, T)>);
 

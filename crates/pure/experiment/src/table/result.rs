@@ -45,15 +45,15 @@ pub struct TableRow {
 /// One cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableCell {
-    /// The estimate; absent if nothing was measured.
+    /// The estimate; absent if there is no value.
     pub estimate: Option<f64>,
-    /// Lower end of its interval; absent below two replications.
+    /// Lower end of its interval; absent for less than two replications.
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
-    /// Number of replications behind the estimate.
+    /// Number of replications in the estimate.
     pub n: u32,
-    /// Why nothing was measured.
+    /// The reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The value of the paper.
@@ -61,7 +61,7 @@ pub struct TableCell {
     pub paper: Option<PaperCell>,
 }
 
-/// The paper's value of a cell.
+/// The paper's value for a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PaperCell {
     /// The value, in the unit of the column.

@@ -76,20 +76,20 @@ pub struct ColumnSpec {
 pub enum Derivation {
     /// The mean over the points, or at the single point.
     Mean,
-    /// Largest minus smallest.
+    /// The largest mean minus the smallest.
     Spread,
-    /// Smallest.
+    /// The smallest mean.
     Min,
-    /// Largest.
+    /// The largest mean.
     Max,
-    /// Minus the reference.
+    /// The mean minus the reference.
     Difference,
-    /// Divided by the reference.
+    /// The mean divided by the reference.
     Ratio,
 }
 
 impl ColumnSpec {
-    /// The derivation of the column and its response; `None` unless there is exactly one.
+    /// The derivation of the column, and the response. `None` unless the column has exactly one derivation.
     pub fn derivation(&self) -> Option<(Derivation, &str)> {
         let mut named = self.named();
         let first = named.next()?;
@@ -110,7 +110,7 @@ impl ColumnSpec {
         .filter_map(|(field, derivation, response)| Some((field, derivation, response.as_deref()?)))
     }
 
-    /// The derivation in words, for a table's heading or foot.
+    /// The derivation in words, for the heading or foot of a table.
     pub fn definition(&self) -> String {
         let Some((field, derivation, response)) = self.named().next() else { return String::new() };
         let over =
@@ -138,7 +138,7 @@ impl TableSpec {
         self.columns.iter().find(|(known, _)| known == name).map(|(_, column)| column)
     }
 
-    /// The factors of its rows, with the levels that it shows.
+    /// The factors of the rows, with the levels that the table shows.
     pub fn row_factors(&self, factors: &[Factor]) -> Vec<Factor> {
         let shown = |factor: &Factor| self.at.levels(factor).cloned().collect();
         let known = self.rows.0.iter().filter_map(|row| factors.iter().find(|factor| factor.name == *row));

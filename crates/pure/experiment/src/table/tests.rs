@@ -1,11 +1,12 @@
-//! Cells against hand computation, and claims over columns.
+//! Compares cells with values computed by hand, and tests claims over columns.
 
 use crate::judge::fixture::{Study, StudyPoint};
 use crate::{ClaimVerdict, Level, Status, TableResult};
 
 const FACTORS: &[(&str, &[&str])] = &[("transport", &["tcp", "sctp"]), ("alpha", &["1", "2", "4"])];
 
-/// TCP: 100 + 10 α, SCTP: 200 + α; alternately ±1 by replication, the same everywhere.
+/// TCP has 100 + 10 α, SCTP 200 + α. ±1 is added, with a sign that alternates by replication and is the same at all
+/// points.
 fn value(place: &StudyPoint<'_>) -> f64 {
     let swing = if place.replication.is_multiple_of(2) { 1.0 } else { -1.0 };
     let alpha = place.number("alpha");
@@ -78,8 +79,8 @@ fn a_row_of_which_no_column_shows_a_point_is_none() {
     assert_eq!(keys, ["tcp 1", "tcp 2", "tcp 4", "sctp 1", "sctp 2"]);
 }
 
-/// Shared variation of replications cancels in a spread: its interval has no width, and no ends if the values
-/// are random.
+/// Variation that all points share cancels in a spread. Its interval has width zero, or no ends if the values are
+/// random.
 #[test]
 fn a_spread_has_no_noise_that_all_points_share() {
     let text = "rows = ['transport']\n[columns]\ns = { spread = 'r', over = ['alpha'] }\n";
@@ -109,7 +110,7 @@ fn claims_over_a_column() {
     assert_eq!(claim("greater", "margin = '10 B/s'").verdict, ClaimVerdict::Supported);
 }
 
-/// A response divided by itself is 1. `by` requires a response of the same unit.
+/// A response divided by itself is 1. `by` requires a response with the same unit.
 #[test]
 fn a_column_of_one_response_by_another() {
     let text = "rows = ['transport', 'alpha']\n[columns]\nx = { ratio = 'r', by = 'r' }\n";
@@ -154,7 +155,7 @@ fn the_papers_values_beside() {
     assert_eq!(table.rows[1].cells[0].paper, None);
 }
 
-/// A cell over levels some of which were not run differs in meaning from the paper's value.
+/// If some levels of a cell were not run, the cell is not comparable with the paper's value.
 #[test]
 fn the_papers_values_stand_beside_no_part() {
     let with_omitted = |factor: &str, level: &str| {
@@ -167,7 +168,7 @@ fn the_papers_values_stand_beside_no_part() {
         (study.run(4, value).judge().tables.remove(0).rows[0].cells[0].paper.is_some(), reason)
     };
     assert_eq!(with_omitted("alpha", "8"), (false, vec!["alpha = 8".to_owned()]));
-    // Each row belongs to one level.
+    // Each row has one level of this factor, so the omitted level affects no row.
     assert_eq!(with_omitted("transport", "dccp"), (true, Vec::new()));
 }
 

@@ -1,7 +1,7 @@
-//! The messages for files with a fault, as their authors read them.
+//! The messages for files with a fault, as the author of a file reads them.
 //!
-//! Each group is one snapshot. When you change one, ask of every message whether a network engineer who does
-//! not know this code could act on it.
+//! Each group of messages is one snapshot. When you change a message, make sure that a network engineer who does not
+//! know this code can act on it.
 
 use netrig_experiment::{Assignment, Experiment};
 
@@ -35,8 +35,8 @@ of = "flow.file"
 metric = "goodput"
 "#;
 
-/// A fault: its description, the text of the base that it replaces (empty: it is appended), and the
-/// replacement.
+/// A fault: its description, the text of the base file that is replaced (if empty, the new text is appended), and the
+/// new text.
 type Mistake = (&'static str, &'static str, &'static str);
 
 /// Compares with the snapshot of the calling test.
@@ -193,7 +193,7 @@ fn replications() {
     ]));
 }
 
-/// Lines of a WiFi link, which replaces the base's own.
+/// The settings of the line in the base file, which tests replace by those of a WiFi link.
 const LINE: &str = "rate = \"${rate}\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", packets = 50 }";
 
 #[test]
@@ -242,9 +242,9 @@ fn wifi() {
     show!(all);
 }
 
-/// Times of one packet's share of a frame exchange, in microseconds by tables 17-4 and 19-27 of IEEE Std
-/// 802.11-2016 with 7.5 slots of backoff: 28 + 67.5 + 254 + 10 + 34 for 1500 B, 62 for the frame of 200 B; for
-/// 28 packets that fit into 5.484 ms, (37 + 67.5 + 5366 + 10 + 38) / 28.
+/// Time of a frame exchange per packet, in microseconds, by tables 17-4 and 19-27 of IEEE Std 802.11-2016 with 7.5
+/// slots of backoff. It is 28 + 67.5 + 254 + 10 + 34 for 1500 B; for 200 B, the frame takes 62 instead of 254. If 28
+/// packets fit into a frame of 5.484 ms, it is (37 + 67.5 + 5366 + 10 + 38) / 28.
 #[test]
 fn a_station_that_is_offered_more_than_it_gets_onto_the_air() {
     let g = "standard = \"802.11g\"\nrate = \"54 Mbit/s\"";

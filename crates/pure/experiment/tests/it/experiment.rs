@@ -25,7 +25,7 @@ fn set(text: &str, levels: &str) -> Result<Plan, SetError> {
     Ok(parse(text).set(&Assignment::parse(levels)?)?.plan())
 }
 
-/// The scenario of the only point that remains when factors have these levels.
+/// The scenario of the only point if the factors have these levels.
 fn scenario(text: &str, levels: &str) -> Scenario {
     let plan = set(text, levels).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(plan.len(), 1, "`{levels}` leaves more than one point");
@@ -45,8 +45,8 @@ fn good_files_are_accepted_without_a_warning() {
 
 #[test]
 fn the_overload_of_the_link_down_study_is_told() {
-    // Six sources, each with an object of 10 KB every 45 ms, on half a megabit per second: 1333 KB/s to 62.5
-    // KB/s.
+    // Six sources, each with an object of 10 KB every 45 ms, share a line of half a megabit per second: 1333 KB/s are
+    // offered to 62.5 KB/s.
     let warnings = parse(LINK_DOWN).warnings().to_string();
     assert!(warnings.contains("`web` offers 1.3 MB/s to a line of 62.5 KB/s (link `primary`)"), "{warnings}");
     assert!(warnings.contains("at 168 of 168 points"), "{warnings}");
@@ -55,8 +55,8 @@ fn the_overload_of_the_link_down_study_is_told() {
 #[test]
 fn blocks_of_points_are_united_in_the_order_of_the_file() {
     let plan = parse(LINK_DOWN).plan();
-    // Three transports and four outages, with 7 inter-arrival times at one shape and 8 shapes at one
-    // inter-arrival time, which share one point.
+    // Three transports and four outages are combined with 7 inter-arrival times at one shape, and with 8 shapes at one
+    // inter-arrival time. The two sets share one combination.
     assert_eq!(plan.len(), 3 * 4 * (7 + 8 - 1));
     let points: Vec<String> = (0..plan.len()).map(|i| plan.point(i).to_string()).collect();
     assert_eq!(points.iter().collect::<BTreeSet<_>>().len(), points.len());
@@ -65,7 +65,7 @@ fn blocks_of_points_are_united_in_the_order_of_the_file() {
     assert_eq!(plan.label(0), Some("against the inter-arrival time"));
     assert_eq!(plan.label(83), Some("against the inter-arrival time"));
     assert_eq!(plan.label(84), Some("against the shape"));
-    // The first factor of the file changes most slowly, the last fastest.
+    // The first factor of the file changes slowest, the last fastest.
     assert!(points[1].contains("interarrival = 100 ms"), "{}", points[1]);
     assert!(points[7].contains("down_for = 5 s"), "{}", points[7]);
     assert!(points[28].contains("transport = sctp"), "{}", points[28]);
@@ -80,7 +80,7 @@ fn levels_keep_their_writing_and_are_compared_by_meaning() {
     assert_eq!(plan.point(0).to_string(), expected);
 }
 
-/// A number in quotes is a text, which keeps its zeros; with a unit it is an amount.
+/// A number in quotes is a text, which keeps its leading zeros. A number with a unit is an amount.
 #[test]
 fn a_level_is_the_text_or_the_number_that_the_file_has() {
     let file = |levels: &str| {
@@ -96,16 +96,16 @@ fn a_level_is_the_text_or_the_number_that_the_file_has() {
     assert_eq!(plan.point(0).to_string(), "load = 4.5 ms, who = 0100");
     let plan = parse(&file("100, 200")).plan();
     assert_eq!([json(&plan, 0), json(&plan, 3)], ["100", "200"]);
-    // The levels are the same in either form if they replace a placeholder.
+    // Where a level replaces a placeholder, a text and a number have the same effect.
     assert_eq!(scenario(&text, "who=0100,load=5 ms"), scenario(&file("100, 200"), "who=100,load=5 ms"));
-    // On a command line it has the type of the file's level, and two texts are one only if they are equal.
+    // On a command line, a level has the type of the file's levels. Two texts are one level only if they are equal.
     let set = |levels: &str| set(&text, levels).unwrap();
     assert_eq!([json(&set("who=0100"), 0), json(&set("who=300"), 0)], ["\"0100\"", "\"300\""]);
     assert_eq!(set("who=0100,100,load=5 ms").len(), 2);
-    // A reader of the levels cannot distinguish a number from a text that looks like it.
+    // A person cannot distinguish a number from a text that looks like it, so both together are refused.
     let twice = Experiment::parse("test.toml", file("100, 200, \"0100\"")).unwrap_err().to_string();
     assert!(twice.contains("the level `0100` is listed twice"), "{twice}");
-    // A selection may write it either way.
+    // A selection may write the level as a text or as a number.
     let chosen = text.replace("where = { load = \"8 ms\" }", "where = { who = 200 }");
     assert_ne!(chosen, text);
     parse(&chosen);
@@ -120,11 +120,12 @@ fn a_constant_can_be_set_to_what_the_file_does_not_have() {
         set(LINK_DOWN, "profile=rfc,linux,transport=tcp,down_for=0s,interarrival=45ms,shape=1.5").unwrap();
     assert_eq!(plan.len(), 2);
     assert_ne!(plan.scenario(0).unwrap().flows[0].carrier, plan.scenario(1).unwrap().flows[0].carrier);
-    // A number stays a number: the count of nodes.
+    // A number stays a number, here the count of nodes.
     assert_eq!(scenario(DUMBBELL, "pairs=3").nodes.len(), 3 + 2 + 3);
 }
 
-/// Equal levels are one: the file's level if it has it, otherwise the first given one.
+/// Equivalent levels are set once: in the form of the file if the file has the level, otherwise in the first given
+/// form.
 #[test]
 fn equal_levels_are_set_once_however_they_are_written() {
     let levels = |file: &str, levels: &str, factor: &str| {
@@ -153,7 +154,7 @@ fn a_level_of_another_type_is_not_set() {
             "{levels}: {error}"
         );
     }
-    // No key reads a factor that is only in `where`, so no key would refuse the word.
+    // No key reads a factor that occurs only in `where`, so no key would refuse the word.
     let compared = MM1
         .replace("[replications]", "n = [1, 2.5]\nb = [true, false]\n\n[replications]")
         .replace("[flow.packets]", "[flow.packets]\nwhere = { n = [1, 2.5], b = [true, false] }");
@@ -166,7 +167,7 @@ fn a_level_of_another_type_is_not_set() {
     for levels in ["pairs=nan", "pairs=inf"] {
         assert!(matches!(set(DUMBBELL, levels), Err(SetError::OtherType { .. })), "{levels}");
     }
-    // A word may replace a number only where the constant knows it (`unbounded`).
+    // A word may replace a number only if the constant accepts the word (`unbounded`).
     for (file, levels) in [(LINK_DOWN, "down_for=tcp"), (DUMBBELL, "pairs=two")] {
         assert!(matches!(set(file, levels), Err(SetError::Refused(_))), "{levels}");
     }
@@ -177,7 +178,8 @@ fn a_constant_set_to_several_levels_is_told_apart_in_tables_and_figures() {
     let experiment = parse(LINK_DOWN).set(&Assignment::parse("profile=ns2,linux").unwrap()).unwrap();
     assert_eq!(experiment.design.tables[0].1.rows.0, ["transport", "down_for", "profile"]);
     assert_eq!(experiment.design.figures[0].1.panels.0, ["down_for", "profile"]);
-    // Another single level has no effect there, and the levels that it leaves out are no fault of the file.
+    // Another single level does not change tables and figures. It is not a fault that the other levels of the file are
+    // unused.
     let experiment =
         parse(LINK_DOWN).set(&Assignment::parse("profile=linux,transport=tcp").unwrap()).unwrap();
     assert_eq!(experiment.design.tables[0].1.rows.0, ["transport", "down_for"]);
@@ -288,7 +290,7 @@ fn what_is_varied_of_a_host_is_read() {
     assert_eq!(fragmentation, Fragmentation::Allowed);
     let told: Vec<_> = sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(told, [("net.core.somaxconn", "64"), ("net.ipv4.tcp_rmem", "4096 65536 65536")]);
-    // Zero load means a host without a load, whose processors are part of the measurement.
+    // A load of zero requests no processor time, but the processors are part of the measurement.
     assert!(host("0%").is_constrained());
     let bare = ACCESS.lines().filter(|line| !line.starts_with("quota")).collect::<Vec<_>>().join("\n");
     assert_eq!(scenario(&bare, "line=docsis,load=0%").nodes[0].host.only_real(), Some("memory"));
@@ -314,11 +316,11 @@ fn every_interface_has_an_address_of_its_own() {
         assert_eq!(scenario.address(scenario.nodes.len(), 1), None);
     }
     let scenario = parse(LINK_DOWN).plan().scenario(0).unwrap();
-    // The second network of four addresses.
+    // The link has the second network of four addresses.
     assert_eq!(scenario.links[1].addresses.map(|address| address.to_string()), ["10.0.0.5", "10.0.0.6"]);
 }
 
-/// A node stands for the addresses of all its interfaces, in rules and in classes, in either direction.
+/// In rules and classes of either direction, the name of a node means the addresses of all its interfaces.
 #[test]
 fn rules_and_classes_know_nodes_by_their_addresses() {
     let scenario = parse(CONDITIONED).plan().scenario(0).unwrap();
@@ -395,8 +397,7 @@ fn an_interface_flaps_with_its_link() {
             .map(|(at, up)| (seconds(at), 1, 1, up))
             .collect();
     assert_eq!(interface, expected);
-    // An endpoint that is notified that its interface is down finds the line down already, and likewise when it
-    // is up again.
+    // When an endpoint is notified that its interface is down or up, the line is already down or up.
     for (n, event) in scenario.events.iter().enumerate() {
         if let Action::Interface { link, up, .. } = event.action {
             let last =
@@ -448,7 +449,7 @@ fn events_come_in_the_order_of_time() {
     }
 }
 
-/// Two hosts with two paths, with these events.
+/// The events of a file with two hosts, two paths between them, and these `[[event]]` blocks.
 fn two_paths(events: &[&str]) -> Result<Vec<TimedEvent>, String> {
     let line =
         "between = [\"client\", \"server\"]\nrate = \"1 Mbit/s\"\nqueue = { kind = \"fifo\", packets = 9 }\n";
@@ -483,7 +484,7 @@ fn a_run_has_a_million_events_of_any_kind_and_no_more() {
         assert_eq!(two_paths(&[&flap(most, keys)]).unwrap().len(), events, "{keys}");
         refused(&[&flap(most + 1, keys)]);
     }
-    // All but four, and then each other kind.
+    // The outages leave room for four events, which events of the other kinds then fill.
     let many = flap(499_998, ", direction = \"forward\"");
     let values =
         "link = \"alternate\"\ndo = { rate = \"2 Mbit/s\", delay = \"1 ms\", direction = \"forward\" }";
@@ -551,7 +552,7 @@ fn a_constant_that_is_a_number_or_a_word_is_read() {
 fn the_kind_of_a_queue_may_be_a_factor() {
     let plan = set(DUMBBELL, "pairs=2,discipline=fifo,red");
     let error = plan.unwrap_err().to_string();
-    // A RED queue needs thresholds, so the level cannot be used; the message says which.
+    // A RED queue needs thresholds, so the level cannot be used. The message names the level.
     assert!(error.contains("factor `discipline` has the level `red`"), "{error}");
 }
 
@@ -600,16 +601,16 @@ fn a_run_is_known_by_all_that_decides_it() {
         others.insert(run.identity("means", "im", "1", "0.1.0+abc1234")),
         "the same bytes, cut elsewhere"
     );
-    // The name of a factor has no effect.
+    // The name of a factor does not change the identity.
     let renamed = MM1.replace("load", "gap");
     assert_eq!(identity(&set(&renamed, "gap=5ms").unwrap().run(0, 1).unwrap()), IDENTITY);
 }
 
-/// SHA-256 of the parts, each after its length as eight bytes, least significant first; computed from the
-/// snapshot's text with Python's hashlib.
+/// SHA-256 of the parts, each preceded by its length as eight bytes, least significant first. It was computed from the
+/// text of the snapshot with Python's hashlib.
 const IDENTITY: &str = "cdf8625c417c6a75a584a977548e29a05bdb0dc037e9c66cc6f420c59b6ec704";
 
-/// A flow from `a` to `b` with these further keys.
+/// A file with a flow from `a` to `b` that has these further keys.
 fn read_slowly(keys: &str) -> String {
     format!(
         "format = 1\nname = \"slow\"\nduration = \"9 s\"\n[node.a]\n[node.b]\n[link.line]\nbetween = [\"a\", \"b\"]\n\

@@ -1,4 +1,4 @@
-//! The way from a file over the samples of its runs to verdicts, tables and figures.
+//! Tests the whole path from a file and the samples of its runs to verdicts, tables and figures.
 
 use std::collections::BTreeMap;
 
@@ -84,8 +84,8 @@ fn feed(sink: &mut dyn Sink, subject: Subject, quantity: &'static Quantity, samp
     }
 }
 
-/// Samples of a run: 6 KB each 100 ms from 0.5 s on. Multi-homed SCTP switches after 0.2 s. The others receive
-/// nothing from 50 s until 2 s after the link is up again.
+/// Reports the samples of a run: 6 KB each 100 ms from 0.5 s on. Multi-homed SCTP switches 0.2 s after the outage
+/// starts. The other transports receive nothing from 50 s until 2 s after the link is up again.
 fn report(sink: &mut dyn Sink, transport: &str, down_for: f64, replication: u32) {
     let web = Subject::Flow(0);
     let switches = transport == "sctp-multihomed";
@@ -147,10 +147,10 @@ fn samples_become_verdicts() {
         results.points.iter().map(|point| (point.factors.to_string(), &point.responses)).collect();
     let tcp = by_point["down_for = 5 s, interarrival = 45 ms, profile = ns2, shape = 1.5, transport = tcp"];
 
-    // 995 intervals of 6005.5 B on average, 70 of them silent, over 100 s - 0.5 s.
+    // There are 995 intervals over 100 s - 0.5 s. In 70 of them nothing is received, in the others 6005.5 B on average.
     let throughput = tcp["throughput"].mean.unwrap();
     assert!((throughput - 925.0 * 6005.5 / 99.5).abs() < 1e-6, "{throughput}");
-    // The link of the file goes down at 50 s; data resume 7 s later. A flow with one path cannot switch.
+    // The link of the file goes down at 50 s, and data resume 7 s later. A flow with one path cannot switch.
     assert_eq!(tcp["recovery"].mean, Some(7.0));
     assert_eq!(tcp["switch"].mean, None);
     let why = tcp["switch"].runs[0].why.as_deref();
@@ -162,7 +162,7 @@ fn samples_become_verdicts() {
     let verdicts: BTreeMap<&str, ClaimVerdict> =
         results.claims.iter().map(|claim| (claim.id.as_str(), claim.verdict)).collect();
     assert_eq!(verdicts["multihoming-wins"], ClaimVerdict::Supported);
-    // Within 5 % of 54 KB/s at 5 s, but nowhere near 20 KB/s at 10 s.
+    // The throughput is within 5 % of 54 KB/s at 5 s, but far from 20 KB/s at 10 s.
     assert_eq!(verdicts["as-in-the-paper"], ClaimVerdict::Refuted);
     assert_eq!(verdicts["recovers-late"], ClaimVerdict::Supported);
     let refuted = results.claims.iter().find(|claim| claim.id == "as-in-the-paper").unwrap();
@@ -178,7 +178,7 @@ fn samples_become_verdicts() {
     assert_eq!((figure.panels.len(), figure.panels[0].series.len()), (2, 3));
 }
 
-/// Two runs of one panel: TCP with one path, multi-homed SCTP with two.
+/// Two runs are in one panel: TCP with one path, and multi-homed SCTP with two.
 #[test]
 fn traces_become_figures_over_time() {
     let experiment = experiment();

@@ -1,4 +1,5 @@
-//! Properties of any text: no panic, an answer for everything, and existing positions.
+//! Properties of any text as a file: reading never panics, each text is read or refused, and the positions of faults
+//! exist.
 
 use netrig_experiment::{Assignment, Experiment};
 use netrig_test_support::corpus::replay;
@@ -92,7 +93,7 @@ proptest! {
     }
 }
 
-/// Nested tables, in every notation of TOML.
+/// Deeply nested tables, in every notation of TOML.
 #[test]
 fn nesting_does_not_exhaust_the_stack() {
     let dotted = vec!["a"; 70].join(".");
@@ -113,7 +114,7 @@ fn every_text_of_the_corpus_is_answered() {
     replay("experiment", 50, 0, any_text::check);
 }
 
-/// Small files whose counts, paths and lists multiply.
+/// Small files with counts, paths and lists that multiply to a huge scenario.
 #[test]
 fn a_small_file_makes_no_plan_that_nothing_could_hold() {
     let base = FILES[0];
@@ -134,7 +135,7 @@ fn a_small_file_makes_no_plan_that_nothing_could_hold() {
     refused(chain, "links together");
 }
 
-/// Resolved points are kept for their replications, but not all points of any size.
+/// Resolved points are cached for their replications, but only up to a total size.
 #[test]
 fn a_plan_keeps_no_more_than_it_can() {
     let events = "[[event]]\nat = \"1 s\"\nlink = \"line\"\n\

@@ -1,10 +1,10 @@
-//! Paths through topologies: shortest paths against another algorithm, and large counts.
+//! Paths through topologies: compares shortest paths with another algorithm, and tests large counts.
 
 use netrig_core::Direction;
 use netrig_experiment::{Experiment, Flow, Scenario};
 use proptest::prelude::*;
 
-/// A file of nodes, links between them, and a flow from the first node to the last.
+/// A file with this number of nodes, these links, and a flow from the first node to the last.
 fn file(nodes: usize, links: &[(usize, usize)]) -> String {
     let mut text =
         "format = 1\nname = \"graph\"\nduration = \"1 s\"\n[transport.tcp]\nkind = \"tcp\"\n".to_owned();
@@ -33,7 +33,7 @@ fn nodes_passed(scenario: &Scenario, flow: &Flow) -> Vec<usize> {
     passed
 }
 
-/// Fewest links between any two nodes (Floyd 1962, Warshall 1962); `None` without a path.
+/// The smallest number of links between any two nodes (Floyd 1962, Warshall 1962); `None` without a path.
 fn distances(nodes: usize, links: &[(usize, usize)]) -> Vec<Vec<Option<usize>>> {
     let mut table = vec![vec![None; nodes]; nodes];
     (0..nodes).for_each(|n| table[n][n] = Some(0));
@@ -55,8 +55,8 @@ fn distances(nodes: usize, links: &[(usize, usize)]) -> Vec<Vec<Option<usize>>> 
     table
 }
 
-/// Among all shortest paths, the one whose list of links comes first: found by trying the links at each node in
-/// the order of the file.
+/// Of all shortest paths, the one whose list of links is first in the order of the file. The search tries the links at
+/// each node in this order.
 fn first_of_shortest(
     from: usize,
     to: usize,
@@ -118,7 +118,7 @@ fn a_path_may_go_against_the_direction_of_links() {
     assert_eq!(scenario.flows[0].paths[0].name, "l0>l1");
 }
 
-/// `users` pairs over one line.
+/// The dumbbell file with `users` pairs of hosts over one line.
 fn dumbbell(users: usize) -> String {
     include_str!("files/dumbbell.toml").replacen("pairs = [2, 10]", &format!("pairs = {users}"), 1)
 }

@@ -1,4 +1,4 @@
-//! The JSON schema against an independent validator.
+//! Tests the JSON schema with an independent validator.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ fn cables_and_programs_are_valid_as_they_are_written() {
     }
 }
 
-/// The schema and the reader agree about every fault within the scope of a schema.
+/// The schema and the reader agree about every fault that a schema can express.
 #[test]
 fn wrong_files_are_invalid_to_both() {
     let validator = validator();
@@ -133,7 +133,7 @@ fn presets_and_hosts_are_valid_as_they_are_written() {
     }
 }
 
-/// A placeholder may replace any value, also a number or a name.
+/// A placeholder may replace any value, including numbers and names.
 #[test]
 fn placeholders_are_valid_anywhere() {
     let validator = validator();
@@ -155,7 +155,7 @@ fn placeholders_are_valid_anywhere() {
     }
 }
 
-/// Every key and every word of a schema, with the definitions that it refers to.
+/// Collects every key and every word of a schema and of the definitions to which it refers.
 fn words(schema: &Value, root: &Value, seen: &mut BTreeSet<String>, words: &mut BTreeSet<String>) {
     match schema {
         Value::Object(object) => {
@@ -186,7 +186,7 @@ fn the_pages_name_every_key_and_word() {
         include_str!("../../../../../docs/claims-and-tables.md"),
     ]
     .concat();
-    // With dots within words (`802.11g`) and without (`flow.NAME`).
+    // Splits words with dots kept (`802.11g`) and with dots as separators (`flow.NAME`).
     let with = |dot: bool| {
         move |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$' | '+') || dot && c == '.')
     };
@@ -200,7 +200,8 @@ fn the_pages_name_every_key_and_word() {
             words(inner, &schema, &mut seen, &mut known);
         }
     }
-    // `netrig show profile` prints constants of endpoints; the transport without constants is UDP.
+    // The pages need not name the constants of endpoints, which `netrig show profile` prints. So of the transports,
+    // only UDP, which has no constants, is checked.
     let kinds = schema["properties"]["transport"]["additionalProperties"]["anyOf"].as_array().unwrap();
     words(kinds.last().unwrap(), &schema, &mut seen, &mut known);
     let missing: Vec<&String> = known.iter().filter(|word| !named.contains(word.as_str())).collect();

@@ -1,4 +1,4 @@
-//! Properties of a metric: its words, its subject and the quantities that it needs.
+//! Properties of a metric: its name, unit and definition, its subject, and the quantities that it needs.
 
 use netrig_core::Quantity;
 
@@ -7,27 +7,27 @@ use crate::response::{Per, SubjectKind};
 /// The description of a metric.
 #[derive(Debug)]
 pub struct About {
-    /// Its name in files: `snake_case`.
+    /// The name of the metric in files: `snake_case`.
     pub name: &'static str,
-    /// Its unit; `1` for a pure number.
+    /// The unit; `1` for a pure number.
     pub unit: &'static str,
-    /// One sentence that defines it.
+    /// The definition, in one sentence.
     pub definition: &'static str,
-    /// The kind of its subjects.
+    /// The kind of subject to which the metric applies.
     pub subject: SubjectKind,
-    /// How several members become one number if the file does not say.
+    /// How several members become one number if the file does not choose.
     pub per: Per,
     /// Whether several members can be joined as if they were one.
     pub pools: bool,
-    /// Whether it has many observations per run, from which the file chooses a statistic.
+    /// Whether the metric has many observations per run, of which the file chooses a statistic.
     pub observed: bool,
-    /// Whether it is a share, from 0 to 1.
+    /// Whether the value is a share, from 0 to 1.
     pub share: bool,
-    /// Whether the file gives it a deadline, `within`.
+    /// Whether the metric needs a deadline, `within`, from the file.
     pub deadline: bool,
-    /// For a metric of links: whether it also applies to their classes.
+    /// Whether the metric, if it is one of links, also applies to classes of links.
     pub classes: bool,
-    /// For a metric of links: whether it also applies to their rules.
+    /// Whether the metric, if it is one of links, also applies to rules of links.
     pub rules: bool,
 }
 
@@ -81,9 +81,9 @@ impl About {
         Self { rules: true, ..self }
     }
 
-    /// Whether it depends on the times of packets in the network: times, queue lengths, and lateness for a
-    /// deadline or a listener. Rates and counts of request-response traffic also depend on them, but only by
-    /// one packet's passage.
+    /// Whether the metric depends directly on the times of packets in the network: times, queue lengths, and metrics
+    /// that count late packets. Rates and counts of request-response traffic also depend on these times, but only by
+    /// the delay of one packet.
     pub fn hangs_on_times(&self) -> bool {
         self.unit == "s"
             || self.deadline
@@ -91,7 +91,7 @@ impl About {
                 .contains(&self.name)
     }
 
-    /// Whether it applies to this kind of subject.
+    /// Whether the metric applies to this kind of subject.
     pub fn is_of(&self, kind: SubjectKind) -> bool {
         self.subject == kind
             || kind == SubjectKind::Class && self.classes
@@ -99,22 +99,22 @@ impl About {
     }
 }
 
-/// A quantity that a metric needs, and in which form.
+/// A quantity that a metric needs, and the form in which its samples are kept.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
     /// The sum of a count over the measuring window.
     Total(&'static Quantity),
-    /// Every sample of a count, independent of the window.
+    /// Every sample of a count, inside and outside the window.
     Series(&'static Quantity),
-    /// The mean over time of a level, and its largest sample.
+    /// The mean over time of a gauge, and its largest sample.
     Average(&'static Quantity),
-    /// Mean, deviation and extremes of the observations in the window.
+    /// Mean, standard deviation and extremes of the observations in the window.
     Summary(&'static Quantity),
     /// Every observation in the window.
     Observations(&'static Quantity),
-    /// Every mark of the subject, independent of the window.
+    /// Every mark of the subject, inside and outside the window.
     Marks(&'static Quantity),
-    /// Every mark of a flow's paths, independent of the window.
+    /// Every mark of a flow's paths, inside and outside the window.
     PathMarks(&'static Quantity),
 }
 

@@ -32,7 +32,7 @@ metrics! {
         "Objects that arrived completely in the measuring window.";
 }
 
-/// Throughput on the wire from the first data packet on.
+/// Wire throughput over the part of the window after the first data packet.
 fn wire_throughput(views: &[View<'_>]) -> MeasuredValue {
     let began = |view: &View<'_>| Some(view.window_start().max(view.marks(&DATA_RESUMED).first()?.at));
     let Some(first) = views.iter().filter_map(began).min() else {
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(bench.measure("of = 'flow.web'\nmetric = 'received'"), Ok(3000.0));
     }
 
-    /// The window (4 s, 8 s] holds the samples at 5 s and 8 s, not that at 4 s: 600 B / 4 s.
+    /// The window (4 s, 8 s] contains the samples at 5 s and 8 s, but not the sample at 4 s: 600 B / 4 s.
     #[test]
     fn the_window_is_open_at_its_start() {
         let mut bench = Bench::new(10);
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(bench.measure(&format!("{window}\nunit = 'bit/s'")), Ok(1200.0));
     }
 
-    /// If no packet arrives, the goodput is zero, but there is no throughput "from the first packet on".
+    /// If no packet arrives, the goodput is zero, but there is no throughput after the first packet.
     #[test]
     fn nothing_arrived() {
         let mut bench = Bench::new(10);

@@ -1,4 +1,4 @@
-//! Metrics, their tables, and how they are measured.
+//! Metrics, the macro for their tables, and the formulas that compute them.
 
 use netrig_core::Quantity;
 
@@ -21,27 +21,27 @@ enum Formula {
     /// A count per second.
     Rate {
         quantity: &'static Quantity,
-        /// Factor on the quantity's unit: 8 for bits from bytes.
+        /// Factor by which the count is multiplied: 8 to convert bytes to bits.
         times: f64,
         over: Over,
     },
-    /// Counts as a share of others.
+    /// The sum of some counts as a share of the sum of others.
     Share {
         part: &'static [&'static Quantity],
         whole: &'static [&'static Quantity],
-        /// The reason if the whole is zero.
+        /// The reason for a missing value if the whole is zero.
         nothing: &'static str,
     },
-    /// A level: its mean over the measuring window, or its largest sample.
+    /// A gauge: its mean over the measuring window, or its largest sample.
     Level {
         quantity: &'static Quantity,
         largest: bool,
-        /// The reason if there are no samples.
+        /// The reason for a missing value if there are no samples.
         nothing: &'static str,
     },
     /// A statistic of the observations of one quantity.
     Observed(&'static Quantity),
-    /// An arithmetic of its own.
+    /// Any other computation.
     Computed { needs: fn(Statistic) -> Vec<Need>, reduce: fn(&View<'_>) -> MeasuredValue },
 }
 
@@ -55,12 +55,12 @@ enum Over {
 }
 
 impl Metric {
-    /// Its description.
+    /// The description of the metric.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// The quantities that it needs for this statistic.
+    /// The quantities that the metric needs for this statistic.
     pub fn needs(&self, statistic: Statistic) -> Vec<Need> {
         match self.formula {
             Formula::Total(quantity) | Formula::Rate { quantity, .. } => vec![Need::Total(quantity)],
@@ -75,8 +75,8 @@ impl Metric {
         }
     }
 
-    /// The count or level in which MSER-5 looks for the end of the warm-up. `None` if a warm-up has no meaning
-    /// (totals, moments), or if the observations themselves show it.
+    /// The count or gauge in which MSER-5 finds the end of the warm-up. `None` for metrics without a warm-up (totals
+    /// and times of events), and for metrics in whose observations MSER-5 finds it.
     pub fn signal(&self) -> Option<&'static Quantity> {
         match self.formula {
             Formula::Rate { quantity, .. } | Formula::Level { quantity, largest: false, .. } => {
@@ -86,7 +86,7 @@ impl Metric {
         }
     }
 
-    /// The value in one run.
+    /// The value of the metric in one run.
     pub fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match self.formula {
             Formula::Total(quantity) => view.total(quantity).into(),
@@ -110,7 +110,7 @@ impl Metric {
         }
     }
 
-    /// The value of several members together, if it is not the sum of their values.
+    /// The value of several members together, if it is not the sum of their values. `None` if it is.
     pub fn sum(&self, views: &[View<'_>]) -> Option<MeasuredValue> {
         Some(self.sum?(views))
     }
@@ -124,13 +124,13 @@ impl Metric {
     }
 }
 
-/// A part of a whole; `nothing` is the reason if the whole is not above zero.
+/// `part / whole`. `nothing` is the reason for a missing value if the whole is not above zero.
 pub(super) fn ratio(part: f64, whole: f64, nothing: &'static str) -> MeasuredValue {
     if whole > 0.0 { (part / whole).into() } else { MeasuredValue::not(nothing) }
 }
 
-/// A family of metrics as a table, by the kind of their subject: name, unit, properties, how the metric is measured,
-/// and its definition.
+/// Declares a table of metrics, grouped by the kind of their subject. A row has the name, the unit, the properties and
+/// the formula of a metric, and its definition.
 macro_rules! metrics {
     ($(
         of $subject:ident;
@@ -144,7 +144,7 @@ macro_rules! metrics {
 }
 pub(super) use metrics;
 
-/// How a metric is measured.
+/// Constructors of metrics, one for each formula.
 impl About {
     const fn by(self, formula: Formula) -> Metric {
         Metric { about: self, formula, signal: None, sum: None }
@@ -165,13 +165,13 @@ impl About {
         self.by(Formula::Rate { quantity, times: 8.0, over: Over::Window })
     }
 
-    /// `times` a count per second of the part of the window before the flow's `stop`. Afterwards the flow only
-    /// finishes, so that time must not lower the rate.
+    /// A count, multiplied by `times`, per second of the part of the window before the flow's `stop`. After `stop` the
+    /// flow only finishes, so this time must not reduce the rate.
     pub(super) const fn active_rate(self, quantity: &'static Quantity, times: f64) -> Metric {
         self.by(Formula::Rate { quantity, times, over: Over::Active })
     }
 
-    /// One count as a share of others; `nothing` is the reason if the whole is zero.
+    /// Counts as a share of others. `nothing` is the reason for a missing value if the whole is zero.
     pub(super) const fn share_of(
         self,
         part: &'static [&'static Quantity],
@@ -181,12 +181,14 @@ impl About {
         self.share().pooled().by(Formula::Share { part, whole, nothing })
     }
 
-    /// The mean of a level over the measuring window; `nothing` is the reason if there are no samples.
+    /// The mean of a gauge over the measuring window. `nothing` is the reason for a missing value if there are no
+    /// samples.
     pub(super) const fn mean_level(self, quantity: &'static Quantity, nothing: &'static str) -> Metric {
         self.per(Per::Mean).by(Formula::Level { quantity, largest: false, nothing })
     }
 
-    /// The largest sample of a level in the measuring window; `nothing` is the reason if there are no samples.
+    /// The largest sample of a gauge in the measuring window. `nothing` is the reason for a missing value if there are
+    /// no samples.
     pub(super) const fn largest_level(self, quantity: &'static Quantity, nothing: &'static str) -> Metric {
         self.per(Per::Max).by(Formula::Level { quantity, largest: true, nothing })
     }

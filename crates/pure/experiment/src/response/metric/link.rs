@@ -57,7 +57,7 @@ metrics! {
 
 const NO_QUEUE: &str = "the queue was not observed";
 
-/// Waiting time of packets.
+/// Time of packets in the queue.
 fn waiting_time(view: &View<'_>) -> MeasuredValue {
     if view.chosen() != Statistic::Mean {
         return view.statistic(&WAITING_TIME);
@@ -65,7 +65,7 @@ fn waiting_time(view: &View<'_>) -> MeasuredValue {
     ratio(view.total(&LINK_WAITED), view.total(&LINK_SERVED), "no packet was sent")
 }
 
-/// The mean needs only sums, whose cost does not depend on the number of packets.
+/// The mean needs only sums, which take the same memory for any number of packets.
 fn waiting_time_needs(statistic: Statistic) -> Vec<Need> {
     match statistic {
         Statistic::Mean => vec![Need::Total(&LINK_WAITED), Need::Total(&LINK_SERVED)],
@@ -83,7 +83,7 @@ mod tests {
         bench.measure(&format!("of = 'link.primary'\n{rest}"))
     }
 
-    /// 2 s + 3 s of sending in 10 s; 125 KB are 1 Mbit, in 10 s 100 kbit/s.
+    /// The line sends for 2 s + 3 s of 10 s. 125 KB in 10 s are 100 kbit/s.
     #[test]
     fn how_busy_the_line_was() {
         let mut bench = Bench::new(10);
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(bench.measure("of = 'link.primary.backward'\nmetric = 'rate'"), Ok(0.0));
     }
 
-    /// 4 for 2 s, 1 for 6 s, 8 for 2 s: (8 + 6 + 16) / 10. From 2 s on: 22 / 8.
+    /// The queue has 4 packets for 2 s, 1 for 6 s and 8 for 2 s: (8 + 6 + 16) / 10. From 2 s on, the mean is 22 / 8.
     #[test]
     fn the_mean_queue_weighs_by_time() {
         let mut bench = Bench::new(10);
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(measure(&mut bench, "metric = 'queue_length_max'\nuntil = '8 s'"), Ok(4.0));
     }
 
-    /// 6 s of waiting over 4 packets; the median of 1, 1, 4 is 1.
+    /// The mean is 6 s of waiting over 4 packets. The median of 1, 1, 4 is 1.
     #[test]
     fn waiting() {
         let mut bench = Bench::new(10);

@@ -1,4 +1,4 @@
-//! Metrics of calls and video: quality for a listener and for a viewer.
+//! Metrics of the quality of calls and of video at the receiver.
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_traffic::{CallQuality, MediaArrival, Settings, VideoQuality};
@@ -36,7 +36,7 @@ fn needs() -> Vec<Need> {
     vec![Need::Marks(&MEDIA_NUMBER), Need::Marks(&MEDIA_DELAY), Need::Total(&DATAGRAMS_SENT)]
 }
 
-/// Judges the call in the measuring window.
+/// The quality of the part of a call in the measuring window.
 fn quality(view: &View<'_>) -> Result<CallQuality, String> {
     let Some(Settings::Voice(voice)) = view.application() else {
         return Err("the flow's application is no voice".to_owned());
@@ -45,8 +45,8 @@ fn quality(view: &View<'_>) -> Result<CallQuality, String> {
     CallQuality::of(voice, first, sent, received)
 }
 
-/// The datagrams of the measuring window: number of the first, how many were sent, and those that were
-/// received.
+/// The datagrams of the measuring window: the sequence number of the first, the number of sent datagrams, and the
+/// received datagrams.
 fn received(view: &View<'_>) -> (u64, u64, Vec<MediaArrival>) {
     let numbers = view.marks_in_window(&MEDIA_NUMBER);
     let received: Vec<MediaArrival> = numbers
@@ -57,7 +57,7 @@ fn received(view: &View<'_>) -> (u64, u64, Vec<MediaArrival>) {
             delay_s: delay.value,
         })
         .collect();
-    // Inside a call, the number of the first expected datagram is unknown.
+    // If the window starts within a call, the first sent number is unknown, and the smallest received number is taken.
     let first = received
         .iter()
         .map(|received| received.number)
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 
-    /// Ten seconds of G.711 every 20 ms, sent from 20 ms on with a delay of 50 ms; every twentieth is lost. Of
-    /// 500 sent, the last three are still in the network.
+    /// A call of ten seconds of G.711 with a datagram every 20 ms, from 20 ms on. The delay is 50 ms, and every
+    /// twentieth datagram is lost. Of 500 datagrams, the last three are still in the network at the end.
     fn call() -> Bench {
         let mut bench = Bench::new(10);
         bench.layout.flows[0].application = toml::from_str("[voice]\ncodec = 'g711'").unwrap();
@@ -98,8 +98,8 @@ mod tests {
         bench
     }
 
-    /// 24 of 497 lost one by one; 20 + 50 + 40 ms. Ie-eff by the formula of G.107; the delay by the formula of
-    /// Cole and Rosenbluth, with a tolerance of 1.
+    /// 24 of 497 datagrams are lost, each separately. The delay is 20 + 50 + 40 ms. The expected Ie-eff is that of
+    /// G.107, the expected effect of the delay that of Cole and Rosenbluth, with a tolerance of 1.
     #[test]
     fn a_call_with_loss() {
         let mut bench = call();
@@ -114,7 +114,7 @@ mod tests {
         assert!((1.0..3.0).contains(&of("voice_opinion")));
     }
 
-    /// Half of the call: earlier losses do not count.
+    /// The window is the second half of the call, so earlier losses do not count.
     #[test]
     fn a_part_of_a_call() {
         let mut bench = call();
@@ -122,8 +122,8 @@ mod tests {
         assert!((missing - 12.0 / 248.0).abs() < 0.01, "{missing}");
     }
 
-    /// The first round of the clip: without packet 0, no picture is intact up to the second key picture. 50 of
-    /// 75 are intact.
+    /// The clip is sent once, without packet 0. So no picture before the second key picture is intact, and 50 of 75 are
+    /// intact.
     #[test]
     fn pictures_without_their_first_packet() {
         let mut bench = Bench::new(10);

@@ -1,8 +1,8 @@
-//! The registry of metrics: each with its name, unit, definition, the quantities that it needs and its
-//! reduction to one number per run.
+//! The registry of metrics. Each metric has a name, a unit, a definition, the quantities that it needs, and a reduction
+//! to one number per run.
 //!
-//! A metric sees one subject through a [`View`]. Each family has a file with a table of its
-//! metrics, and a test uses hand-made samples.
+//! A metric reads the samples of one subject from a [`View`]. Each family has a file with a table of its metrics and
+//! with tests on samples made by hand.
 
 mod about;
 mod carried;
@@ -43,7 +43,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
     families.into_iter().flatten()
 }
 
-/// The metric with this name. Metrics of different kinds of subjects never share a name.
+/// The metric with this name. Names are unique, also between metrics of different kinds of subjects.
 pub fn find(name: &str) -> Option<&'static Metric> {
     all().find(|metric| metric.about().name == name)
 }
@@ -57,7 +57,7 @@ pub fn of_kind(kind: SubjectKind) -> impl Iterator<Item = &'static Metric> {
 mod tests {
     use super::*;
 
-    /// The metrics of a run that a late tester changes by as much as its lateness.
+    /// Metrics that change by as much as the lateness of the tester, and metrics that do not.
     #[test]
     fn times_and_what_waits_hang_on_the_way() {
         let hangs = |name: &str| find(name).unwrap().about().hangs_on_times();

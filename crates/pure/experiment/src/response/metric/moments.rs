@@ -115,7 +115,7 @@ mod tests {
         assert!(aborted.measure(text).is_err());
     }
 
-    /// 1.5 MB until 7.5 s.
+    /// The flow receives 1.5 MB until 7.5 s.
     #[test]
     fn a_transfer_has_a_rate_if_it_finished() {
         let mut bench = Bench::new(10);
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(bench.measure(text), Ok(250_000.0));
     }
 
-    /// Pauses 20 s to 22 s and 50 s to 61 s, and from 95 s to the end at 100 s: the longest is 11 s.
+    /// There are pauses from 20 s to 22 s, from 50 s to 61 s, and from 95 s to the end at 100 s. The longest is 11 s.
     #[test]
     fn the_longest_of_several_pauses() {
         let text = "of = 'flow.web'\nmetric = 'longest_stall'";
@@ -147,7 +147,8 @@ mod tests {
         assert_eq!(bench.measure(text), Ok(11.0));
     }
 
-    /// Data stop at 50 s and do not resume: 50 s. If everything had been delivered by then, it is no pause.
+    /// Data stop at 50 s and do not resume in a run of 100 s: the pause is 50 s. If everything was delivered by then,
+    /// there is no pause.
     #[test]
     fn a_pause_to_the_end() {
         let text = "of = 'flow.web'\nmetric = 'longest_stall'";

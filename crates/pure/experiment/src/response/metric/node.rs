@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::reduce::bench::Bench;
 
-    /// In 10 s, the host spends 0.4 s in the first second and 0.1 s in each that follows. It drops 3 packets
+    /// Of 10 s, the host is busy for 0.4 s in the first second and for 0.1 s in each further second. It drops 3 packets
     /// and then 5.
     #[test]
     fn a_host_tells_what_receiving_takes_and_what_it_had_no_room_for() {
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(measured("receive_drops", "after = '5 s'"), 5.0);
     }
 
-    /// Three packets in the first second, five in the sixth, and others at another node.
+    /// The node drops three packets in the first second and five in the sixth. Another node drops others.
     #[test]
     fn a_node_tells_whose_hop_limit_ran_out_there() {
         let mut bench = Bench::new(10);
@@ -106,8 +106,8 @@ mod tests {
         assert_eq!((measured(&mut bench, ""), measured(&mut bench, "after = '5 s'")), (8.0, 5.0));
     }
 
-    /// Half a processor for 2 s of 10 and one for the rest; 8 KB and 12 KB in sockets, and 4 datagrams dropped
-    /// for lack of buffer space.
+    /// The programs use half a processor for 2 s of 10 s, and one processor for the rest. The sockets contain 8 KB and
+    /// once 12 KB, and drop 4 datagrams for lack of buffer space.
     #[test]
     fn programs_tell_what_they_take() {
         let mut bench = Bench::new(10);
@@ -126,8 +126,7 @@ mod tests {
         assert_eq!(measured("program_memory").unwrap_err(), "the node ran no program that was watched");
     }
 
-    /// Nine tenths of a processor for the load, and the rest for the node's own work, which wanted twice as
-    /// much.
+    /// The load uses nine tenths of a processor. The node's programs use the rest, and wait for two tenths more.
     #[test]
     fn a_host_tells_what_its_load_and_its_own_work_had() {
         let mut bench = Bench::new(10);

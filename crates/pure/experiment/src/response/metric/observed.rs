@@ -48,7 +48,7 @@ fn datagram_loss(view: &View<'_>) -> MeasuredValue {
     }
 }
 
-/// Share of datagrams that did not arrive in time or at all: delay and loss in one number.
+/// Share of datagrams that arrived late or not at all: delay and loss in one number.
 fn late_or_lost(view: &View<'_>) -> MeasuredValue {
     let sent = view.total(&DATAGRAMS_SENT);
     match view.in_time() {
@@ -72,7 +72,8 @@ mod tests {
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 
-    /// 0.1, 0.2, 0.3, 1.0 s: mean 0.4; type-7 median 0.25; p75 lies at position 2.25: 0.3 + 0.25 × 0.7.
+    /// The values are 0.1, 0.2, 0.3 and 1.0 s. The mean is 0.4, the type-7 median 0.25. p75 is at position 2.25: 0.3 +
+    /// 0.25 × 0.7.
     #[test]
     fn statistics_of_object_times() {
         let mut bench = Bench::new(10);
@@ -84,7 +85,7 @@ mod tests {
         assert!((of("mean") - 0.4).abs() < 1e-12);
         assert_eq!((of("p50"), of("max"), of("min")), (0.25, 1.0, 0.1));
         assert!((of("p75") - 0.475).abs() < 1e-12);
-        // Squared distances from 0.4: 0.09 + 0.04 + 0.36 + 0.01 = 0.5, by 3.
+        // The squared distances from 0.4 are 0.09 + 0.04 + 0.36 + 0.01 = 0.5, divided by 3.
         assert!((of("sd") - (0.5f64 / 3.0).sqrt()).abs() < 1e-12);
     }
 
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(bench.measure(one).unwrap_err(), "there were too few observations");
     }
 
-    /// 15 of 20 pings were answered: a quarter was lost in one direction or the other.
+    /// 15 of 20 pings were answered, so a quarter was lost in one of the two directions.
     #[test]
     fn pings_without_an_answer() {
         let mut bench = Bench::new(10);
@@ -114,7 +115,7 @@ mod tests {
         assert!((time - 30.0).abs() < 1e-9);
     }
 
-    /// Of ten, seven arrived, five of them within 20 ms: half were late or lost.
+    /// Of ten datagrams, seven arrived, five of them within 20 ms. Half were late or lost.
     #[test]
     fn late_and_lost_are_one_share() {
         let mut bench = Bench::new(10);
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(needless, "`within`: `goodput` has no deadline");
     }
 
-    /// 7 of 10 arrived: 0.3.
+    /// 7 of 10 datagrams arrived, so the loss is 0.3.
     #[test]
     fn datagrams_that_did_not_arrive() {
         let mut bench = Bench::new(10);

@@ -46,13 +46,13 @@ fn recovery_time(view: &View<'_>) -> MeasuredValue {
     }
 }
 
-/// The end of the first pause that overlaps the outage: it starts before the outage ends, and ends after the
-/// outage starts. `Some(None)` if the pause never ends, `None` if there is no such pause.
+/// The end of the first pause that overlaps the outage. `Some(None)` if the pause does not end in the run, `None` if no
+/// pause overlaps the outage.
 fn recovery(view: &View<'_>, outage: Outage) -> Option<Option<Instant>> {
     let over = outage.end.unwrap_or(Instant::NEVER);
     let hit = |(from, to): &(Instant, Option<Instant>)| *from < over && to.is_none_or(|to| to > outage.start);
     let pause = view.pauses().into_iter().find(hit)?;
-    // Data that stop at most one sampling interval before the end of the run have not paused.
+    // If data stop at most one sampling interval before the end of the run, this is not a pause.
     let reaches_the_end = pause.1.is_none() && view.run_end().since(pause.0) <= view.sample_every();
     (!reaches_the_end).then_some(pause.1)
 }
@@ -75,7 +75,7 @@ fn switch_time(view: &View<'_>) -> MeasuredValue {
     }
 }
 
-/// When new data were first sent over another path than before the outage.
+/// Time at which new data were first sent over another path than before the outage.
 fn switch(view: &View<'_>, outage: Outage) -> Option<Instant> {
     let marks = view.marks(&DATA_PATH);
     // A flow starts on its first path, even without a mark.
@@ -83,14 +83,15 @@ fn switch(view: &View<'_>, outage: Outage) -> Option<Instant> {
     marks.iter().find(|mark| mark.at >= outage.start && mark.path != before).map(|mark| mark.at)
 }
 
-/// Length of the time before the outage over which the former rate is measured.
+/// Length of the time before the outage over which the previous rate is measured.
 const BEFORE: Duration = Duration::from_secs(10);
-/// How long the regained rate must hold, rounded up to whole sampling intervals: samples are sums over intervals.
+/// Time over which the rate must be regained. It is rounded up to whole sampling intervals, because samples are sums
+/// over intervals.
 const HOLD: Duration = Duration::from_secs(1);
-/// The share of the former rate that counts as regained.
+/// The share of the previous rate that counts as regained.
 const REGAINED: f64 = 0.9;
 
-/// Time until the former rate was regained.
+/// Time from the switch or the end of the pause until the previous rate was regained.
 fn ramp_up_time(view: &View<'_>) -> MeasuredValue {
     let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
     let Some(first) = view.marks(&DATA_RESUMED).first().filter(|mark| mark.at < outage.start) else {
@@ -99,8 +100,8 @@ fn ramp_up_time(view: &View<'_>) -> MeasuredValue {
     let Some(from) = switch(view, outage).or_else(|| recovery(view, outage).flatten()) else {
         return MeasuredValue::not("the outage caused neither a switch nor a pause");
     };
-    // The sum is over samples, which have the bytes of the interval that ends with them. It includes the first packet:
-    // its sample is taken after it arrived.
+    // A sample has the bytes of the interval that ends at its time. So the sum includes the first packet, whose sample
+    // is taken after its arrival.
     let since = Instant::from_nanos(outage.start.as_nanos().saturating_sub(BEFORE.as_nanos())).max(first.at);
     let before = view.sum_between(&WIRE_BYTES, since, outage.start) / outage.start.since(since).as_secs_f64();
     let every = view.sample_every();
@@ -139,8 +140,8 @@ mod tests {
         }
     }
 
-    /// A pause long before the outage is ignored. The last packet in flight arrives at 50.3 s, the first after
-    /// the outage at 63.1 s: 13.1 s.
+    /// A pause long before the outage is ignored. The last packet in flight arrives at 50.3 s, and the first after the
+    /// outage at 63.1 s. The outage starts at 50 s, so the time is 13.1 s.
     #[test]
     fn recovery_after_the_pause_of_the_outage() {
         let mut bench = bench();
@@ -161,7 +162,7 @@ mod tests {
         assert!(measure(&mut dead, "recovery_time").unwrap_err().contains("no data arrived any more"));
     }
 
-    /// Path 0 was already inactive at 10 s; after the outage it fails at 53 s.
+    /// Path 0 failed at 10 s already. After the start of the outage, it fails at 53 s.
     #[test]
     fn detection_is_the_first_failure_after_the_outage() {
         let mut bench = bench();
@@ -170,7 +171,8 @@ mod tests {
         assert_eq!(measure(&mut bench, "detect_time"), Ok(3.0));
     }
 
-    /// Data are sent over path 1 from 51.5 s: 1.5 s. A second mark of the path in use is no switch.
+    /// Data are sent over path 1 from 51.5 s on, so the time is 1.5 s. A further mark of the path in use is not a
+    /// switch.
     #[test]
     fn the_switch_is_to_another_path() {
         let mut bench = bench();
@@ -181,10 +183,10 @@ mod tests {
         assert_eq!(measure(&mut bench, "switch_time"), Ok(1.5));
     }
 
-    /// 1000 B each 100 ms until 50 s: 10 000 B/s, so 9000 B in a second are required. Switch at 52 s; from then
-    /// on 500 B each 100 ms until 53.5 s, then 1000 B again. A second that starts at `52 + d` (d ≤ 1.5) holds
-    /// 10 intervals, of which those that end after 53.5 s have 1000 B: 15 - 10 d of 500 B and 10 d - 5 of 1000
-    /// B, together 2500 + 5000 d ≥ 9000, so d = 1.3.
+    /// Until 50 s, 1000 B arrive each 100 ms. This is 10 000 B/s, so 9000 B in a second are required. The switch is at
+    /// 52 s. From then on, 500 B arrive each 100 ms until 53.5 s, and then 1000 B again. A second that starts at 52 s +
+    /// d (d ≤ 1.5) has 10 intervals: 15 - 10 d with 500 B and 10 d - 5 with 1000 B. Their sum is 2500 + 5000 d ≥ 9000,
+    /// so d = 1.3.
     #[test]
     fn ramp_up_until_nine_tenths_for_a_second() {
         let mut bench = bench();
@@ -203,8 +205,9 @@ mod tests {
         assert!((time - 1.3).abs() < 1e-9, "{time}");
     }
 
-    /// Samples each 2 s: 2000 B until 50 s, so 1800 B in 2 s are required. From the switch at 51.5 s on, each sample has 1000 B, and
-    /// from 60 s on 2000 B. The first whole interval at the former rate is that from 59.5 s, whose sample is taken at 60 s.
+    /// There is a sample each 2 s. Until 50 s, each has 2000 B, so 1800 B in 2 s are required. After the switch at 51.5
+    /// s, each has 1000 B, and from 60 s on 2000 B. The first 2 s with the previous rate start at 59.5 s and contain
+    /// the sample at 60 s.
     #[test]
     fn ramp_up_with_samples_of_more_than_a_second() {
         let mut bench = bench();

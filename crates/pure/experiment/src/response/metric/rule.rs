@@ -36,7 +36,7 @@ metrics! {
          the measuring window.";
 }
 
-/// Packets of all colours.
+/// The counts of packets of each colour.
 static OF_ALL_COLOURS: [&Quantity; 3] = [&RULE_GREEN_PACKETS, &RULE_YELLOW_PACKETS, &RULE_RED_PACKETS];
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::reduce::bench::Bench;
 
-    /// 60 green, 30 yellow and 10 red packets of 100 B in 10 s; 10 of them were dropped.
+    /// In 10 s, 60 packets of 100 B are green, 30 yellow and 10 red. 10 of them are dropped.
     #[test]
     fn colours() {
         let rule = Subject::Rule(0, Direction::Forward, 1);

@@ -16,12 +16,12 @@ metrics! {
          that were due in the measuring window. There are none in virtual time.";
 }
 
-/// Cost of the run in events.
+/// Number of events that the run handled, a measure of its cost.
 fn events(view: &View<'_>) -> MeasuredValue {
     (view.outcome().events as f64).into()
 }
 
-/// Lateness of the tester itself.
+/// Greatest lateness of the tester, s.
 fn lateness(view: &View<'_>) -> MeasuredValue {
     view.outcome().lateness.as_secs_f64().into()
 }

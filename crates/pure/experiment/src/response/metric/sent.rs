@@ -45,7 +45,7 @@ metrics! {
 /// The megabyte of `packets_per_megabyte`, in bytes.
 const MEGABYTE: f64 = 1e6;
 
-/// Packets for one megabyte.
+/// Data packets that were sent per received megabyte.
 fn packets_per_megabyte(view: &View<'_>) -> MeasuredValue {
     ratio(view.total(&DATA_PACKETS_SENT) * MEGABYTE, view.total(&RECEIVED_BYTES), "nothing was received")
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 
-    /// 300 B retransmitted and 900 B received: 300 / 1200.
+    /// 300 B were retransmitted and 900 B received: 300 / 1200.
     #[test]
     fn the_share_sent_again() {
         let mut bench = Bench::new(10);
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(percent, Ok(25.0));
     }
 
-    /// 1400 packets for 2 MB.
+    /// 1400 packets were sent for 2 MB.
     #[test]
     fn what_a_megabyte_takes() {
         let mut bench = Bench::new(10);

@@ -1,4 +1,4 @@
-//! Metrics of SIP users: the indices of a server test, and those of RFC 6076.
+//! Metrics of SIP users: those of a server under load, and those of RFC 6076.
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
@@ -172,27 +172,27 @@ metrics! {
          of a server that breaks rules.";
 }
 
-/// The quantities of [`establishment`].
+/// The quantities that [`establishment`] needs.
 fn sessions(also: &[&'static Quantity]) -> Vec<Need> {
     let all = [&SIP_SESSIONS, &SIP_SESSIONS_ESTABLISHED, &SIP_SESSIONS_REDIRECTED];
     all.into_iter().chain(also.iter().copied()).map(Need::Total).collect()
 }
 
-/// Established sessions, and those of the quantities that count as established, as a share of all but the redirected ones.
+/// Established sessions as a share of all sessions that were not redirected. The counts in `also` count as established.
 fn establishment(view: &View<'_>, also: &[&'static Quantity]) -> MeasuredValue {
     let all = view.total(&SIP_SESSIONS) - view.total(&SIP_SESSIONS_REDIRECTED);
     let also: f64 = also.iter().map(|quantity| view.total(quantity)).sum();
     ratio(view.total(&SIP_SESSIONS_ESTABLISHED) + also, all, "no call ended without a redirection")
 }
 
-/// Retransmissions of an attempt's requests.
+/// Retransmissions of requests per attempt that ended.
 fn retransmissions_per_attempt(view: &View<'_>) -> MeasuredValue {
     let ended = view.total(&SIP_SUCCEEDED) + view.total(&SIP_FAILED);
     ratio(view.total(&SIP_REQUESTS_AGAIN), ended, "no attempt ended")
 }
 
-/// A counter of the test of the server's rules, which runs before the load; independent of the measuring
-/// window.
+/// A count of the conformance test of the server. The test runs before the load, so the count does not depend on the
+/// measuring window.
 fn test_purposes(view: &View<'_>, quantity: &'static Quantity) -> MeasuredValue {
     match view.marks(quantity) {
         [] => MeasuredValue::not("the server was not tested: the flow does not say `conform = true`"),
@@ -209,7 +209,7 @@ mod tests {
         bench.measure(&format!("of = 'flow.web'\nmetric = '{metric}'"))
     }
 
-    /// Of ten calls two were redirected, four answered, one was refused by the user: 4/8 and 5/8.
+    /// Of ten calls, two were redirected, four were answered, and one was refused by the callee: 4/8 and 5/8.
     #[test]
     fn ratios_of_calls() {
         let mut bench = Bench::new(10);
@@ -226,8 +226,8 @@ mod tests {
         assert_eq!(of(&mut bench, "session_completion_ratio"), Ok(0.3));
     }
 
-    /// Twelve calls in the six seconds before the flow's `stop`, although the run lasts ten: two per second,
-    /// 7200 in an hour.
+    /// Twelve calls succeed. The flow starts calls only in the six seconds before its `stop`, although the run lasts
+    /// ten seconds. So the rate is two per second, or 7200 in an hour.
     #[test]
     fn rates_are_of_the_time_in_which_some_begin() {
         let mut bench = Bench::new(10);
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(of(&mut bench, "attempts_failed"), Ok(4.0));
     }
 
-    /// The test happens before the flow starts, but it counts.
+    /// The test is before the start of the flow, but its counts are reported.
     #[test]
     fn a_server_that_was_tested_before_its_load_has_counts() {
         let mut bench = Bench::new(10);

@@ -1,5 +1,5 @@
-//! Properties that hold for any bytes as an experiment file; `fuzz/` searches for counterexamples. The values
-//! of a paper, the other file of a study, are parsed, too.
+//! Properties that any bytes must have as an experiment file; `fuzz/` searches for counterexamples. The bytes are also
+//! parsed as a file of a paper's values.
 
 use netrig_experiment::{Diagnostics, Experiment, Paper, Plan};
 
@@ -31,7 +31,8 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Every message has a position within the text, and is shown with it and without terminal control characters.
+/// Every message has a position within the text, and is printed with this position and without terminal control
+/// characters.
 fn told(diagnostics: &Diagnostics, bytes: &[u8]) {
     let shown = diagnostics.to_string();
     assert!(shown.chars().all(|c| c == '\n' || !c.is_control()));
