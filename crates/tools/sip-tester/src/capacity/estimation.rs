@@ -45,7 +45,7 @@ pub(super) struct SequentialProcedure {
 struct CountedStep {
     rate: f64,
     passed: bool,
-    /// Whether it lasted as long as a capacity has to hold.
+    /// Whether it was a confirmation, which lasts as long as a capacity has to hold.
     is_long: bool,
 }
 
@@ -55,7 +55,7 @@ enum Recovering {
     No,
     /// Nothing is offered.
     Rest {
-        /// Rate of the step before.
+        /// Rate of the step before the pause, per second.
         last_rate: f64,
         span_s: f64,
         /// The sum of all pauses since that step, up to the end of this one.
@@ -127,7 +127,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// The next step if no failed rate is above `passed`, the highest passed one.
+    /// The next step if no counted step has failed above `passed`, the highest passed rate.
     fn above(&self, passed: f64) -> NextTrial {
         let highest = self.settings.highest;
         if let Some((ceiling, why)) = &self.ceiling {
@@ -239,7 +239,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// The highest passed rate below all failed ones; otherwise the lowest passed rate.
+    /// The highest passed rate below all failed rates. If no passed rate is below them, the lowest passed rate.
     fn known_good(&self) -> Option<f64> {
         let failed =
             self.steps.iter().filter(|step| !step.passed).map(|step| step.rate).fold(f64::INFINITY, f64::min);

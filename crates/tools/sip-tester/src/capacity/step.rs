@@ -79,8 +79,8 @@ pub(super) fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterio
     (0.0, 2.0 * span_s + 10.0, Some(calls), Criterion::Clean { calls })
 }
 
-/// The same for a step with a sequential test. After the shortest duration the step may last for three times the fewest calls
-/// with which the test can pass, but not longer than the settings allow.
+/// The same for a step with a sequential test. After the shortest duration, the step may last for three times the
+/// smallest number of calls with which the test can pass, but not longer than the settings allow.
 pub(super) fn spans(
     sequential: &Sequential,
     rate: f64,
