@@ -54,9 +54,10 @@ pub struct TestPurpose {
     pub procedure: fn(&mut TestCase<'_>) -> PurposeOutcome,
 }
 
-/// A table of purposes of a role, whose ids have the prefix: each group has a name and rows of id, level, section, requirement
-/// and procedure. After the procedure, `needs [Capability, ..]`, `over Datagrams` or `over Connections`, and `in basic` may
-/// follow. Behind the prefix, `of SUBJECT` may name the request that all procedures use: the server must answer it.
+/// A table of purposes of a role. All ids have the prefix. Each group has a name and rows of id, level, section,
+/// requirement and procedure. After the procedure, `needs [Capability, ..]`, `over Datagrams` or `over Connections`,
+/// and `in basic` may follow. After the prefix, `of SUBJECT` may name the request that all procedures use. If the
+/// server does not answer this request, the purposes are inconclusive.
 macro_rules! purposes {
     ($role:ident $prefix:literal; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:expr
         $(, needs [$($need:ident),+])? $(, over $carrier:ident)? $(, in $basic:ident)?;)+ })+) => {

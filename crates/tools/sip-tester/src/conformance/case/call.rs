@@ -38,7 +38,7 @@ impl TestCase<'_> {
         self.call_with(&request)
     }
 
-    /// The same with this INVITE.
+    /// [`call`](Self::call) with this INVITE.
     ///
     /// # Errors
     /// If the call is not established.
@@ -67,7 +67,7 @@ impl TestCase<'_> {
         self.call_server_with(&request)
     }
 
-    /// The same with this INVITE.
+    /// [`call_server`](Self::call_server) with this INVITE.
     ///
     /// # Errors
     /// If the call is not established.
@@ -119,7 +119,7 @@ impl TestCase<'_> {
         self.open.push(dialog.clone());
     }
 
-    /// Marks a dialog that the purpose has ended itself.
+    /// Marks a dialog as ended by the purpose, so that the case does not end it.
     pub fn is_over(&mut self, dialog: &TestDialog) {
         self.open.retain(|open| open.call_id != dialog.call_id);
     }

@@ -48,7 +48,7 @@ pub(in crate::conformance) fn redirected(case: &mut TestCase<'_>) -> PurposeOutc
     Ok(response)
 }
 
-/// The response to an INVITE for the second user as it is registered.
+/// The final response to an INVITE for the second user, with the present bindings.
 fn answered(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let request = invite(case)?;
     Ok(case.ask(&request)?.response)
