@@ -1,4 +1,4 @@
-//! Two messages, compared line by line.
+//! The difference of two messages, line by line.
 
 use std::fmt;
 

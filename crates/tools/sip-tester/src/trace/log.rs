@@ -13,7 +13,7 @@ use netrig_sip::header::Transport;
 /// First line of a log.
 pub const LOG_HEADING: &str = "# netrig SIP message log, version 1\n";
 
-/// A SIP message on its way from one address to another.
+/// A SIP message with its time, sender and receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedMessage {
     /// Capture time, ns since 1970.
@@ -91,7 +91,8 @@ pub fn write_entry(out: &mut impl Write, direction: LogDirection, message: &Trac
     out.write_all(b"\n\n")
 }
 
-/// All entries of a log, and where it breaks off, for example because the disk was full.
+/// All complete entries of a log. If the log is truncated, for example because the disk was full, also the error at its
+/// end.
 ///
 /// # Errors
 /// If an entry within the file does not begin as expected.
