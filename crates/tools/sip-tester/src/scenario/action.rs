@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::template::ScriptTemplate;
 use super::variables::VariableId;
 
-/// An action. `V` is a variable, and `T` a text with keywords: in a script an index and a template, in a file the name and the
-/// text as written, and when the action is carried out the text with the values of its keywords.
+/// An action. `V` is the type of a variable: its index in a script, its name in a file. `T` is the type of a text with
+/// keywords: a template in a script, and a string in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
-    /// Search a regular expression, and keep its groups.
+    /// Search a regular expression, and store the texts that its groups match.
     Extract {
-        /// POSIX extended.
+        /// The regular expression, POSIX extended.
         pattern: String,
-        /// Where to search.
+        /// The text to search.
         from: SearchPlace<V>,
         /// The variables for the match and its groups.
         #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
@@ -58,7 +58,7 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     StepNumber(V),
     /// Continue the call at this step.
     Jump(ScriptNumber<V>),
-    /// End the pause to which the call returns at this time of the run, ms.
+    /// Set the end of the pause to which the call returns: ms since the start of the run.
     RestorePause(ScriptNumber<V>),
     /// A number from a distribution.
     Sample {
@@ -151,7 +151,7 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     },
     /// Close the connection of the call. A file has the key with the value `true`, as with the other actions without parameters.
     CloseConnection(bool),
-    /// Start a program without waiting for it.
+    /// Start a program, and do not wait for its end.
     Command(T),
     /// End the call.
     StopCall(bool),
@@ -207,7 +207,7 @@ impl<V> ScriptCalculation<V> {
 }
 
 impl<V, T> ScriptAction<V, T> {
-    /// The same action with other variables and texts.
+    /// The same action with all variables and texts converted.
     pub(super) fn convert<C: ActionConverter<V, T>>(
         &self,
         converter: &mut C,
@@ -302,7 +302,7 @@ impl<V, T> ScriptAction<V, T> {
         })
     }
 
-    /// The media that it plays or controls.
+    /// The media that the action plays or controls; `None` for other actions.
     pub(super) fn media(&self) -> Option<ScriptMedia> {
         match self {
             Self::PlayCapture { media, file } => Some(ScriptMedia::Capture(*media, file.clone())),
@@ -380,7 +380,7 @@ pub enum ScriptCheck {
     HoldsNot,
 }
 
-/// Where a regular expression is searched.
+/// The text in which a regular expression is searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     rename_all = "kebab-case",
@@ -404,13 +404,13 @@ pub enum SearchPlace<V = VariableId> {
 pub struct SearchedHeader {
     /// Its name as written, with its colon, if it has one.
     pub header: String,
-    /// From 1.
+    /// Number of the occurrence, from 1.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub occurrence: usize,
     /// Whether the case of the name is ignored.
     #[serde(default, skip_serializing_if = "is_default")]
     pub any_case: bool,
-    /// Whether it must be at the start of a line.
+    /// Whether the name must be at the start of a line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub at_line_start: bool,
 }
@@ -424,7 +424,7 @@ const fn is_first(value: &usize) -> bool {
     *value == 1
 }
 
-/// Whether a value is left out of a file.
+/// Whether a value is the default, which files do not contain.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -452,7 +452,7 @@ pub enum ScriptComparison {
     LessOrEqual,
 }
 
-/// A variable, and the number with which it is calculated.
+/// The operands of a calculation: a variable and a number. The variable receives the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptCalculation<V = VariableId> {
@@ -474,7 +474,7 @@ choices! {
     }
 }
 
-/// The media of an action.
+/// The media that an action plays, or the control of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptMedia {
     /// Packets of a capture.

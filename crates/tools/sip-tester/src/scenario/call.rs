@@ -24,13 +24,13 @@ use super::run::ScriptRun;
 use super::script::{LONGEST_TIME, MediaEnds, ScriptPause, ScriptStep, StepKind};
 use super::values::ScriptValues;
 
-/// The most steps of a call without a wait; more are a loop.
+/// The largest number of steps of a call without a wait. A call with more is in a loop, and fails.
 const MOST_STEPS_AT_ONCE: usize = 1000;
 
 /// How long a call answers retransmissions after its end.
 pub const LINGERS: Duration = Duration::from_secs(32);
 
-/// What a call requests from its driver.
+/// A request of a call to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptOutput {
     /// Send a message.
@@ -54,7 +54,7 @@ pub enum ScriptOutput {
     Command(String),
     /// Play media.
     Media(ScriptMedia, Box<MediaEnds>),
-    /// Send received media back, or stop it.
+    /// Start or stop sending received media back.
     Echo(bool),
     /// The session is established, and both sides have described their media addresses.
     SessionBegins(Box<MediaEnds>),
@@ -141,7 +141,7 @@ pub struct ScriptCall {
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// Requests to its driver, which takes them.
+    /// Requests to the driver of the call, which removes them.
     pub outputs: VecDeque<ScriptOutput>,
     /// The outcome, once it has ended.
     pub outcome: Option<ScriptOutcome>,
@@ -162,9 +162,9 @@ pub struct ScriptCall {
     session: Option<ScriptSession>,
     media: MediaEnds,
     has_media: bool,
-    /// Branches of transactions by their index in the script, and of steps.
+    /// Branches of named transactions, by their index in the script.
     transactions: BTreeMap<usize, String>,
-    /// The step to which an action jumps.
+    /// The step to which an action jumps; `None` without a jump.
     jump: Option<usize>,
     /// The end of the step's pause or wait.
     due: Option<Instant>,
@@ -173,12 +173,12 @@ pub struct ScriptCall {
     /// The start of the call: response times without a starting step count from it.
     began_at: Instant,
     began: BTreeMap<usize, Instant>,
-    /// The message that the step has sent and whose actions are carried out.
+    /// The message that the step has sent, while the actions of the step run.
     sent: Option<ReceivedText>,
-    /// Arrival time of the current message.
+    /// Arrival time of the message that is handled.
     arrived: Option<Instant>,
     ended: Vec<usize>,
-    /// ns since 1970 at the start of the run.
+    /// Start of the run, ns since 1970.
     pub(super) began_ns: u64,
 }
 
@@ -241,7 +241,7 @@ impl ScriptCall {
         self.known.iter().any(|known| known.hash == hash)
     }
 
-    /// Frees what an ended call no longer needs. It still answers retransmissions.
+    /// Frees the memory that an ended call no longer needs. The call still answers retransmissions.
     pub fn settle(&mut self) {
         self.last = None;
         self.values = ScriptValues::new(0);
@@ -309,7 +309,7 @@ impl ScriptCall {
         }
     }
 
-    /// Takes what a message says about the session and its media.
+    /// Updates the session and its media addresses from a message.
     fn note(&mut self, message: &ReceivedText, is_sent: bool) {
         self.media.learn(&message.text, is_sent);
         ScriptSession::note(&mut self.session, message, is_sent);
@@ -353,7 +353,7 @@ impl ScriptCall {
         }
     }
 
-    /// Records times and counters of a step.
+    /// Updates the counter and the response times of a step.
     fn book(&mut self, run: &mut ScriptRun, step: &ScriptStep, now: Instant) {
         if let Some(counter) = step.counter.and_then(|counter| run.counters.get_mut(counter)) {
             *counter += 1;
@@ -393,7 +393,7 @@ impl ScriptCall {
         if let (Some(response), Some(acknowledgement)) = (ended.acknowledged, ended.messages.first()) {
             self.know(&response, None);
             self.answered_by(acknowledgement, None);
-            // Of two entries, the older one would be found.
+            // An older entry without an answer would be found first, so it is removed.
             let hash = hash_of(&response.text);
             self.known.retain(|known| known.hash != hash || known.answer.is_some());
         }
@@ -413,7 +413,7 @@ impl ScriptCall {
         self.end_media();
     }
 
-    /// The step after this one, by its branch.
+    /// Selects the next step: the target of a jump, the target of the step's branch, or the following step.
     fn next(&mut self, run: &mut ScriptRun, step: &ScriptStep) {
         self.step += 1;
         if let Some(to) = self.jump.take() {
@@ -428,7 +428,7 @@ impl ScriptCall {
         }
     }
 
-    /// Carries out steps until one waits.
+    /// Runs steps until one waits or the call ends.
     fn advance(&mut self, run: &mut ScriptRun, now: Instant) {
         for _ in 0..MOST_STEPS_AT_ONCE {
             if self.is_over() {
@@ -482,7 +482,7 @@ impl ScriptCall {
                         return self.fail(run, now, ScriptFailure::Script(why));
                     }
                     self.book(run, step, now);
-                    // Actions of a sent message refer to it.
+                    // The actions of the step refer to the message that it has sent.
                     let goes_on = self.act(run, now, step);
                     self.sent = None;
                     if !goes_on {

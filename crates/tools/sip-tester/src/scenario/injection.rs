@@ -7,15 +7,15 @@ use netrig_core::Stream;
 /// The order in which calls take lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionOrder {
-    /// In order, then from the first again.
+    /// One after the other. After the last line, the first one follows.
     Sequential,
-    /// Random.
+    /// A random line.
     Random,
-    /// By the number of the user.
+    /// The line with the number of the user.
     User,
 }
 
-/// Numbers that are inserted into the fields of a line, so that it counts as many lines.
+/// Virtual lines: each is a line of the file with a different number inserted (SIPp's `PRINTF`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CountedLines {
     lines: usize,
@@ -24,13 +24,13 @@ struct CountedLines {
 }
 
 impl CountedLines {
-    /// The number of a line; `None` if it exceeds 64 bits.
+    /// The number that is inserted into a line; `None` if it exceeds 64 bits.
     fn number(self, line: usize) -> Option<i64> {
         i64::try_from(line).ok()?.checked_mul(self.multiple)?.checked_add(self.offset)
     }
 }
 
-/// The most lines of a counted file: all of them are kept with an index.
+/// The largest number of virtual lines, because an index contains all of them.
 const MOST_COUNTED_LINES: usize = 10_000_000;
 
 /// An injection file.
@@ -48,7 +48,7 @@ pub struct InjectionFile {
 /// Why an injection file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InjectionError {
-    /// The first line names no order.
+    /// The first line has no order.
     #[error("line 1: expected SEQUENTIAL, RANDOM or USER, found `{0}`")]
     Order(String),
     /// A setting after the order is invalid.
@@ -63,13 +63,13 @@ pub enum InjectionError {
     /// A field is not a valid format for a number.
     #[error("line {line}: a `%` begins no `%d`, and `%%` stands for a percent sign")]
     Format {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
     },
     /// A line that does not exist.
     #[error("it has {lines} lines, but line {line} was requested")]
     Line {
-        /// From 0.
+        /// The line, from 0.
         line: i64,
         /// Number of lines.
         lines: usize,
@@ -80,11 +80,11 @@ pub enum InjectionError {
 }
 
 impl InjectionFile {
-    /// Reads a file. The first line names the order, lines that begin with `#` are comments, and an empty line ends the file.
-    /// Fields are separated by `;`. A byte order mark and carriage returns are ignored.
+    /// Reads a file. The first line contains the order. Lines that begin with `#` are comments, and an empty line ends
+    /// the file. Fields are separated by `;`. A byte order mark and carriage returns are ignored.
     ///
     /// # Errors
-    /// If it names no order, has no line, or has an invalid format.
+    /// If the file has no order, no line after the first, or an invalid format of a number.
     pub fn parse(text: &str) -> Result<Self, InjectionError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().map(|line| line.trim_end_matches('\r')).zip(1..);
@@ -162,7 +162,7 @@ impl InjectionFile {
         }
     }
 
-    /// A field of a line; both count from 0. A missing field is empty.
+    /// A field of a line. Lines and fields are numbered from 0. A missing field is empty.
     ///
     /// # Errors
     /// If there is no such line.
@@ -173,7 +173,7 @@ impl InjectionFile {
         }
         let text = self.lines[line % self.lines.len()].split(';').nth(field).unwrap_or_default();
         Ok(match self.counted {
-            // The first lines and the last number were checked when the file was read.
+            // No default is used: the formats and the largest number were checked when the file was read.
             Some(counted) => {
                 let number = counted.number(line).unwrap_or_default();
                 formatted(text, number).unwrap_or_default()
@@ -182,13 +182,13 @@ impl InjectionFile {
         })
     }
 
-    /// Makes lines searchable by a field.
+    /// Indexes the lines by the value of a field, for [`lookup`](Self::lookup).
     pub fn index_by(&mut self, field: usize) {
         if self.index.as_ref().is_some_and(|(indexed, _)| *indexed == field) {
             return;
         }
         let lines = (0..self.len()).filter_map(|line| Some((self.field(line, field).ok()?, line)));
-        // Of several lines with one value, the last is found.
+        // If several lines have the same value, the last one is found.
         self.index = Some((field, lines.collect()));
     }
 

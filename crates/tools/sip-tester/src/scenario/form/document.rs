@@ -6,13 +6,13 @@ use toml::Spanned;
 
 use super::super::action::{ScriptAction, ScriptDistribution, is_default};
 
-/// The label of the step to which unexpected messages go.
+/// The label of the step at which a call continues after an unexpected message.
 pub(super) const UNEXPECTED: &str = "unexpected-message";
 
 /// Jump target after the last step.
 pub(super) const END: &str = "end-of-call";
 
-/// Messages from any process.
+/// The name that stands for any process.
 pub(super) const ANY_PROCESS: &str = "anybody";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ pub(super) enum PauseForm {
     Variable {
         variable: String,
     },
-    /// In milliseconds.
+    /// A random time, ms.
     Drawn(ScriptDistribution),
 }
 
