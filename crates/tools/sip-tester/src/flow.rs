@@ -24,7 +24,7 @@ use crate::scenario::{
 };
 use netrig_core::number::counted;
 
-/// Tests servers, keeps messages and runs scenarios for the flows of an experiment.
+/// Runs conformance tests and scenarios, and keeps messages, for the flows of an experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExperimentTester;
 

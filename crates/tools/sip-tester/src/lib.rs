@@ -8,8 +8,8 @@
 //! * [`compare`]: two results, index by index or purpose by purpose.
 //! * [`watchers`], [`screen`], [`metrics`], [`load_text`]: the progress of a load and its report, for users and for
 //!   Prometheus.
-//! * [`keep::Keeper`] writes a message log and a capture, [`trace::SipTrace`] reads either, [`ladder::calls`] finds the calls in one,
-//!   and [`ladder::Ladder`] draws them.
+//! * [`keep::Keeper`] writes a message log and a capture. [`trace::SipTrace`] reads a log or a capture,
+//!   [`ladder::calls`] finds its calls, and [`ladder::Ladder`] draws them.
 //!
 //! [`ExperimentTester`] provides these for the flows of an experiment.
 #![allow(

@@ -50,7 +50,7 @@ impl Watchers {
         }
     }
 
-    /// Prints a line on stderr, unless a screen shows the same.
+    /// Prints a line, unless there is a screen, which shows the same information.
     pub fn say(&self, line: impl FnOnce() -> String) {
         if self.screen.is_none() {
             (self.say)(&line());

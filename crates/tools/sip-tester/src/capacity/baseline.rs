@@ -99,7 +99,8 @@ impl BaselineSearch {
         Self { lowest, highest, rate, again: false, halvings: HALVINGS, found: Baseline::default() }
     }
 
-    /// The rate to offer now, per second; `None` if the search is finished. It stays the same until [`observe`](Self::observe).
+    /// The rate to offer now, per second; `None` if the search is finished. It does not change until
+    /// [`observe`](Self::observe) is called.
     pub const fn next(&self) -> Option<f64> {
         self.rate
     }

@@ -107,7 +107,7 @@ fn sentence(journal: &SearchJournal, verdict: Option<&CapacityVerdict>, unit: &s
     text
 }
 
-/// The report that RFC 7502 asks for.
+/// The report of RFC 7502, section 5.
 fn form(
     order: &CapacityOrder<'_>,
     SearchEnd { journal, baseline, verdict, .. }: SearchEnd<'_>,

@@ -1,4 +1,4 @@
-//! A search for the capacity of a server, carried out over the network.
+//! A search for the capacity of a server over the network.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl<'a> SearchDrive<'a> {
     /// all steps. Returns `None` if the search was interrupted.
     ///
     /// # Errors
-    /// If a load cannot be carried out or the journal cannot be written.
+    /// If a load cannot run or the journal cannot be written.
     pub fn carry_out(
         &mut self,
         first: &LoadOrder,

@@ -22,7 +22,7 @@ const FAILED_LONG_STEPS: usize = 2;
 /// Number of rates that must have failed near the upper end of the interval: a single rate may fail twice by chance.
 const FAILED_RATES: usize = 2;
 
-/// The time that a step takes beyond its span, s: open calls, the pause and the recovery check.
+/// The time that a step takes after its last call has started, s: for open calls, the pause and the recovery check.
 const STEP_OVERHEAD_S: f64 = 5.0;
 
 #[derive(Debug)]

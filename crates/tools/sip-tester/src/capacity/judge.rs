@@ -44,7 +44,7 @@ pub(super) struct RunningStep {
 }
 
 impl RunningStep {
-    /// Takes an observation of the step. Returns the decision, once there is one.
+    /// Adds an observation of the step. Returns the decision, or `None` while the step is undecided.
     pub fn observe(
         &mut self,
         settings: &SearchSettings,

@@ -35,10 +35,10 @@ pub struct CapacityOrder<'a> {
     pub asked: String,
 }
 
-/// Why a search could not go on.
+/// Why a search could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum CapacityError {
-    /// A load could not be carried out.
+    /// A load could not run.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The server's host cannot be observed.

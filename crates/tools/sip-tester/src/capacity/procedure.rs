@@ -16,7 +16,7 @@ pub(super) enum NextAction {
 
 /// The procedure of a mode. Its only input is the result of each action.
 pub(super) trait Procedure: fmt::Debug + Send {
-    /// The next action. It stays the same until its result is reported.
+    /// The next action. It does not change until its result is reported.
     fn wanted(&self) -> NextAction;
     /// Reports that the step passed or failed.
     fn decided(&mut self, passed: bool);

@@ -38,7 +38,8 @@ pub enum StepProgress {
     },
 }
 
-/// A search for a capacity. It opens no socket, reads no clock and knows no SIP: a driver carries out its orders.
+/// A search for a capacity. A driver performs its orders: the search itself opens no socket, reads no clock and is
+/// independent of SIP.
 ///
 /// ```
 /// use netrig_sip_tester::capacity::{CallCounts, DriverOrder, CapacitySearch, StepObservation, SearchSettings, CapacityVerdict};
@@ -119,7 +120,8 @@ impl CapacitySearch {
         })
     }
 
-    /// Resumes an interrupted search. Its journal is replayed, and the next order is the one after its last entry.
+    /// Resumes an interrupted search. The entries of its journal are replayed, and the next order follows the last
+    /// entry.
     ///
     /// # Errors
     /// If the settings differ from the journal's or are outside their range, or if a search with these settings does not
@@ -143,7 +145,7 @@ impl CapacitySearch {
         Ok(search)
     }
 
-    /// The current order. It stays the same until its result is reported.
+    /// The current order. It does not change until its result is reported.
     pub fn next(&self) -> DriverOrder {
         if let Some(verdict) = &self.unanswered {
             return DriverOrder::Finished(verdict.clone());

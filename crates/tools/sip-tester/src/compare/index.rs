@@ -9,9 +9,9 @@ use super::error::ComparisonError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IndexVerdict {
-    /// Significantly worse.
+    /// The later value is significantly worse.
     Worse,
-    /// Significantly better.
+    /// The later value is significantly better.
     Better,
     /// The difference may be due to chance, or is within the margin.
     NoDifference,

@@ -259,7 +259,7 @@ impl<'a> TestCase<'a> {
         Ok(Bytes::from(SessionDescription::audio(ip, 40_000, id).to_string()))
     }
 
-    /// A Via of a user agent with a new branch. It asks for `rport` (RFC 3581).
+    /// A Via of a user agent with a new branch, and with the parameter `rport` (RFC 3581).
     ///
     /// # Errors
     /// If the system refuses a socket.

@@ -49,7 +49,7 @@ pub struct EvidenceMessage {
     pub local: SocketAddr,
     /// Address of the server.
     pub peer: SocketAddr,
-    /// Its transport.
+    /// The transport.
     pub transport: Transport,
     /// The whole message.
     pub bytes: Bytes,
@@ -82,11 +82,11 @@ pub struct Forwarded {
 /// The result of sending a request that should be forwarded.
 #[derive(Clone, Debug)]
 pub enum ForwardOutcome {
-    /// It arrived at one of the user agents.
+    /// The request arrived at one of the user agents.
     Arrived(Box<Forwarded>),
-    /// The server answered it itself. If it refused an INVITE, the ACK was sent.
+    /// The server answered the request itself. If the server refused an INVITE, the ACK was sent.
     Answered(Box<Response>),
-    /// Neither happened in time.
+    /// The request did not arrive in time, and the server did not answer it.
     Silence,
 }
 

@@ -21,7 +21,7 @@ pub enum RequirementLevel {
 /// The transports over which a purpose can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurposeCarrier {
-    /// All.
+    /// All transports.
     Any,
     /// UDP only: retransmissions, and the destination of responses.
     Datagrams,

@@ -372,7 +372,7 @@ fn product(result: &ConformanceResult) -> Option<String> {
 /// Writes all messages of a run as a message log, ordered by time.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_evidence(out: &mut impl std::io::Write, result: &ConformanceResult) -> std::io::Result<()> {
     let mut messages: Vec<&EvidenceMessage> =
         result.purposes.iter().flat_map(|purpose| &purpose.evidence).collect();

@@ -43,7 +43,7 @@ pub enum TestAgent {
     First,
     /// The callee.
     Second,
-    /// Another callee.
+    /// A second callee.
     Third,
 }
 

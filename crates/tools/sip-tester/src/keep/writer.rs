@@ -36,7 +36,7 @@ pub(super) struct Writer {
     known_order: VecDeque<AttemptKey>,
     /// The slowest attempts so far, in ascending order.
     slowest: BTreeMap<(Duration, AttemptKey), Vec<Pending>>,
-    /// Kept attempts.
+    /// Number of kept attempts.
     attempts: u64,
     without_room: u64,
 }

@@ -240,7 +240,7 @@ impl Ladder {
     /// The message with this number.
     ///
     /// # Errors
-    /// If the ladder has none.
+    /// If the ladder has no message with this number.
     pub fn message<'a>(&self, trace: &'a SipTrace, number: usize) -> Result<&'a [u8], NotInTrace> {
         let row = self.rows.iter().find(|row| row.number == number);
         let last = self.rows.last().map_or(0, |row| row.number);
@@ -369,7 +369,7 @@ mod tests {
         )
     }
 
-    /// A call through a proxy that is refused, and an OPTIONS of another call in between.
+    /// The trace of a refused call through a proxy. In between is an OPTIONS of another call.
     fn trace() -> SipTrace {
         let invite = |branch: &str| {
             with("INVITE sip:bob@b.example SIP/2.0", branch, "1 INVITE", "one").replace(

@@ -76,7 +76,7 @@ impl Ladder {
         (0..self.columns.len()).for_each(|column| cells[column * gap] = '|');
         let (left, right) = (row.from.min(row.to) * gap, row.from.max(row.to) * gap);
         if left == right {
-            // A message from an address to itself.
+            // The sender and the receiver have the same address.
             let words = format!(" {} (to itself)", row.words());
             return cells.into_iter().collect::<String>() + &words;
         }

@@ -40,7 +40,7 @@ impl MediaCodec {
         }
     }
 
-    /// Payload type: the static one (RFC 3551 section 6), or the one that the tester offers.
+    /// The static payload type (RFC 3551 section 6), or the dynamic payload type that the tester offers.
     pub const fn payload_type(self) -> u8 {
         match self {
             Self::Pcmu => 0,

@@ -44,7 +44,7 @@ pub enum MediaSource {
     File(Bytes),
     /// Received packets are sent back; nothing else is sent.
     Echo,
-    /// Nothing.
+    /// No media are sent.
     Nothing,
 }
 
@@ -127,7 +127,7 @@ pub struct MediaEngine {
 }
 
 impl MediaEngine {
-    /// The engine before the first call; times are those of `clock`.
+    /// The engine before the first call. `clock` gives the times of all functions.
     pub fn new(order: MediaOrder, local: IpAddr, clock: &Clock, draws: Stream) -> Self {
         let epoch_ns = realtime_nanos() - clock.now().as_nanos();
         Self {
@@ -264,7 +264,7 @@ impl MediaEngine {
         }
     }
 
-    /// Receives packets.
+    /// Receives the waiting packets of all calls.
     pub fn receive(&mut self) {
         let Self { calls, clock, batch, .. } = self;
         calls.values_mut().for_each(|own| own.receive(clock, batch));

@@ -18,7 +18,7 @@ const MOST_BLOCKS: usize = 31;
 pub struct SenderInfo {
     /// NTP time stamp.
     pub ntp: u64,
-    /// RTP time stamp of the same time.
+    /// RTP time stamp at the time of `ntp`.
     pub timestamp: u32,
     /// Number of packets sent.
     pub packets: u32,
@@ -56,7 +56,7 @@ pub enum RtcpPacket {
     Name(u32, String),
     /// Sources that have left.
     Goodbye(Vec<u32>),
-    /// Another type.
+    /// A packet of another type.
     Other(u8),
 }
 
@@ -66,7 +66,7 @@ pub enum RtcpError {
     /// A packet is longer than the remaining bytes.
     #[error("an RTCP packet ends too soon")]
     Short,
-    /// Another version.
+    /// A packet has another RTP version.
     #[error("version {0} is not RTP's version 2")]
     Version(u8),
     /// The length does not fit the type.

@@ -82,7 +82,7 @@ pub struct MediaSession {
     sent: u64,
     bytes: u32,
     next_report: Option<Instant>,
-    // The other side's stream.
+    // State of the other side's stream.
     peer: Option<u32>,
     stream: CurrentStream,
     /// The first packet of another source. The source is accepted if a second packet follows in sequence (RFC 3550

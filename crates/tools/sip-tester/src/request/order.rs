@@ -96,7 +96,7 @@ impl LoadRequest {
     /// attempts start. If users register, the number of users is limited to the number that the rate needs.
     ///
     /// # Errors
-    /// Those of [`LoadRequest::order`].
+    /// The errors of [`LoadRequest::order`].
     pub fn step(&self, rate: f64, lasts_s: f64, most: Option<u64>) -> Result<LoadOrder, RequestError> {
         let load = LoadSettings { rate: Some(ArrivalRate(rate)), count: most, ..self.load.clone() };
         self.order_of(&load, (Duration::from_secs_f64(lasts_s), Duration::ZERO), true)
@@ -243,7 +243,7 @@ fn refused(field: &'static str, why: impl Into<String>) -> RequestError {
     SettingError { field, why: why.into() }.into()
 }
 
-/// These settings. If they have no scenario, it is plain calls.
+/// These settings. If they have no scenario or mix, the scenario is plain calls.
 pub fn with_scenario(load: LoadSettings) -> LoadSettings {
     let usual = load.mix.is_empty().then_some(ScenarioName::Call);
     LoadSettings { scenario: load.scenario.or(usual), ..load }

@@ -26,7 +26,7 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     },
     /// Write a line to the log.
     Log(T),
-    /// A warning.
+    /// Write a warning to the log.
     Warn(T),
     /// End the run with an error.
     Fail(T),
@@ -47,20 +47,20 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         /// The text.
         value: T,
     },
-    /// Seconds and microseconds since 1970.
+    /// Set two variables to the current time: seconds since 1970, and microseconds within the second.
     TimeOfDay {
         /// The variable of the seconds.
         seconds: V,
         /// The variable of the microseconds.
         microseconds: V,
     },
-    /// Number of the step.
+    /// Set a variable to the number of the step.
     StepNumber(V),
-    /// Continue the call at this step.
+    /// Continue the call at the step with this number.
     Jump(ScriptNumber<V>),
     /// Set the end of the pause to which the call returns: ms since the start of the run.
     RestorePause(ScriptNumber<V>),
-    /// A number from a distribution.
+    /// Set a variable to a random number from a distribution.
     Sample {
         /// The result.
         variable: V,
@@ -88,7 +88,7 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         #[serde(default, skip_serializing_if = "is_default")]
         check: ScriptCheck,
     },
-    /// Compare two texts: negative, positive or 0.
+    /// Compare two texts. The result is negative, 0 or positive.
     CompareTexts {
         /// The result.
         into: Option<V>,
@@ -100,22 +100,23 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         #[serde(default, skip_serializing_if = "is_default")]
         check: ScriptCheck,
     },
-    /// Remove white space at both ends.
+    /// Remove white space at both ends of a variable's text.
     Trim(V),
-    /// Decode percent encoding.
+    /// Decode the percent encoding of a variable's text.
     DecodeUrl(V),
-    /// Encode with percent encoding.
+    /// Encode a variable's text with percent encoding.
     EncodeUrl(V),
-    /// Check the credentials of a request.
+    /// Check the credentials of the last request.
     VerifyCredentials {
         /// The result.
         into: V,
-        /// User.
+        /// User name.
         username: T,
         /// Password.
         password: T,
     },
-    /// Find the line of an injection file by the value of its indexed field; −1 if there is none.
+    /// Find a line of an injection file by the value of its indexed field. The result is the number of the line, or −1
+    /// if no line has the value.
     Lookup {
         /// The result.
         into: V,
@@ -149,7 +150,7 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         /// Transport.
         protocol: T,
     },
-    /// Close the connection of the call. A file has the key with the value `true`, as with the other actions without parameters.
+    /// Close the connection of the call. In a file, actions without parameters have the value `true`.
     CloseConnection(bool),
     /// Start a program, and do not wait for its end.
     Command(T),
@@ -168,9 +169,9 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     },
     /// Play a file as a stream, with SIPp's parameters after its name.
     PlayStream(String),
-    /// Play digits.
+    /// Play digits as telephone events (RFC 4733).
     PlayDigits(String),
-    /// Pause, resume or echo a stream, in SIPp's words.
+    /// Pause or resume the streams of the call, by SIPp's name of the action.
     ControlStream(String),
     /// Turn the echo of media on or off.
     Echo(ScriptNumber<V>),
@@ -314,7 +315,7 @@ impl<V, T> ScriptAction<V, T> {
     }
 }
 
-/// A distribution.
+/// A distribution of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the parameters have the names of statistics")]
@@ -325,7 +326,7 @@ pub enum ScriptDistribution {
     Uniform { least: f64, most: f64 },
     /// Normal.
     Normal { mean: f64, deviation: f64 },
-    /// Mean and standard deviation are those of the logarithm.
+    /// Log-normal. `mean` and `deviation` are those of the logarithm.
     LogNormal { mean: f64, deviation: f64 },
     /// Exponential.
     Exponential { mean: f64 },
@@ -337,7 +338,8 @@ pub enum ScriptDistribution {
     GeneralizedPareto { shape: f64, scale: f64, location: f64 },
     /// Gamma.
     Gamma { shape: f64, scale: f64 },
-    /// Failures before this number of successes, each with this probability.
+    /// Negative binomial: the number of failures before this number of successes. Each trial succeeds with this
+    /// probability.
     NegativeBinomial { successes: f64, probability: f64 },
 }
 
@@ -367,16 +369,16 @@ pub enum ScriptText<V = VariableId> {
     },
 }
 
-/// The result that fails a call.
+/// Which result of an action fails the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScriptCheck {
-    /// No check.
+    /// No result fails the call.
     #[default]
     Nothing,
-    /// A false result.
+    /// A false result fails the call.
     Holds,
-    /// A true result.
+    /// A true result fails the call.
     HoldsNot,
 }
 
@@ -483,6 +485,6 @@ pub enum ScriptMedia {
     Stream(String),
     /// Digits.
     Digits(String),
-    /// Pause, resume or echo, in SIPp's words.
+    /// Pause or resume the streams of the call, by SIPp's name of the action.
     Control(String),
 }

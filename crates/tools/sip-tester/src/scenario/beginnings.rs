@@ -18,7 +18,7 @@ pub(super) struct Beginnings {
 
 #[derive(Debug)]
 enum BeginningKind {
-    /// None: the other side starts calls.
+    /// The tester starts no calls, because the other side does.
     Never,
     Open(Peekable<Schedule>),
     /// Each user starts the next call a random time after the end of the previous one.

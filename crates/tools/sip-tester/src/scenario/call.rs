@@ -52,7 +52,7 @@ pub enum ScriptOutput {
     Warn(String),
     /// A program to start.
     Command(String),
-    /// Play media.
+    /// Play media between these addresses.
     Media(ScriptMedia, Box<MediaEnds>),
     /// Start or stop sending received media back.
     Echo(bool),
@@ -83,9 +83,9 @@ pub enum ScriptOutput {
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptOutcome {
-    /// It completed its last step.
+    /// The call completed its last step.
     Succeeded,
-    /// It failed.
+    /// The call failed.
     Failed {
         /// The current step, from 0.
         step: usize,
@@ -118,7 +118,7 @@ pub enum ScriptFailure {
     /// A test failed.
     #[error("a test of the scenario failed")]
     Test,
-    /// The script ended it.
+    /// The script, or the end of the load, ended the call.
     #[error("it was stopped before its last step")]
     Stopped,
     /// The script cannot be continued.
@@ -230,12 +230,12 @@ impl ScriptCall {
         })
     }
 
-    /// Whether it has ended.
+    /// Whether the call has ended.
     pub const fn is_over(&self) -> bool {
         self.outcome.is_some()
     }
 
-    /// Whether a message is a retransmission.
+    /// Whether the call has already received this message.
     pub fn knows(&self, message: &ReceivedText) -> bool {
         let hash = hash_of(&message.text);
         self.known.iter().any(|known| known.hash == hash)
@@ -252,23 +252,23 @@ impl ScriptCall {
         }
     }
 
-    /// Number of its user, from 0.
+    /// Number of the user of the call, from 0.
     pub const fn user(&self) -> Option<usize> {
         self.user
     }
 
-    /// Index of its step.
+    /// Index of the current step.
     pub const fn step(&self) -> usize {
         self.step
     }
 
-    /// Starts it.
+    /// Starts the call with its first step.
     pub fn begin(&mut self, run: &mut ScriptRun, now: Instant) {
         self.began_at = now;
         self.advance(run, now);
     }
 
-    /// The time of its next event.
+    /// The time of the next event of the call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let repetition = self.repetition.as_ref().map(|repetition| repetition.due);
         self.due.into_iter().chain(repetition).min()
@@ -338,7 +338,7 @@ impl ScriptCall {
         }
     }
 
-    /// Whether it only waits for retransmissions.
+    /// Whether the call only waits for retransmissions.
     pub fn is_waiting_for_repetitions(&self, run: &ScriptRun) -> bool {
         let step = run.script.steps.get(self.step);
         !self.is_over() && step.is_some_and(|step| matches!(step.kind, StepKind::TimeWait(_)))

@@ -138,9 +138,9 @@ struct LiveCall<P> {
 /// The calls of a scenario. `P` is the path of a received message.
 #[derive(Debug)]
 pub struct ScriptCalls<P> {
-    /// Their shared state.
+    /// The state that all calls share.
     pub run: ScriptRun,
-    /// Their results.
+    /// The results of all calls.
     pub tally: ScriptTally,
     /// The requests of the calls to the driver, which removes them.
     pub outputs: VecDeque<CallOutput<P>>,

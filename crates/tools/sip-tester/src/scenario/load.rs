@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long messages are answered after the last call: a final response may still be retransmitted.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
-/// The same if calls were ended early: time for the responses to CANCEL and BYE.
+/// How long messages are answered if calls were ended early: time for the responses to CANCEL and BYE.
 const AFTER_ENDING: Duration = Duration::from_millis(500);
 
 /// If no more calls start and no event happens for this time, calls that wait without a time limit are ended.

@@ -171,9 +171,9 @@ pub struct ScriptRun {
     patterns: BTreeMap<String, Regex>,
     /// The last value of the keyword `dynamic_id`.
     pub dynamic_id: u64,
-    /// Nonce counts.
+    /// Counts of the uses of each nonce (RFC 7616 section 3.4).
     pub nonces: NonceCounts,
-    /// The random stream.
+    /// The random stream of all calls.
     pub draws: Stream,
 }
 

@@ -47,7 +47,7 @@ pub struct CallScript {
 pub struct ScriptStep {
     /// Line in the file, from 1.
     pub line: usize,
-    /// Its kind.
+    /// The kind of the step.
     pub kind: StepKind,
     /// Response times that start with it.
     pub starts: Vec<usize>,
@@ -67,7 +67,7 @@ pub struct ScriptStep {
     pub branch: Option<StepBranch>,
     /// The next step after a time-out.
     pub on_timeout: Option<usize>,
-    /// Its name on the screen.
+    /// The text that describes the step in reports.
     pub display: Option<String>,
 }
 
@@ -168,7 +168,7 @@ pub enum StepKind {
     Send(SendStep),
     /// Wait for a message.
     Receive(ReceiveStep),
-    /// Pause.
+    /// Pause, and then run the next step.
     Pause(ScriptPause),
     /// Wait at the end of the call, and answer retransmissions meanwhile.
     TimeWait(ScriptPause),

@@ -433,7 +433,7 @@ impl SippReader<'_> {
         })
     }
 
-    // Attributes.
+    // Readers of attributes.
 
     fn required(&self, element: &LaxElement, name: &str) -> Result<String, ScenarioError> {
         match element.attribute(name) {

@@ -5,7 +5,7 @@ use super::variables::{ScriptVariable, VariableId, VariableScope};
 /// The value of a variable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ScriptValue {
-    /// Not set.
+    /// The variable is not set.
     #[default]
     Unset,
     /// A number.

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Deepest nesting of elements.
 const DEEPEST: usize = 64;
 
-/// An element.
+/// An element of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaxElement {
     /// Its name.
@@ -21,7 +21,7 @@ pub struct LaxElement {
     pub data: Option<LaxData>,
 }
 
-/// An attribute.
+/// An attribute of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaxAttribute {
     /// Its name.
@@ -102,7 +102,7 @@ enum LaxMarkup {
 
 struct LaxReader<'a> {
     text: &'a str,
-    /// Byte offset.
+    /// Byte offset of the next character to read.
     at: usize,
     /// A byte offset and its line number, to count lines from there.
     known: Cell<(usize, usize)>,

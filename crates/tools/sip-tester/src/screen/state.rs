@@ -25,7 +25,7 @@ pub struct ScreenState {
     pub lasts: f64,
     /// Threads of the tester.
     pub threads: u16,
-    /// Whether it is a search, which selects its rates itself.
+    /// Whether the screen shows a search, which selects its rates itself.
     pub is_search: bool,
     /// Whether attempts start at a planned rate, in contrast to a closed loop of users.
     pub is_open_loop: bool,
@@ -79,20 +79,20 @@ impl ScreenState {
         }
     }
 
-    /// A step of a search starts.
+    /// Resets the state for a new step of a search.
     pub fn begin_step(&mut self, title: String, order: &LoadOrder) {
         let steps = std::mem::take(&mut self.steps);
         let is_ending = self.is_ending;
         *self = Self { is_search: true, is_ending, steps, ..Self::of(title, order) };
     }
 
-    /// A step of a search has ended.
+    /// Adds the line about a finished step of a search.
     pub fn end_step(&mut self, line: String) {
         self.steps.push_front(line);
         self.steps.truncate(STEPS);
     }
 
-    /// A second is over.
+    /// Updates the state at the end of a second.
     pub fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) {
         self.delays = so_far.delays();
         self.failures = so_far.failures();

@@ -28,7 +28,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes over the terminal of stderr.
+    /// Puts the terminal of stderr into screen mode.
     pub fn open() -> std::io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {

@@ -34,7 +34,7 @@ pub struct SipTrace {
 /// Why a file cannot be read as a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum SipTraceError {
-    /// It is neither a capture nor a message log.
+    /// The file is not a capture or a message log.
     #[error("it is neither a capture (pcap, pcapng) nor a message log of netrig")]
     Unknown,
     /// The message log is damaged.
@@ -73,7 +73,7 @@ impl SipTrace {
     /// damage are returned.
     ///
     /// # Errors
-    /// If the file is neither, or the log is damaged.
+    /// If the file is not a capture or a message log, or the log is damaged.
     pub fn read(file: &[u8]) -> Result<Self, SipTraceError> {
         let mut trace = if file.starts_with(LOG_HEADING.as_bytes()) {
             let (messages, broken_off) = log::read(file)?;

@@ -90,7 +90,7 @@ impl TestCase<'_> {
         Ok(ack)
     }
 
-    /// A request within a dialog with its next CSeq number; an ACK has that of the INVITE.
+    /// A request within a dialog, with the next CSeq number of the dialog. An ACK has the number of the INVITE.
     ///
     /// # Errors
     /// If the system refuses a socket.

@@ -1,4 +1,4 @@
-//! Exchanges: a request, its responses, and the credentials that a server asks for.
+//! Exchanges: a request, its responses, and the answers to challenges.
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::digest::{DigestChallenge, DigestClient};

@@ -158,7 +158,7 @@ impl TestCase<'_> {
         if code > 100 {
             let to = arrived.headers.to().ok().flatten();
             if let Some(to) = to.filter(|to| to.tag().is_none()) {
-                // The same tag in all responses of one user agent to one request.
+                // All responses of one user agent to one request have the same tag.
                 let tag = format!("{}-{}", *at as u8, call_id_tail(arrived));
                 response.headers.set(Name::To, to.with_tag(&tag));
             }

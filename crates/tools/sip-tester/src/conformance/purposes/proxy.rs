@@ -12,7 +12,7 @@ use super::super::purpose::purposes;
 use super::super::target::{FIRST, SECOND, THIRD};
 use super::general::SubjectRequest;
 
-/// Wait for a message of a server on the same network.
+/// How long to wait for a message of a server on the same network.
 pub(super) const SOON: Duration = Duration::from_millis(400);
 
 purposes! {

@@ -140,7 +140,7 @@ fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite_callee(case)?;
     let answered = case.ask(&request)?;
     ensure_status(&answered.response, 300..700, "the INVITE").map_err(as_inconclusive)?;
-    // The ACK was sent: neither a response to it nor the redirection may follow.
+    // After the ACK, the server must not send a response to it, or the redirection again.
     let again = case.response(FIRST, &answered.request, Duration::from_millis(1200))?;
     ensured!(
         again.is_none(),

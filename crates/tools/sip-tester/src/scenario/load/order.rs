@@ -19,10 +19,10 @@ use crate::media::MediaOrder;
 /// Which messages share a connection over TCP and TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScriptConnections {
-    /// All messages.
+    /// All messages share one connection.
     #[default]
     One,
-    /// The messages of a call.
+    /// The messages of each call share one connection.
     PerCall,
 }
 
@@ -74,7 +74,7 @@ const MOST_ACCEPTED: usize = 10_000;
 const ROOM: u32 = 8 << 20;
 
 impl ScenarioOrder {
-    /// A load by the usual settings, at the pace of the other side.
+    /// A load with the default settings.
     pub fn new(script: CallScript, address: EndAddress) -> Self {
         Self {
             script,

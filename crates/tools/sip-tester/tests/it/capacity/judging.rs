@@ -111,7 +111,7 @@ fn known_failures_fail_a_step_before_its_shortest_span() {
 #[test]
 fn what_is_open_for_too_long_at_once_fails_a_step_before_its_timers() {
     let (mut search, _) = at_1000();
-    // 5 % of the 5,000 calls in the shortest duration.
+    // The limit of overdue calls is 250: 5 % of the 5,000 calls that start in the shortest duration.
     assert_eq!(enough(search.observe(&seen(3.0, 3000, 2000, 0, 250))), None);
     let overdue = enough(search.observe(&seen(3.5, 3500, 2000, 0, 251))).unwrap();
     assert_eq!(overdue.1, StepReason::Overdue { calls: 251 });
