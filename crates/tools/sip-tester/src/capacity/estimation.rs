@@ -1,12 +1,14 @@
 //! The search that estimates the capacity from all steps together.
 //!
-//! Rates rise by a factor until one fails. That rate is offered again, because a step sometimes fails by chance. Then a curve is
-//! fitted to all steps. It gives credible intervals of two rates: the rate at which 95 % of the steps pass, and the rate at which
-//! half of them pass. The searched interval is from the lower bound of the first rate to the upper bound of the second. The next
-//! rate is its geometric mean. When the interval is narrow enough, both ends are checked. Two rates must have failed that exceed the
-//! upper end by the wanted precision at most, and the lower end must hold in a long step. After two long steps have failed, short
-//! passes prove little: every further step is long, and short passes are ignored. They count again if the time is over before a
-//! long step has passed.
+//! Rates rise by a factor until one fails. That rate is offered again, because a step sometimes fails by chance. Then a
+//! curve is fitted to all steps. It gives credible intervals of two rates: the rate at which 95 % of the steps pass,
+//! and the rate at which half of them pass. The searched interval is from the lower bound of the 95 % rate to the upper
+//! bound of the 50 % rate. The next rate is the geometric mean of both ends. When the interval is narrow enough, both
+//! ends are checked: two failed rates must be at most the wanted precision above the upper end, and the lower end must
+//! pass a long step.
+//!
+//! After two long steps have failed, short passes prove little: every further step is long, and short passes are
+//! ignored. They count again if the time limit is reached before a long step has passed.
 
 use netrig_stats::fit::pass_curve;
 
@@ -36,7 +38,7 @@ pub(super) struct SequentialProcedure {
     count: u32,
     spent_s: f64,
     held: Option<HeldRate>,
-    /// The conclusion from the steps so far.
+    /// The next step, or the verdict, according to the steps so far.
     next: NextTrial,
 }
 
@@ -149,7 +151,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// The next step if no counted step has passed: no step at all or, once short passes are ignored, no long step.
+    /// The next step if no counted step has passed. If short passes are ignored, only long steps are counted as passed.
     fn below(&self, failed: Option<f64>) -> NextTrial {
         let lowest = self.settings.lowest;
         let bound = failed.into_iter().chain(self.ceiling.as_ref().map(|(rate, _)| *rate)).reduce(f64::min);

@@ -168,9 +168,8 @@ impl RunningStep {
     }
 }
 
-/// Whether the server sent nothing and is not at work. A server that still processes an earlier load is at work and
-/// answers
-/// later.
+/// Whether the server sent nothing and is not at work. A server that still processes an earlier load is at work, and
+/// will answer later.
 pub(super) fn is_unanswered(seen: &StepObservation) -> bool {
     let is_at_work = seen.server.as_ref().is_some_and(|server| server.busiest_s > AT_WORK * server.span_s);
     !is_at_work && seen.received == Some(0) && seen.counts.begun > 0 && seen.counts.succeeded == 0
@@ -195,8 +194,7 @@ fn is_short(step: &LoadStep, seen: &StepObservation) -> bool {
 
 /// The decision if the tester was the limit: it offered less than intended, or it had faults and `faults_count` is set.
 /// If the server passes, faults of the tester do not count, because the server sustained the load. If the machine
-/// stalled, a shortfall
-/// is not a fault of the tester.
+/// stalled, a shortfall is not a fault of the tester.
 fn tester(step: &LoadStep, seen: &StepObservation, faults_count: bool) -> Option<StepDecision> {
     let is_short = is_short(step, seen);
     if !(is_short && seen.stalls.count == 0 || faults_count && !seen.tester.faults.is_empty()) {

@@ -23,7 +23,7 @@ pub struct CapacityOrder<'a> {
     pub hold: Duration,
     /// The share of calls that must succeed.
     pub success: Fraction,
-    /// The statistic of the delays that has a threshold, in words.
+    /// The name of the statistic of delays that the thresholds limit.
     pub statistic: &'static str,
     /// The settings of the search.
     pub settings: SearchSettings,

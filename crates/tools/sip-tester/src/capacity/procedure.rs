@@ -20,8 +20,8 @@ pub(super) trait Procedure: fmt::Debug + Send {
     fn wanted(&self) -> NextAction;
     /// Reports that the step passed or failed.
     fn decided(&mut self, passed: bool);
-    /// Reports that the step was invalid and is repeated. Returns true if the procedure orders a pause before the
-    /// repetition itself.
+    /// Reports that the step was invalid and is repeated. Returns true if the procedure itself orders a pause before
+    /// the repetition.
     fn spoilt(&mut self) -> bool {
         false
     }

@@ -39,7 +39,7 @@ struct CaseAgent {
     place: Option<(UserAgentEnd, Transport)>,
     inbox: VecDeque<ArrivedMessage>,
     digest: DigestClient,
-    /// Call-ID and CSeq of its registrations.
+    /// Call-ID of the user agent's registrations, and CSeq number of the last one; `None` before the first.
     registration: Option<(String, u32)>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> TestCase<'a> {
             let opened = UserAgentEnd::open(&self.target.address);
             *slot = Some(opened.map_err(|error| inconclusive!("no socket: {error}"))?);
         }
-        // It exists: it was opened above if necessary.
+        // The end exists, because it was opened above if necessary.
         slot.as_mut().ok_or_else(|| inconclusive!("no socket"))
     }
 

@@ -67,7 +67,7 @@ impl TesterNames {
         &self.domain
     }
 
-    /// The UDP address at which it answers.
+    /// The UDP address of the DNS server.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

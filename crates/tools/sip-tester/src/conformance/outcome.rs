@@ -22,7 +22,7 @@ macro_rules! inconclusive {
     ($($text:tt)+) => { $crate::conformance::PurposeEnd::Inconclusive(format!($($text)+)) };
 }
 
-/// The last check of a purpose, as its outcome: a failure unless a condition holds.
+/// The outcome of the last check of a purpose: a pass if a condition holds, otherwise a failure.
 macro_rules! ensured {
     ($condition:expr, $($text:tt)+) => {
         if $condition { Ok(()) } else { Err($crate::conformance::outcome::failure!($($text)+)) }
@@ -34,7 +34,7 @@ macro_rules! ensure {
     ($($check:tt)+) => { $crate::conformance::outcome::ensured!($($check)+)? };
 }
 
-/// The last check of a step, as its outcome: inconclusive unless a condition holds.
+/// The outcome of the last check of a step: a pass if a condition holds, otherwise inconclusive.
 macro_rules! required {
     ($condition:expr, $($text:tt)+) => {
         if $condition { Ok(()) } else { Err($crate::conformance::outcome::inconclusive!($($text)+)) }

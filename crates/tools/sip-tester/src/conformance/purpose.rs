@@ -32,7 +32,7 @@ pub enum PurposeCarrier {
 /// One rule, and a procedure that tests a server against it.
 #[derive(Clone, Copy, Debug)]
 pub struct TestPurpose {
-    /// Unique, such as `REG-CONTACT-03`.
+    /// The unique id, such as `REG-CONTACT-03`.
     pub id: &'static str,
     /// The role with this rule.
     pub role: TestedRole,

@@ -43,7 +43,7 @@ pub enum TestAgent {
     First,
     /// The callee.
     Second,
-    /// A second callee.
+    /// An additional callee.
     Third,
 }
 

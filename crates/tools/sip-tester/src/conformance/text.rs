@@ -82,7 +82,7 @@ impl ConformanceDocument {
     }
 }
 
-/// The load beside the test cases.
+/// The text about the background load.
 fn beside(load: &BackgroundReport, width: usize) -> String {
     let BackgroundReport { rate, what, begun, succeeded, failed, failures, faults } = load;
     let load =

@@ -47,7 +47,7 @@ impl LastRequest {
     }
 }
 
-/// The values that all messages of a call share.
+/// The settings of a call, which apply to all its messages.
 pub struct ManualCallOrder {
     /// The path to the server.
     pub line: Line,

@@ -127,7 +127,7 @@ pub struct MediaEngine {
 }
 
 impl MediaEngine {
-    /// The engine before the first call. `clock` gives the times of all functions.
+    /// The engine before the first call. All times are those of `clock`.
     pub fn new(order: MediaOrder, local: IpAddr, clock: &Clock, draws: Stream) -> Self {
         let epoch_ns = realtime_nanos() - clock.now().as_nanos();
         Self {

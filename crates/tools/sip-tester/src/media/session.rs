@@ -22,7 +22,7 @@ const NTP_EPOCH_S: u64 = 2_208_988_800;
 /// The largest number of changes of the source that are accepted.
 const MOST_CHANGES: u64 = 100;
 
-/// Largest deviation of a time stamp from the expected one within a stream, s.
+/// A change of the transit time by more than this is ignored in the jitter, s.
 const LONGEST_JUMP_S: f64 = 3600.0;
 
 /// Results about the packets that one end sent and received.
@@ -32,7 +32,8 @@ pub struct MediaResult {
     pub sent: u64,
     /// Packets received, each once.
     pub received: u64,
-    /// Packets that the other side sent, from its last report, or from sequence numbers if it sent none.
+    /// Number of packets that the other side sent: from its last report, or from sequence numbers without such a
+    /// report.
     pub expected: u64,
     /// Whether the other side reported how many packets it sent.
     pub is_reported: bool,
@@ -48,7 +49,7 @@ pub struct MediaResult {
     pub round_trip_s: Option<f64>,
     /// Packets of this end that the other side reports as lost, and the number of packets that it expected.
     pub lost_there: Option<(i64, u64)>,
-    /// The quality of the call at this end; `None` if nothing arrived, or the E-model does not know the codec.
+    /// The quality of the call at this end; `None` if no packet arrived, or the E-model does not have the codec.
     pub quality: Option<CallQuality>,
 }
 

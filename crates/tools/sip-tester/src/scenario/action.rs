@@ -11,7 +11,7 @@ use super::variables::VariableId;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
-    /// Search a regular expression, and store the texts that its groups match.
+    /// Search for a regular expression, and store the texts that its groups match.
     Extract {
         /// The regular expression, POSIX extended.
         pattern: String,

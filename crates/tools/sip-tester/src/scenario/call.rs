@@ -35,7 +35,7 @@ pub const LINGERS: Duration = Duration::from_secs(32);
 pub enum ScriptOutput {
     /// Send a message.
     Send(Bytes),
-    /// Send messages to another host, port and transport from now on, in words.
+    /// From now on, send the messages of the call to another destination.
     Destination {
         /// Address or name.
         host: String,
@@ -97,22 +97,22 @@ pub enum ScriptOutcome {
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptFailure {
-    /// An unexpected message: its first line.
+    /// An unexpected message arrived, with this first line.
     #[error("{}", unexpected(.0))]
     Unexpected(String),
-    /// An unexpected message from another process: its first line.
+    /// An unexpected message from another process arrived, with this first line.
     #[error("an unexpected message of another process: {0}")]
     UnexpectedCommand(String),
-    /// A connection ended or could not be opened: the reason.
+    /// A connection ended or could not be opened, for this reason.
     #[error("{0}")]
     Disconnected(String),
     /// A message did not arrive in time.
     #[error("no expected message arrived in time")]
     Timeout,
-    /// A request was retransmitted as often as allowed, without an answer.
+    /// A message was not answered before its retransmissions ended.
     #[error("no answer after all retransmissions")]
     NoAnswer,
-    /// A regular expression did not match, or matched although it should not.
+    /// A regular expression did not match although it had to, or matched although it had to fail.
     #[error("the regular expression `{0}` did not match as required")]
     Extraction(String),
     /// A test failed.
@@ -143,7 +143,7 @@ pub struct ScriptCall {
     pub call_id: String,
     /// Requests to the driver of the call, which removes them.
     pub outputs: VecDeque<ScriptOutput>,
-    /// The outcome, once it has ended.
+    /// The outcome; `None` until the call ends.
     pub outcome: Option<ScriptOutcome>,
     pub(super) user: Option<usize>,
     pub(super) step: usize,
@@ -170,7 +170,7 @@ pub struct ScriptCall {
     due: Option<Instant>,
     /// The end of the pause to which the call returns.
     pause_ends: Option<Instant>,
-    /// The start of the call: response times without a starting step count from it.
+    /// The start of the call. Response times whose start no step sets are measured from it.
     began_at: Instant,
     began: BTreeMap<usize, Instant>,
     /// The message that the step has sent, while the actions of the step run.

@@ -66,17 +66,17 @@ pub struct ScriptTally {
     pub succeeded: u64,
     /// Failed calls.
     pub failed: u64,
-    /// Counts by step, from 0, and reason.
+    /// Number of failed calls by step (from 0) and reason.
     pub failures: BTreeMap<(usize, String), u64>,
-    /// Failures beyond the limit of `failures`.
+    /// Number of failed calls that are not in `failures`, because the limit of different failures was reached.
     pub other_failures: u64,
-    /// Response times, in the order of their names.
+    /// Response times, by the index of their names.
     pub response_times: Vec<Histogram>,
     /// Durations of successful calls.
     pub lengths: Histogram,
     /// Messages that belong to no call.
     pub strays: u64,
-    /// Messages that would have started a call beyond the limit.
+    /// Messages that started no call because the limit of open calls was reached.
     pub without_room: u64,
     /// Lines of the log, and warnings.
     pub log: Vec<String>,
@@ -107,9 +107,9 @@ pub struct EndedCall {
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// The reason, if it failed.
+    /// The reason if the call failed, else `None`.
     pub failure: Option<String>,
-    /// The time from its first step to its end.
+    /// The time from the first step to the end of the call.
     pub lasted: Duration,
 }
 

@@ -15,7 +15,8 @@ pub enum InjectionOrder {
     User,
 }
 
-/// Virtual lines: each is a line of the file with a different number inserted (SIPp's `PRINTF`).
+/// Counted lines (SIPp's `PRINTF`): virtual lines, each of which is a line of the file with a different number
+/// inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CountedLines {
     lines: usize,
@@ -30,7 +31,7 @@ impl CountedLines {
     }
 }
 
-/// The largest number of virtual lines, because an index contains all of them.
+/// The largest number of counted lines, because an index contains all of them.
 const MOST_COUNTED_LINES: usize = 10_000_000;
 
 /// An injection file.
@@ -41,7 +42,7 @@ pub struct InjectionFile {
     lines: Vec<String>,
     counted: Option<CountedLines>,
     next: usize,
-    /// Lines by the value of the indexed field.
+    /// The indexed field, and the number of a line for each value of the field.
     index: Option<(usize, BTreeMap<String, usize>)>,
 }
 
@@ -51,7 +52,7 @@ pub enum InjectionError {
     /// The first line has no order.
     #[error("line 1: expected SEQUENTIAL, RANDOM or USER, found `{0}`")]
     Order(String),
-    /// A setting after the order is invalid.
+    /// The setting with this name, after the order in the first line, is invalid.
     #[error("line 1: expected a number after {0}=")]
     Setting(&'static str),
     /// The number of counted lines is 0 or too large.
@@ -66,7 +67,7 @@ pub enum InjectionError {
         /// The line, from 1.
         line: usize,
     },
-    /// A line that does not exist.
+    /// A line was requested that does not exist.
     #[error("it has {lines} lines, but line {line} was requested")]
     Line {
         /// The line, from 0.
@@ -138,7 +139,8 @@ impl InjectionFile {
         self.len() == 0
     }
 
-    /// The line for the next call. `user` counts from 0.
+    /// The number of the line for the next call, from 0. `user` is the number of its user, from 0. `None` if the order
+    /// is `USER` and the call has no user.
     ///
     /// # Errors
     /// If there are fewer lines than users.
@@ -192,7 +194,7 @@ impl InjectionFile {
         self.index = Some((field, lines.collect()));
     }
 
-    /// The line with this value in the indexed field; `None` if there is none, or no index.
+    /// The number of the line with this value in the indexed field; `None` if there is no such line, or no index.
     pub fn lookup(&self, value: &str) -> Option<usize> {
         self.index.as_ref()?.1.get(value).copied()
     }
@@ -200,7 +202,7 @@ impl InjectionFile {
     /// Adds a line.
     ///
     /// # Errors
-    /// If lines are counted.
+    /// If the file has counted lines.
     pub fn insert(&mut self, line: &str) -> Result<(), InjectionError> {
         if self.counted.is_some() {
             return Err(InjectionError::Counted);
@@ -216,7 +218,7 @@ impl InjectionFile {
     /// Replaces a line.
     ///
     /// # Errors
-    /// If lines are counted, or there is no such line.
+    /// If the file has counted lines, or no line with this number.
     pub fn replace(&mut self, line: i64, text: &str) -> Result<(), InjectionError> {
         if self.counted.is_some() {
             return Err(InjectionError::Counted);

@@ -51,7 +51,7 @@ const QUIET: Duration = Duration::from_secs(180);
 pub struct ScenarioWatch<'a> {
     /// If set, the load ends early.
     pub stop: &'a AtomicBool,
-    /// The receivers of messages.
+    /// The taps, which receive all messages.
     pub taps: Option<&'a dyn MessageTaps>,
     /// Called with the address of the tester when the sockets are open.
     pub ready: &'a mut dyn FnMut(SocketAddr),

@@ -35,7 +35,7 @@ pub struct ScriptSettings {
     pub local: SocketAddr,
     /// Address for received media.
     pub media: SocketAddr,
-    /// The codec of media, if calls have media; then each call has its own port.
+    /// The codec of the media of calls; `None` if calls have no media. With media, each call has its own port.
     pub codec: Option<MediaCodec>,
     /// Transport of messages.
     pub transport: Transport,
@@ -135,7 +135,7 @@ impl ScriptSettings {
 /// Counts of a step over all calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTally {
-    /// Number of its messages, or of its executions.
+    /// Number of messages of the step, or of its executions if it has no message.
     pub done: u64,
     /// Number of retransmissions sent or received.
     pub again: u64,

@@ -49,15 +49,15 @@ pub struct ScriptStep {
     pub line: usize,
     /// The kind of the step.
     pub kind: StepKind,
-    /// Response times that start with it.
+    /// Response times whose measurement starts with the step.
     pub starts: Vec<usize>,
-    /// The response time that ends with it.
+    /// The response time whose measurement ends with the step.
     pub ends: Option<usize>,
     /// Whether that response time is measured each time the step runs, not only the first time.
     pub ends_again: bool,
     /// The counter that the step increments.
     pub counter: Option<usize>,
-    /// Share of its messages that are deliberately lost, 0 to 1.
+    /// Share of the step's messages that are deliberately lost, 0 to 1.
     pub lost: f64,
     /// Actions that run after the message of the step, or at this point of the call.
     pub actions: Vec<ScriptAction>,

@@ -1,6 +1,6 @@
 //! Rules for each server that answers requests (RFC 3261 sections 7, 8.2 and 18), in any role.
 //!
-//! Each procedure uses a request to which a server of this role responds with 2xx or 3xx if it is correct.
+//! Each procedure uses a request to which a correct server of this role responds with 2xx or 3xx.
 
 use bytes::Bytes;
 use netrig_core::Duration;

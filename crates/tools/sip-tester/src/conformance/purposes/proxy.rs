@@ -66,8 +66,8 @@ fn for_unknown_user(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.request(Method::Options, Uri::Sip(case.uri_of_user(&name)))
 }
 
-/// Registers the second user, and sends that user a request of the first, changed by `change`. Returns the request as
-/// it arrives.
+/// Registers the second user, and sends a request of the first user to the second, changed by `change`. Returns the
+/// request as it arrives.
 pub(super) fn changed(
     case: &mut TestCase<'_>,
     method: Method,
@@ -192,8 +192,7 @@ fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// Whether the last address in the received header field has the URI and the tag of the sent one, and the received
-/// address.
+/// Whether an address header field arrived with the URI and the tag that were sent. Also returns the received address.
 fn compared(headers: [&Headers; 2], name: &Name) -> (bool, Option<NameAddr>) {
     let [sent, came] = headers.map(|headers| headers.addresses(name).ok().and_then(|mut found| found.pop()));
     let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());

@@ -474,7 +474,7 @@ fn takes_the_largest(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(granted > 0, "an expiration of 4294967295 s got {granted} s")
 }
 
-/// Registers a contact alone, with this Call-ID and the CSeq number 100.
+/// Registers this contact as the only binding, with this Call-ID and the CSeq number 100.
 fn previously_registered(case: &mut TestCase<'_>, call_id: &str, uri: &SipUri) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     let response = numbered(case, call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;

@@ -80,7 +80,7 @@ fn who_is_disturbed_once_is_asked_again() {
     let (all, offered) = found(100.0, (1.0, 10_000.0), disturbed);
     assert_eq!((all.carried, all.not_carried), (Some(10_000.0), None));
     assert_eq!(offered, [2500.0, 5000.0, 5000.0, 10_000.0]);
-    // The tester is disturbed at each rate, but never twice.
+    // At each rate, the tester is disturbed in the first observation, but not in the second.
     let (all, _) = found(100.0, (1.0, 10_000.0), |rate, nth| {
         if nth % 2 == 1 { with(rate, |counts| counts.failed = 1) } else { carried(rate) }
     });

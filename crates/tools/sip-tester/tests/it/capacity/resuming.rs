@@ -7,7 +7,7 @@ use netrig_sip_tester::capacity::{
 use super::server::Server;
 use super::settings;
 
-/// A server whose behaviour depends on the rate alone, except for one invalid step.
+/// A server whose behaviour depends on the rate alone.
 fn server() -> Server {
     Server::of(1000.0)
 }

@@ -229,8 +229,8 @@ struct Load {
 }
 
 impl Load {
-    /// Updates the results of lost calls: they are overdue after 2.5 s and detected after 64 T1. Calls that wait at the server
-    /// are not distinguished here: they end when they are served.
+    /// Updates the results of lost calls: they are overdue after 2.5 s and detected after 64 T1. In this model, calls
+    /// that wait at the server do not become overdue.
     fn learn(&mut self, now_s: f64) {
         let is_known = |(at, _): &(f64, u64)| now_s - at >= LOST_S;
         let known: u64 = self.losses.iter().filter(|loss| is_known(loss)).map(|(_, calls)| calls).sum();
