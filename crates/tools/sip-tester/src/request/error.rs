@@ -81,7 +81,7 @@ pub enum RequestError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error of reading it.
         error: UserFileError,
     },
     /// A file has invalid content.
@@ -97,7 +97,7 @@ pub enum RequestError {
     Password {
         /// The name of the variable.
         name: String,
-        /// Why.
+        /// The error of reading it.
         error: std::env::VarError,
     },
 }

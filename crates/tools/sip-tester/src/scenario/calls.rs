@@ -144,7 +144,7 @@ pub struct ScriptCalls<P> {
     pub tally: ScriptTally,
     /// The requests of the calls to the driver, which removes them.
     pub outputs: VecDeque<CallOutput<P>>,
-    /// Each measured response time, until the driver removes it; `None` if the driver does not need them.
+    /// Each measured response time, until the driver removes it; `None` if the driver does not need these times.
     pub measured: Option<Vec<MeasuredTime>>,
     side: ScriptSide,
     numbers: BTreeMap<String, u64>,

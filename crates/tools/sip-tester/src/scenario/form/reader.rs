@@ -26,9 +26,9 @@ pub enum ScenarioFormError {
     /// A value is invalid.
     #[error("line {line}, column {column}: {what}")]
     Place {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// From 1.
+        /// The column, from 1.
         column: usize,
         /// The error, and the expected value.
         what: String,
