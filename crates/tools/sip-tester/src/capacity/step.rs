@@ -66,7 +66,7 @@ pub enum StepPurpose {
 pub(super) enum Criterion {
     /// The sequential test, the thresholds, and whether the server keeps up.
     Sequential(Sequential),
-    /// All of a number of calls succeed.
+    /// All calls of a fixed number succeed.
     Clean { calls: u64 },
     /// The share of inadequately handled scenarios is below `share`, 0 to 1.
     Objective { share: f64 },

@@ -104,7 +104,7 @@ impl TestCase<'_> {
         Ok(request)
     }
 
-    /// Ends a call by a BYE, and returns its final response. The case does not end it again.
+    /// Ends a call by a BYE, and returns the final response to the BYE. The case does not end the call again.
     ///
     /// # Errors
     /// If the BYE is not answered.
