@@ -107,8 +107,8 @@ impl SequentialProcedure {
         self.steps.iter().filter(counts).map(|step| (step.rate, step.passed)).collect()
     }
 
-    /// Whether no further step is possible: the limit of steps is reached, or the remaining time is too short for a step and,
-    /// if no rate was held yet, its confirmation.
+    /// Whether no further step is possible: the limit of steps is reached, or the remaining time is too short for a
+    /// step and, if no rate has passed a long step yet, a confirmation.
     fn is_budget_spent(&self) -> bool {
         let confirmation_s =
             if self.held.is_none() { self.sequential.confirm_s + STEP_OVERHEAD_S } else { 0.0 };
